@@ -1,0 +1,62 @@
+"""What can go wrong: one class for each thing that a caller can act on.
+
+Every message is written for the person in front of the robot: what happened, and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class EdgememError(Exception):
+    """Base of every error that edgemem raises on purpose."""
+
+
+class InvalidInputError(EdgememError, ValueError):
+    """An argument cannot be stored or used as it is; change it and call again."""
+
+
+class ConfigError(EdgememError):
+    """A profile or a hook file cannot be read; mend the file."""
+
+
+class ClosedError(EdgememError):
+    """The object was closed; open it again."""
+
+
+class StoreError(EdgememError):
+    """The database cannot do what was asked; base of the errors below."""
+
+
+class BusyError(StoreError):
+    """Another process holds the database for longer than the profile allows; try again."""
+
+
+class ReadOnlyError(StoreError):
+    """The disk or the file cannot be written; mend its rights or mount it read-write."""
+
+
+class DiskFullError(StoreError):
+    """No space is left; free some and try again. What was stored before is intact."""
+
+
+class CorruptError(StoreError):
+    """The file is damaged or not a database; restore a backup."""
+
+
+class NewerSchemaError(StoreError):
+    """A newer edgemem wrote this database; update edgemem."""
+
+
+class ModelError(EdgememError):
+    """A model file is missing, damaged or of the wrong kind; fetch or name another."""
+
+
+class DownloadError(ModelError):
+    """A model could not be fetched or did not match its checksum; nothing was kept."""
+
+
+class TemplateError(ModelError):
+    """A chat template cannot render these messages."""
+
+
+class ContextOverflowError(EdgememError):
+    """The system message and the newest user message alone are larger than the context window."""

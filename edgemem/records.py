@@ -1,0 +1,193 @@
+"""Every record that is stored or sent.
+
+Field order and defaults of `Fact`, `Preference`, `Episode` and `Session` follow the EdgeVox memory module, so
+that its users change only an import; what edgemem adds stands behind. All times are seconds since the epoch,
+UTC, as float; `recorded_at` comes from the robot's hybrid logical clock and never runs backwards.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Literal
+
+import msgspec
+
+Level = Literal["shared", "household", "private"]
+"""Who may read a record: anyone, recognised speakers, or its owner alone (law 7 of the design)."""
+
+Kind = Literal["fact", "preference", "episode", "turn", "note", "summary"]
+"""What a recalled item is."""
+
+Message = dict[str, Any]
+"""One chat message as llama.cpp and OpenAI spell it: role, content, tool_calls, tool_call_id, name."""
+
+
+class Heard(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How something came to the robot's ears; unknown parts are None."""
+
+    speaker: str | None = None
+    speaker_confidence: float | None = None
+    asr_confidence: float | None = None
+    device: str | None = None
+    room: str | None = None
+    event_time: float | None = None
+    """When it was said or happened, by the best clock known then."""
+
+
+class Reader(msgspec.Struct, frozen=True):
+    """Who is going to hear what is read: closed by default.
+
+    `speaker` None is a voice that nobody recognised: it reads only what is shared. A private record is read
+    by its owner, and only while everybody in `audience` is the owner too.
+    """
+
+    speaker: str | None = None
+    audience: frozenset[str] = frozenset()
+
+
+class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One version of a fact: a value that held from `valid_from` until `valid_to` (None: it still does)."""
+
+    key: str
+    value: str
+    scope: str = "global"
+    updated_at: float = msgspec.field(default_factory=time.time)
+    source: str = ""
+    id: str = ""
+    valid_from: float | None = None
+    valid_to: float | None = None
+    invalidated_at: float | None = None
+    """When the robot stopped believing this version (transaction time); None while it is believed."""
+    supersedes: str | None = None
+    recorded_at: float = 0.0
+    """When the robot began to believe this version (transaction time)."""
+    superseded_by: str | None = None
+    level: Level = "shared"
+    owner: str | None = None
+    heard: Heard | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Tell whether this version is believed and has no known end."""
+        return self.valid_to is None and self.invalidated_at is None
+
+
+class Preference(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A lasting wish of a person or a household."""
+
+    key: str
+    value: str
+    updated_at: float = msgspec.field(default_factory=time.time)
+    scope: str = "global"
+    level: Level = "shared"
+    owner: str | None = None
+
+
+class Episode(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something the robot did or lived through, with its outcome."""
+
+    kind: str
+    payload: dict[str, Any]
+    outcome: str
+    timestamp: float = msgspec.field(default_factory=time.time)
+    agent: str = ""
+    id: str = ""
+    level: Level = "household"
+    owner: str | None = None
+    heard: Heard | None = None
+
+
+class Session(msgspec.Struct):
+    """A whole conversation: what was said, and the loop's own state."""
+
+    messages: list[Message] = msgspec.field(default_factory=list)
+    state: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+TurnState = Literal["open", "complete", "interrupted", "unfinished"]
+"""`open`: accepted before its first tool ran; `unfinished`: was open when the robot lost power or crashed."""
+
+
+class StoredMessage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A message as the truth keeps it: what was said apart from what the model was shown or generated."""
+
+    role: str
+    content: str | None = None
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
+    """tool_calls, tool_call_id, name, and content lists (images) under `content`."""
+    tokens: tuple[int, ...] = ()
+    """The ids that the model generated for it, as generated."""
+    unheard: str | None = None
+    """The rest of a reply that was cut off before anybody heard it."""
+    id: int = 0
+
+    def as_message(self) -> Message:
+        """Return the chat message that a loop and a template understand."""
+        return {"role": self.role, "content": self.content, **self.extra}
+
+
+class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One turn: an utterance, everything until the reply, and what memory put before the model."""
+
+    session: str
+    n: int
+    messages: tuple[StoredMessage, ...]
+    state: TurnState = "complete"
+    block: str = ""
+    """The injected text, byte for byte as the model saw it; never stored as if somebody had said it."""
+    shown: tuple[str, ...] = ()
+    """Ids (`kind:id`) of the items in the block."""
+    recorded_at: float = 0.0
+    level: Level = "household"
+    owner: str | None = None
+    heard: Heard | None = None
+
+
+class Epoch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A stretch of a session between two compactions: within it, nothing the model has seen changes."""
+
+    session: str
+    first_turn: int
+    """The first turn that stands in the prompt word for word; earlier ones live in `summary`."""
+    summary: str = ""
+    hidden: tuple[int, ...] = ()
+    """Turns kept out of the prompt because somebody else is listening."""
+    reason: str = ""
+    started_at: float = 0.0
+    """Wall time frozen for templates that print a date, seconds since the epoch UTC."""
+    id: int = 0
+
+
+class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One item that recall found."""
+
+    kind: Kind
+    id: str
+    text: str
+    score: float
+    """0 to 1."""
+    why: tuple[str, ...] = ()
+    """The signals that found it, strongest first, such as `words`, `meaning`, `neighbour`, `recent`."""
+    recorded_at: float = 0.0
+    valid_from: float | None = None
+    valid_to: float | None = None
+    source: str = ""
+    scope: str = ""
+    speaker: str | None = None
+    level: Level = "household"
+    owner: str | None = None
+    event_time: float | None = None
+    session: str | None = None
+    turn: int | None = None
+
+
+def level_of_scope(scope: str) -> tuple[Level, str | None]:
+    """Return the level and owner that a scope means: `user:<name>` is private, `global`, `user`, `env:…` are shared.
+
+    Every other scope belongs to the household, so that a new name is closed to strangers by default.
+    """
+    if scope.startswith("user:") and len(scope) > len("user:"):
+        return "private", scope[len("user:") :]
+    if scope in ("global", "user") or scope.startswith("env:"):
+        return "shared", None
+    return "household", None

@@ -1,0 +1,70 @@
+"""Fixtures only: a clock that tests move by hand, and the real models and vocabularies."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from edgemem.clock import Clock
+
+
+class HandClock:
+    """A wall clock and a monotonic clock that a test moves by hand."""
+
+    def __init__(self, start: float = 1_770_000_000.0) -> None:
+        self.wall = start
+        self.monotonic = 1000.0
+        self.clock = Clock(wall=lambda: self.wall, monotonic=lambda: self.monotonic)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass on both clocks."""
+        self.wall += seconds
+        self.monotonic += seconds
+
+
+@pytest.fixture
+def hand() -> HandClock:
+    """Return a clock that stands still until the test moves it."""
+    return HandClock()
+
+
+@pytest.fixture
+def clock(hand: HandClock) -> Clock:
+    """Return the robot's clock on top of the hand-moved one."""
+    return hand.clock
+
+
+def _cache() -> Path:
+    base = os.environ.get("EDGEMEM_CACHE")
+    return Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "edgemem"
+
+
+@pytest.fixture(scope="session")
+def vocabularies() -> Path:
+    """Return the folder of real tokenizer vocabularies and templates that the set-up unpacked."""
+    found = sorted(_cache().glob("vocab-*"))
+    assert found, "no vocabularies: run `make env` (they come out of the llama-cpp-python source package)"
+    return found[-1]
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """Return the real default embedder."""
+    from edgemem.llama.catalog import find_model
+
+    found = find_model("all-minilm-l6-v2")
+    assert found is not None, "no embedder: run `edgemem models get all-minilm-l6-v2`"
+    return found
+
+
+def pytest_report_header() -> list[str]:
+    """Print the versions that results depend on."""
+    import llama_cpp
+    import sqlite_vec
+
+    return [
+        f"sqlite {sqlite3.sqlite_version}, sqlite-vec {sqlite_vec.__version__}, llama-cpp-python {llama_cpp.__version__}"
+    ]
