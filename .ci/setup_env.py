@@ -25,7 +25,9 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
-CACHE = Path(os.environ.get("EDGEMEM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "edgemem")).expanduser()
+CACHE = Path(
+    os.environ.get("EDGEMEM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "edgemem")
+).expanduser()
 EXTRAS = {"demo": "models", "dev": "dev"}
 
 
@@ -54,7 +56,9 @@ def run(what: str, command: list[str], env: dict[str, str] | None = None) -> Non
     threading.Thread(target=beat, daemon=True).start()
     try:
         with log.open("wb") as out:
-            code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=env, check=False).returncode
+            code = subprocess.run(
+                command, stdout=out, stderr=subprocess.STDOUT, env=env, check=False
+            ).returncode
     finally:
         done.set()
     if code:
@@ -73,8 +77,10 @@ def pinned(package: str) -> str:
 
 def check_ground() -> None:
     """Name what is missing on this machine, with the one line that brings it."""
-    if sys.version_info < (3, 10):
-        fail(f"Python 3.10 or newer is needed; this is {platform.python_version()}. Say which: make PYTHON=python3.11")
+    if sys.version_info < (3, 10):  # noqa: UP036 - this script is run by whatever python3 is there
+        fail(
+            f"Python 3.10 or newer is needed; this is {platform.python_version()}. Say which: make PYTHON=python3.11"
+        )
     missing = []
     try:
         import ensurepip  # noqa: F401  (Debian splits it off into python3-venv)
@@ -84,7 +90,9 @@ def check_ground() -> None:
     if not any(shutil.which(name) for name in (os.environ.get("CXX") or "c++", "g++", "clang++")):
         missing.append("build-essential")
     if missing:
-        fail(f"something is missing here. Type:\n\n    sudo apt install {' '.join(missing)}\n\nand run make again.")
+        fail(
+            f"something is missing here. Type:\n\n    sudo apt install {' '.join(missing)}\n\nand run make again."
+        )
 
 
 def make_venv() -> None:
@@ -164,7 +172,13 @@ def llama_wheel(version: str, archive: Path) -> str:
 
 def fingerprint(kind: str) -> str:
     """Hash all that the environment is made from."""
-    parts = [kind, sys.version, os.environ.get("CMAKE_ARGS", ""), os.environ.get("EDGEMEM_LLAMA_WHEEL", ""), str(ROOT)]
+    parts = [
+        kind,
+        sys.version,
+        os.environ.get("CMAKE_ARGS", ""),
+        os.environ.get("EDGEMEM_LLAMA_WHEEL", ""),
+        str(ROOT),
+    ]
     parts += [path.read_text() for path in (ROOT / "pyproject.toml", CONSTRAINTS, Path(__file__))]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
@@ -175,7 +189,12 @@ def main() -> None:
     stamp = VENV / f"edgemem-{kind}.stamp"
     wanted = fingerprint(kind)
     version = pinned("llama-cpp-python")
-    if PYTHON.exists() and stamp.exists() and stamp.read_text() == wanted and (CACHE / f"vocab-{version}").exists():
+    if (
+        PYTHON.exists()
+        and stamp.exists()
+        and stamp.read_text() == wanted
+        and (CACHE / f"vocab-{version}").exists()
+    ):
         return
     print("Setting up edgemem (the first time takes some minutes)", flush=True)
     check_ground()

@@ -2,4 +2,112 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgemem.clock import Clock
+    from edgemem.config import Profile, load_profile
+    from edgemem.context.compactor import Compactor
+    from edgemem.errors import EdgememError
+    from edgemem.hooks import (
+        ContextCompactionHook,
+        EpisodeLoggerHook,
+        HookRegistry,
+        HookResult,
+        MemoryInjectionHook,
+        NotesInjectorHook,
+        PersistSessionHook,
+        TokenBudgetHook,
+    )
+    from edgemem.llama.estimate import estimate_tokens
+    from edgemem.loop import AgentLoop
+    from edgemem.memory import Memory
+    from edgemem.memory import open_memory as open  # noqa: A004 - `edgemem.open` is the front door
+    from edgemem.records import Episode, Fact, Heard, Preference, Reader, Recalled, Session
+    from edgemem.store.memory_store import SQLiteMemoryStore
+    from edgemem.store.notes import NotesFile
+    from edgemem.store.protocols import MemoryStore, SessionStore
+    from edgemem.store.sessions import SQLiteSessionStore
+
 __version__ = "0.1.0"
+
+# Where each public name lives. Nothing is imported before it is used, so that `import edgemem` stays cheap.
+_HOMES = {
+    "AgentLoop": "edgemem.loop",
+    "Clock": "edgemem.clock",
+    "Compactor": "edgemem.context.compactor",
+    "ContextCompactionHook": "edgemem.hooks.compaction",
+    "EdgememError": "edgemem.errors",
+    "Episode": "edgemem.records",
+    "EpisodeLoggerHook": "edgemem.hooks.episode_logger",
+    "Fact": "edgemem.records",
+    "Heard": "edgemem.records",
+    "HookRegistry": "edgemem.hooks.registry",
+    "HookResult": "edgemem.hooks.points",
+    "Memory": "edgemem.memory",
+    "MemoryInjectionHook": "edgemem.hooks.injection",
+    "MemoryStore": "edgemem.store.protocols",
+    "NotesFile": "edgemem.store.notes",
+    "NotesInjectorHook": "edgemem.hooks.notes_injector",
+    "PersistSessionHook": "edgemem.hooks.persist",
+    "Preference": "edgemem.records",
+    "Profile": "edgemem.config",
+    "Reader": "edgemem.records",
+    "Recalled": "edgemem.records",
+    "SQLiteMemoryStore": "edgemem.store.memory_store",
+    "SQLiteSessionStore": "edgemem.store.sessions",
+    "Session": "edgemem.records",
+    "SessionStore": "edgemem.store.protocols",
+    "TokenBudgetHook": "edgemem.hooks.token_budget",
+    "estimate_tokens": "edgemem.llama.estimate",
+    "load_profile": "edgemem.config",
+    "open": "edgemem.memory",
+}
+
+__all__ = [
+    "AgentLoop",
+    "Clock",
+    "Compactor",
+    "ContextCompactionHook",
+    "EdgememError",
+    "Episode",
+    "EpisodeLoggerHook",
+    "Fact",
+    "Heard",
+    "HookRegistry",
+    "HookResult",
+    "Memory",
+    "MemoryInjectionHook",
+    "MemoryStore",
+    "NotesFile",
+    "NotesInjectorHook",
+    "PersistSessionHook",
+    "Preference",
+    "Profile",
+    "Reader",
+    "Recalled",
+    "SQLiteMemoryStore",
+    "SQLiteSessionStore",
+    "Session",
+    "SessionStore",
+    "TokenBudgetHook",
+    "estimate_tokens",
+    "load_profile",
+    "open",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'edgemem' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home), "open_memory" if name == "open" else name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

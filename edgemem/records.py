@@ -179,6 +179,9 @@ class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
     event_time: float | None = None
     session: str | None = None
     turn: int | None = None
+    key: str | None = None
+    """A fact's key as it was stored; `text` says it in words."""
+    value: str | None = None
 
 
 def level_of_scope(scope: str) -> tuple[Level, str | None]:

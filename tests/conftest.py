@@ -39,7 +39,9 @@ def clock(hand: HandClock) -> Clock:
 
 def _cache() -> Path:
     base = os.environ.get("EDGEMEM_CACHE")
-    return Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "edgemem"
+    return (
+        Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "edgemem"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,12 @@ since the epoch, strictly increasing, so that the order of ids is the order in w
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from edgemem.errors import NewerSchemaError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Migration(NamedTuple):
@@ -33,8 +38,10 @@ _M001_FACTS = (
       unique (scope, key)
     )
     """,
-    # A rectangle in valid time x transaction time. The rectangles of one key never overlap, so a question
-    # (when, known when) has at most one answer. value null: known that no value held.
+    # A rectangle in valid time x transaction time. The rectangles of one key never overlap and leave no gap
+    # after its first version, so a question (when, known when) has one answer. value null: no value held.
+    # origin: the row that said so first; where a correction splits a rectangle, what is left of it is written
+    # again. version counts the transactions of a key; node: see facts_known.
     f"""
     create table facts (
       id integer primary key,
@@ -44,6 +51,8 @@ _M001_FACTS = (
       valid_to real,
       recorded integer not null,
       known_to integer,
+      version integer not null,
+      node integer,
       origin integer not null,
       supersedes integer,
       source text not null default '',
@@ -51,16 +60,22 @@ _M001_FACTS = (
       owner text,
       {_HEARD},
       check (valid_to is null or valid_to > valid_from),
-      check (known_to is null or known_to > recorded)
+      check (known_to is null or known_to > recorded),
+      check ((known_to is null) = (node is null))
     )
     """,
     "create unique index facts_believed on facts (key_id, valid_from desc) where known_to is null",
-    "create index facts_by_valid on facts (key_id, valid_from desc, recorded desc)",
-    "create index facts_by_recorded on facts (key_id, recorded desc, valid_from desc)",
+    # An interval tree over versions: node is the version with the most trailing zero bits among those in which
+    # the rectangle was believed. Rectangles of one node were all believed then, so their valid times are
+    # disjoint: one step in the index for each of the log2(n) nodes above a version finds what was believed.
+    "create index facts_known on facts (key_id, node, valid_from desc) where node is not null",
+    # Which version was the newest at a moment.
+    "create index facts_by_recorded on facts (key_id, recorded, version) where id = origin",
+    # Believed rectangles are disjoint, so only the last one that begins before the new one ends can overlap it.
     """
-    create trigger facts_one_value before insert on facts when new.known_to is null and exists (
-      select 1 from facts where key_id = new.key_id and known_to is null
-        and valid_from < coalesce(new.valid_to, 9e999) and coalesce(valid_to, 9e999) > new.valid_from)
+    create trigger facts_one_value before insert on facts when new.known_to is null and (
+      select coalesce(valid_to, 9e999) from facts where key_id = new.key_id and known_to is null
+        and valid_from < coalesce(new.valid_to, 9e999) order by valid_from desc limit 1) > new.valid_from
     begin select raise(abort, 'two values of one fact at the same moment'); end
     """,
     """
@@ -68,6 +83,7 @@ _M001_FACTS = (
       old.known_to is not null or new.known_to is null or new.key_id is not old.key_id
       or new.value is not old.value or new.valid_from is not old.valid_from
       or new.valid_to is not old.valid_to or new.recorded is not old.recorded
+      or new.version is not old.version or new.origin is not old.origin
     begin select raise(abort, 'a version of a fact can be closed or erased, not changed'); end
     """,
     """
@@ -177,12 +193,97 @@ _M001_SESSIONS = (
     """,
 )
 
+# Where the truth keeps ticks of the clock. meta holds one more, once the rows that bore the newest are erased.
+_TICKS = {
+    "facts": "(select max(id) from facts)",
+    "episodes": "(select max(id) from episodes)",
+    "messages": "(select max(id) from messages)",
+    "epochs": "(select max(id) from epochs)",
+    "index_queue": "(select max(id) from index_queue)",
+    "preferences": "(select max(recorded) from preferences)",
+    "sessions": "(select max(recorded) from sessions)",
+}
+
 TRUTH: tuple[Migration, ...] = (Migration("m001_truth", _M001_FACTS + _M001_LIFE + _M001_SESSIONS),)
 """`db/memory.db`."""
 
 _M001_INDEX = (
     "create table meta (key text primary key, value) without rowid",
+    # Messages are numbered from 1 and everything else from 2^40 on, in the order in which they were learnt, so
+    # the messages before and after another have the numbers beside it. kind: see recall/sources.py. at: when it
+    # happened. past: a fact that does not hold any more. terms: the stems of the text, which FTS5 must be told
+    # again when it shall forget them.
+    """
+    create table docs (
+      id integer primary key,
+      kind integer not null,
+      ref integer not null,
+      level integer not null,
+      owner text,
+      who text,
+      session_id integer,
+      turn integer,
+      at real not null,
+      past integer not null default 0,
+      terms text not null
+    )
+    """,
+    "create unique index docs_by_ref on docs (ref, kind)",
+    # The terms are stems already: nothing but spaces may part them.
+    """
+    create virtual table words using fts5 (terms, content = 'docs', content_rowid = 'id',
+      tokenize = "unicode61 remove_diacritics 0 categories 'L* N* M* Co'")
+    """,
+    "create virtual table vocabulary using fts5vocab ('words', 'row')",
+    # float16; the sign bits of these stand in a vec0 table where sqlite-vec can be loaded.
+    "create table vectors (doc integer primary key, vector blob not null)",
+    "create table unembedded (doc integer primary key)",
+    "create table people (name text primary key) without rowid",
 )
 
 INDEX: tuple[Migration, ...] = (Migration("m001_index", _M001_INDEX),)
 """`db/index.db`: derived, deletable."""
+
+
+def check_schema(connection: Any, steps: Sequence[Migration]) -> bool:
+    """Tell whether the file is new; raise where another program or a newer edgemem wrote it."""
+    tables = {row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")}
+    if not tables:
+        return True
+    if "migrations" not in tables:
+        raise StoreError("This database belongs to another program; name another file.")
+    known = {step.name for step in steps}
+    newer = [row[0] for row in connection.execute("select name from migrations") if row[0] not in known]
+    if newer:
+        raise NewerSchemaError(f"A newer edgemem wrote this database (it knows {newer[0]}); update edgemem.")
+    return False
+
+
+def migrate(connection: Any, steps: Sequence[Migration], *, tick: int) -> None:
+    """Run the steps that the file has not seen, each in one transaction with the record that it ran."""
+    for step in steps:
+        connection.execute("begin immediate")
+        try:
+            connection.execute(
+                "create table if not exists migrations (name text primary key, recorded integer not null)"
+            )
+            if connection.execute("select 1 from migrations where name = ?", (step.name,)).fetchone():
+                connection.execute("rollback")
+                continue
+            for statement in step.statements:
+                connection.execute(statement)
+            connection.execute("insert into migrations (name, recorded) values (?, ?)", (step.name, tick))
+            connection.execute("commit")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("rollback")
+            raise
+
+
+def newest_tick(tables: set[str]) -> str:
+    """Return the statement that finds the highest tick in a file; empty if none of its tables holds ticks."""
+    found = [part for table, part in _TICKS.items() if table in tables]
+    if not found:
+        return ""
+    found.append("(select value from meta where key = 'clock')")
+    return f"select max(0, {', '.join(f'coalesce({part}, 0)' for part in found)})"

@@ -1,0 +1,227 @@
+"""What a benchmark stands on: a scratch home, a real tokenizer, an embedder, and a robot that plays a script."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.bench.corpus import SPEAKER, sentences
+from edgemem.cli.demo import find_tokenizer
+from edgemem.clock import Clock
+from edgemem.config import Profile
+from edgemem.errors import InvalidInputError, ModelError
+from edgemem.hooks.points import Hook
+from edgemem.hooks.registry import HookRegistry
+from edgemem.llama.catalog import find_model
+from edgemem.loop import AgentLoop, Tool, TurnResult
+from edgemem.records import Heard, StoredMessage, Turn
+from edgemem.replay import INSTRUCTIONS, ScriptedModel
+from edgemem.store.facts import assert_fact
+from edgemem.store.turns import commit_turn
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.bench.corpus import Known
+    from edgemem.memory import Memory
+    from edgemem.script import Line, ScriptedCall
+    from edgemem.store.transaction import Transaction
+
+EMBEDDER = "all-minilm-l6-v2"
+
+_START = 1_790_000_000.0
+_ROWS_A_WRITE = 1000
+_TURNS_A_SESSION = 200
+
+
+@contextmanager
+def scratch(home: Path | None) -> Iterator[Path]:
+    """Make an empty folder, in `home` or among the temporary files, and remove it at the end."""
+    if home is not None:
+        home.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="edgemem-bench-", dir=home))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def refuse_tmpfs(folder: Path) -> None:
+    """Raise where nothing is written to a disk, so that counting bytes would flatter."""
+    device = folder.stat().st_dev
+    name = f"{os.major(device)}:{os.minor(device)}"
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        fields = line.split()
+        kind = fields[fields.index("-") + 1]
+        if fields[2] == name and kind in ("tmpfs", "ramfs"):
+            raise InvalidInputError(f"{folder} is in memory ({kind}); name a folder on a disk with --home.")
+
+
+def bytes_written() -> int:
+    """Return the bytes that this process has caused to be written to disks, all caches emptied."""
+    os.sync()
+    try:
+        lines = Path("/proc/self/io").read_text().splitlines()
+    except OSError as error:
+        raise InvalidInputError(
+            f"This kernel does not count written bytes ({error.strerror}); run on Linux with task accounting."
+        ) from error
+    return next(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
+
+
+def ticking(step_s: float = 30.0) -> Clock:
+    """Return a clock that goes on by some seconds each time it is read: every run sees the same times."""
+    seconds = _START
+
+    def wall() -> float:
+        nonlocal seconds
+        seconds += step_s
+        return seconds
+
+    return Clock(wall=wall, monotonic=lambda: seconds - _START)
+
+
+def quiet() -> Profile:
+    """Return the default profile without an embedder."""
+    profile = Profile()
+    return msgspec.structs.replace(profile, llama=msgspec.structs.replace(profile.llama, embedder=""))
+
+
+def real_tokenizer() -> Any:
+    """Return a real vocabulary with its chat template; estimates would measure nothing."""
+    found = find_tokenizer()
+    if found is None:
+        raise ModelError("There is no vocabulary to count with; run `make`, which keeps one in a cache.")
+    return found
+
+
+def real_embedder() -> Path:
+    """Return the file of the default embedder."""
+    found = find_model(EMBEDDER)
+    if found is None:
+        raise ModelError(f"The embedder is missing; type: edgemem models get {EMBEDDER}")
+    return found
+
+
+class NearlyReal:
+    """Vectors in no time: real ones of some hundred sentences, each text one of them with noise of its own.
+
+    For benches of time and memory, where 30,000 real embeddings would take minutes and change nothing; what is
+    found among them means nothing.
+    """
+
+    def __init__(self, *, seed: int = 5, bases: int = 300, noise: float = 0.6) -> None:
+        from edgemem.llama.embedder import LlamaEmbedder
+
+        real = LlamaEmbedder(real_embedder())
+        try:
+            self.fingerprint = real.fingerprint
+            self._bases: NDArray[np.float32] = real.embed_texts(sentences(bases, seed=seed))
+        finally:
+            real.close()
+        self.dimensions = int(self._bases.shape[1])
+        self._noise = noise / self.dimensions**0.5
+
+    def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32] | None:
+        """Return a unit vector that is always the same for the same text."""
+        import numpy as np
+
+        number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+        noise = np.random.default_rng(number).standard_normal(self.dimensions, dtype=np.float32)
+        vector = self._bases[number % len(self._bases)] + self._noise * noise
+        unit: NDArray[np.float32] = (vector / np.linalg.norm(vector)).astype(np.float32)
+        return unit
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row for each text."""
+        import numpy as np
+
+        rows = [self.embed_query(text) for text in texts]
+        return np.stack([row for row in rows if row is not None])
+
+    def close(self) -> None:
+        """Do nothing: the real model is closed already."""
+
+
+def store_facts(memory: Memory, facts: Sequence[Known]) -> None:
+    """Store facts, a thousand in a transaction."""
+    for begin in range(0, len(facts), _ROWS_A_WRITE):
+        some = facts[begin : begin + _ROWS_A_WRITE]
+
+        def write(tx: Transaction, some: Sequence[Known] = some) -> None:
+            for fact in some:
+                assert_fact(tx, fact.key, fact.value, scope=fact.scope, source="said")
+
+        memory.database.write(write)
+
+
+def store_turns(memory: Memory, turns: int) -> None:
+    """Store turns of two messages, in sessions of two hundred, one transaction each."""
+    records = _turns(turns)
+    while True:
+        some = [turn for turn, _ in zip(records, range(_TURNS_A_SESSION))]  # noqa: B905 - the last bunch is smaller
+        if not some:
+            return
+
+        def write(tx: Transaction, some: list[Turn] = some) -> None:
+            for turn in some:
+                commit_turn(tx, turn)
+
+        memory.database.write(write)
+
+
+def _turns(n: int) -> Iterator[Turn]:
+    said = iter(sentences(2 * n))
+    for i in range(n):
+        messages = StoredMessage("user", next(said)), StoredMessage("assistant", next(said))
+        session, number = divmod(i, _TURNS_A_SESSION)
+        yield Turn(f"day {session}", number, messages, owner=SPEAKER, heard=Heard(speaker=SPEAKER))
+
+
+class Robot:
+    """The reference loop with a model that says what the script says."""
+
+    def __init__(self, hooks: Iterable[Hook] | HookRegistry = (), *, tools: Iterable[Tool] = ()) -> None:
+        self._model = ScriptedModel()
+        self.loop = AgentLoop(
+            self._model,
+            hooks=hooks,
+            instructions=INSTRUCTIONS,
+            tools=[msgspec.structs.replace(tool, run=self._result) for tool in tools],
+            speaker=SPEAKER,
+        )
+        self.schemas = [tool.schema() for tool in self.loop.tools.values()]
+        self._calls: list[ScriptedCall] = []
+
+    def turn(self, line: Line) -> TurnResult:
+        """Play one line."""
+        self._model.expect(line)
+        self._calls = list(line.tools)
+        return self.loop.run(line.say, speaker=line.speaker)
+
+    def check(self) -> None:
+        """Raise if a hook failed: a turn without memory would look cheap."""
+        for failure in self.loop.hooks.failures():
+            raise InvalidInputError(f"{failure.hook} failed at {failure.point}: {failure.message}")
+
+    def _result(self, **_: Any) -> Any:
+        return self._calls.pop(0).result
+
+
+def tool(name: str, description: str, *arguments: str) -> Tool:
+    """Return a tool whose arguments are texts; what it does is in the script."""
+    parameters = {"type": "object", "properties": {argument: {"type": "string"} for argument in arguments}}
+    return Tool(name, description, parameters, lambda: None)
+
+
+KEEP_PLAN = tool("keep_plan", "Write down a plan for somebody.", "text", "who")
+"""The tool of `corpus.conversation`."""

@@ -1,0 +1,88 @@
+"""The command line: one module per command, imported when it is called, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+import edgemem
+from edgemem.errors import EdgememError
+
+COMMANDS = {
+    "demo": "Watch a kitchen robot remember three days.",
+    "chat": "Talk to a local model that remembers.",
+    "replay": "Play a written conversation through the memory.",
+    "recall": "Find what is remembered about something.",
+    "facts": "List facts, also as of another time, or the history of one.",
+    "sessions": "List conversations, or show one.",
+    "check": "Tell what works on this machine, and what to do about the rest.",
+    "models": "Fetch, list and verify models.",
+    "bench": "Measure what the README claims.",
+}
+"""Name and short help; the function `name` of the module `edgemem.cli.<name>` is the command."""
+
+
+class Commands(click.Group):
+    """Loads a command's module when it is called, and words every error as one sentence."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """Return the names in the order in which a newcomer needs them."""
+        return list(COMMANDS)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"edgemem.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what goes wrong is told in one sentence, with exit code 1."""
+        try:
+            return super().invoke(ctx)
+        except EdgememError as error:
+            raise Sentence(str(error)) from error
+        except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
+            raise
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            raise Sentence(f"{where}{error.strerror or error}.") from error
+        except Exception as error:
+            if os.environ.get("EDGEMEM_TRACEBACK"):
+                raise
+            raise Sentence(
+                f"This is a fault of edgemem ({type(error).__name__}: {error}); "
+                "EDGEMEM_TRACEBACK=1 before the command shows where. Please report it."
+            ) from error
+
+
+class Sentence(click.ClickException):
+    """An error in one sentence for the person in front of the robot."""
+
+    def show(self, file: Any = None) -> None:
+        """Print it to stderr."""
+        text = " ".join(self.message.split())
+        click.echo(f"{click.style('edgemem:', fg='red', bold=True)} {text}", file=file, err=True)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(edgemem.__version__, prog_name="edgemem")
+def main() -> None:
+    """Offline memory for voice agents on robots.
+
+    `edgemem demo` shows in a minute what it does. Everything that prints can print JSON with --json.
+    """
+    # Stored text may hold what a terminal's encoding cannot say; printing must not fail for it.
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")

@@ -1,0 +1,80 @@
+"""`edgemem bench NAME`: measure on this machine what the README claims.
+
+A benchmark is a module of `edgemem.bench` with a function `run(*, …) -> dict`. The first line of its docstring is the
+help, its keyword arguments with their defaults are the options.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import edgemem.bench
+from edgemem.cli.options import json_option
+from edgemem.cli.printing import print_json, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+TYPES: dict[str, Any] = {"int": int, "float": float, "str": str, "Path": click.Path(path_type=Path)}
+
+
+class Benches(click.Group):
+    """Makes a command of each benchmark when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the benchmarks; what they share has no `run`."""
+        names = sorted(found.name for found in pkgutil.iter_modules(edgemem.bench.__path__))
+        return [name for name in names if self.get_command(ctx, name) is not None]
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one benchmark."""
+        if not any(found.name == cmd_name for found in pkgutil.iter_modules(edgemem.bench.__path__)):
+            return None
+        run = getattr(import_module(f"edgemem.bench.{cmd_name}"), "run", None)
+        return command_for(cmd_name, run) if callable(run) else None
+
+
+@click.group(cls=Benches)
+def bench() -> None:
+    """Measure on this machine what the README claims; figures are ratios to something measured in the same run."""
+
+
+def command_for(name: str, run: Callable[..., Mapping[str, Any]]) -> click.Command:
+    """Return a command that runs a benchmark and prints its figures."""
+
+    def show(as_json: bool, **options: Any) -> None:
+        figures = run(**options)
+        if as_json:
+            print_json(figures)
+        else:
+            print_table(("figure", "value"), _flat(figures), wide=("value",))
+
+    command = click.command(name=name, help=(inspect.getdoc(run) or "").partition("\n\n")[0])(
+        json_option(show)
+    )
+    command.params += [_option(parameter) for parameter in inspect.signature(run).parameters.values()]
+    return command
+
+
+def _option(parameter: inspect.Parameter) -> click.Option:
+    """Return the option for a keyword argument."""
+    flag = "--" + parameter.name.replace("_", "-")
+    if isinstance(parameter.default, bool):
+        return click.Option([f"{flag}/--no-{flag[2:]}"], default=parameter.default, show_default=True)
+    named = str(parameter.annotation).partition(" ")[0]
+    return click.Option([flag], type=TYPES.get(named, str), default=parameter.default, show_default=True)
+
+
+def _flat(figures: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield figures of nested mappings under dotted names."""
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,40 @@
+"""`edgemem check`: what works on this machine, and what to do about the rest."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from edgemem.cli.options import home_option, json_option, open_home
+from edgemem.cli.printing import console, plain, print_json
+
+COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+@click.command()
+@home_option
+@json_option
+def check(home: Path, as_json: bool) -> None:
+    """Tell what works on this machine, and what to do about the rest; exit code 1 if something needed fails."""
+    with open_home(home, worker=False) as memory:
+        found = memory.check()
+    if as_json:
+        print_json(found)
+    else:
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(width=4)
+        grid.add_column(no_wrap=True)
+        grid.add_column(ratio=1, overflow="fold")
+        for one in found:
+            detail = Text(plain(one.detail))
+            if one.advice:
+                detail.append(f"\n{plain(one.advice)}", style="bold")
+            grid.add_row(Text(one.state, style=COLOURS.get(one.state, "")), Text(plain(one.name)), detail)
+        console().print(grid)
+    if any(one.state == "fail" for one in found):
+        sys.exit(1)

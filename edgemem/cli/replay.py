@@ -1,0 +1,152 @@
+"""`edgemem replay`: a written conversation through the loop with every default hook."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgemem.cli.options import home_option, json_option, open_home
+from edgemem.cli.printing import print_json, print_table
+from edgemem.errors import InvalidInputError
+from edgemem.script import Line, Question, is_locomo, read_locomo, read_script
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgemem.memory import Memory
+    from edgemem.records import Recalled
+
+CATEGORIES = {0: "lines with evidence", 1: "several turns", 2: "time", 3: "common sense", 4: "one turn"}
+"""What LoCoMo's numbers mean; 0 stands for the lines of a script."""
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--sample", help="Which conversation of a LoCoMo file; default: its first.")
+@click.option(
+    "--k", default=10, show_default=True, type=click.IntRange(1, 1000), help="How many recalled items count."
+)
+@home_option
+@json_option
+def replay(file: Path, sample: str | None, k: int, home: Path, as_json: bool) -> None:
+    """Play FILE, a JSON-lines script or a LoCoMo file, into the memory, as if it were said now.
+
+    The times of the script become event times. Afterwards the questions that the file brings are asked, and recall
+    is measured: the share of each question's evidence among the first K items, averaged.
+    """
+    from edgemem.cli.demo import find_tokenizer
+    from edgemem.replay import Player
+
+    lines, questions = _read(file, sample)
+    with open_home(home, tokenizer=find_tokenizer(), worker=False) as memory:
+        taken = sorted({line.session for line in lines} & set(memory.sessions.list_ids()))
+        if taken:
+            raise InvalidInputError(
+                f"{memory.home} holds session {taken[0]!r} already; give --home a new folder."
+            )
+        player = Player(memory)
+        with click.progressbar(
+            player.play(lines),
+            length=len(lines),
+            label="playing",
+            file=sys.stderr,
+            hidden=not sys.stderr.isatty(),
+        ) as turns:
+            played = list(turns)
+        report: dict[str, Any] = {
+            "turns": len(played),
+            "messages": sum(1 + bool(line.reply) for line in lines),
+            "sessions": len({line.session for line in lines}),
+            "checks": sum(len(line.must) + len(line.must_not) for line in lines),
+            "checks_failed": sum(len(one.missing) + len(one.leaked) for one in played),
+            "tokens_evaluated": sum(one.new_tokens for one in played),
+            "tokens_memory": sum(one.block_tokens for one in played),
+            "exact_tokens": memory.tokenizer.exact,
+            "hook_failures": list(player.failures),
+            "questions": len(questions),
+        }
+        if questions:
+            report |= measure(memory, lines, questions, k=k)
+    if as_json:
+        print_json(report)
+        return
+    rows = [
+        (name.replace("_", " "), _figure(value))
+        for name, value in report.items()
+        if not isinstance(value, list | dict)
+    ]
+    print_table(("", "figure"), rows)
+    if questions:
+        print_table(
+            ("questions about", "n", f"recall@{k}"),
+            ((n, str(c), f"{r:.3f}") for n, c, r in report["by_kind"]),
+        )
+
+
+def measure(
+    memory: Memory, lines: Sequence[Line], questions: Sequence[Question], *, k: int
+) -> dict[str, Any]:
+    """Ask each question and return the share of its evidence that recall finds."""
+    places = _places(lines)
+    shares: dict[int, list[float]] = defaultdict(list)
+    with click.progressbar(
+        questions, label="asking", file=sys.stderr, hidden=not sys.stderr.isatty()
+    ) as asked:
+        for question in asked:
+            wanted = [places[id_] for id_ in question.evidence if id_ in places]
+            if not wanted:
+                continue
+            found = memory.recall(question.text, k=k)
+            hits = sum(any(_holds(item, *place) for item in found) for place in wanted)
+            shares[question.category].append(hits / len(wanted))
+    every = [share for group in shares.values() for share in group]
+    return {
+        "asked": len(every),
+        "k": k,
+        "recall": sum(every) / max(1, len(every)),
+        "recall_all": sum(share == 1 for share in every) / max(1, len(every)),
+        "recall_any": sum(share > 0 for share in every) / max(1, len(every)),
+        "by_kind": [(CATEGORIES.get(c, str(c)), len(g), sum(g) / len(g)) for c, g in sorted(shares.items())],
+    }
+
+
+def _read(file: Path, sample: str | None) -> tuple[list[Line], list[Question]]:
+    if is_locomo(file):
+        return read_locomo(file, sample)
+    if sample is not None:
+        raise InvalidInputError(f"{file.name} is a script; --sample is for LoCoMo files.")
+    lines = read_script(file)
+    return lines, [Question(line.say, line.evidence, 0) for line in lines if line.evidence]
+
+
+def _places(lines: Sequence[Line]) -> dict[str, tuple[str, int, str]]:
+    """Return session, turn and words of each id."""
+    places: dict[str, tuple[str, int, str]] = {}
+    turns: dict[str, int] = defaultdict(int)
+    for line in lines:
+        n = turns[line.session]
+        turns[line.session] += 1
+        places[line.id] = (line.session, n, line.say)
+        places[line.reply_id] = (line.session, n, line.reply)
+    places.pop("", None)
+    return places
+
+
+def _holds(item: Recalled, session: str, turn: int, words: str) -> bool:
+    """Tell whether a recalled item carries these words: the turn alone does not do, its text has to."""
+    return (item.session, item.turn) == (session, turn) and _letters(words)[:60] in _letters(item.text)
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"\W+", "", text.lower())
+
+
+def _figure(value: float | bool) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"

@@ -1,0 +1,1 @@
+"""What the model sees: layout, block, budget, compaction."""

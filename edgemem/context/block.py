@@ -1,0 +1,155 @@
+"""The block: which recalled items are said to the model, in which words, within a token budget.
+
+Only a delta is said: what the prompt already holds is left out, and a fact that changed since it was shown is
+said as a change. Every line is clean (`fence.clean`) and tells where it comes from.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from edgemem.context.layout import Shown
+from edgemem.fence import clean, storable
+from edgemem.records import Fact, Recalled, level_of_scope
+
+LINE_CHARS = 240
+"""A recalled item longer than this is cut; the whole of it stays retrievable."""
+
+
+def lines_for(
+    recalled: Iterable[Recalled],
+    *,
+    visible: Mapping[str, Shown],
+    visible_turns: frozenset[int],
+    session: str,
+) -> list[Shown]:
+    """Return the lines for what was recalled and is not in the prompt already, best first."""
+    before = {item.fact: item for item in visible.values() if item.fact is not None}
+    out = []
+    for item in recalled:
+        name = f"{item.kind}:{item.id}"
+        if name in visible or (item.session == session and item.turn in visible_turns):
+            continue
+        if item.kind == "fact":
+            key, value = storable(item.key or ""), storable(item.value or "")
+            out.append(
+                fact_line(
+                    name,
+                    item.scope,
+                    key,
+                    value,
+                    level=item.level,
+                    owner=item.owner,
+                    before=before.get((item.scope, key)),
+                )
+            )
+            continue
+        out.append(Shown(name, f"- {_told(item)}", item.level, item.owner))
+    return out
+
+
+def fact_line(
+    name: str,
+    scope: str,
+    key: str,
+    value: str,
+    *,
+    level: str,
+    owner: str | None,
+    before: Shown | None = None,
+) -> Shown:
+    """Return the line of a fact, said as a change when the prompt holds an older value."""
+    told = f"{_subject(scope)}{key}: {value}"
+    if before is not None and before.value != value:
+        told = f"{_subject(scope)}{key}: now {value} (before: {before.value})"
+    line = clean(told, max_chars=LINE_CHARS)
+    return Shown(name, f"- {line}", level, owner, (scope, key), value)  # type: ignore[arg-type]  # level is a Level
+
+
+def changes(visible: Mapping[str, Shown], current: Callable[[str, str], str | None]) -> list[Shown]:
+    """Return a line for each shown fact that does not hold any more.
+
+    Args:
+        current: the value of (scope, key) now, or None.
+    """
+    newest: dict[tuple[str, str], Shown] = {}
+    for item in visible.values():
+        if item.fact is not None:
+            newest[item.fact] = item
+    out = []
+    for (scope, key), item in newest.items():
+        found = current(scope, key)
+        value = None if found is None else storable(found)
+        if (value or "") == item.value:
+            continue
+        if value is None:
+            line = clean(f"no longer true: {_subject(scope)}{key}: {item.value}", max_chars=LINE_CHARS)
+            out.append(Shown(f"gone:{item.id}", f"- {line}", item.level, item.owner, (scope, key), ""))
+        else:
+            name = f"changed:{item.id}:{value}"
+            out.append(fact_line(name, scope, key, value, level=item.level, owner=item.owner, before=item))
+    return out
+
+
+def within(
+    shown: Sequence[Shown], *, tokens: int, count: Callable[[str], int], spent: int = 0
+) -> list[Shown]:
+    """Return the lines that fit, best first; one that is too long lets a shorter one behind it pass.
+
+    Args:
+        tokens: the budget of the whole block.
+        count: tokens of a text.
+        spent: tokens that the fence and other lines take already.
+    """
+    out = []
+    for item in shown:
+        cost = count(item.line + "\n")
+        if spent + cost > tokens:
+            continue
+        spent += cost
+        out.append(item)
+    return out
+
+
+def fact_as_recalled(fact: Fact) -> Recalled:
+    """Return a fact in the form that recall returns, for stores without an index."""
+    # A user's own store may know only scopes; a scope that is closed closes the fact.
+    level, owner = level_of_scope(fact.scope) if fact.level == "shared" else (fact.level, fact.owner)
+    return Recalled(
+        "fact",
+        fact.id or f"{fact.scope}/{fact.key}",
+        f"{fact.key}: {fact.value}",
+        0.5,
+        ("listed",),
+        recorded_at=fact.recorded_at or fact.updated_at,
+        valid_from=fact.valid_from,
+        source=fact.source,
+        scope=fact.scope,
+        level=level,
+        owner=owner,
+        key=fact.key,
+        value=fact.value,
+    )
+
+
+def _subject(scope: str) -> str:
+    kind, _, name = scope.partition(":")
+    return f"{name}'s " if kind == "user" and name else f"{name}, " if name else ""
+
+
+def _told(item: Recalled) -> str:
+    day = day_of(item.event_time or item.recorded_at)
+    if item.kind == "turn":
+        return clean(f"{day} {item.speaker or 'somebody'} said: {item.text}", max_chars=LINE_CHARS)
+    if item.kind == "note":
+        return clean(f"note: {item.text}", max_chars=LINE_CHARS)
+    return clean(f"{day} {item.text}", max_chars=LINE_CHARS)
+
+
+def day_of(seconds: float) -> str:
+    """Return a short date such as `2 Nov`, in local time."""
+    if seconds <= 0:
+        return ""
+    when = datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc).astimezone()
+    return f"{when.day} {when:%b}"

@@ -1,0 +1,146 @@
+"""The epoch planner: decides when a session's prompt begins anew, and with which summary.
+
+A new epoch costs the model the whole prompt once, so it begins only when the high-water mark is passed, and
+then goes down to the low-water mark in one step. Planning and summarising read a snapshot and change nothing:
+they run in idle time, and the result is switched in between two turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from edgemem.context.compactor import plan_epoch
+from edgemem.context.layout import LaidTurn, Layout
+from edgemem.records import Epoch, Message
+
+if TYPE_CHECKING:
+    from edgemem.context.summarizer import Summarizer
+    from edgemem.llama.protocols import Tokenizer
+
+
+class EpochPlanner:
+    """Plans the epochs of one layout for one window."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        tokenizer: Tokenizer,
+        summarizer: Summarizer,
+        *,
+        window_tokens: int = 4096,
+        reply_tokens: int = 512,
+        high_water: float = 0.85,
+        low_water: float = 0.5,
+        keep_last_turns: int = 4,
+        summary_tokens: int = 300,
+        now: Callable[[], float],
+    ) -> None:
+        """Make the planner.
+
+        Args:
+            summarizer: used in idle time.
+            high_water: share of the window (less the reply) at which a new epoch begins.
+            low_water: share that the new epoch may take.
+            now: the wall time that the new epoch freezes, seconds since the epoch UTC.
+        """
+        self.layout = layout
+        self.tokenizer = tokenizer
+        self.summarizer = summarizer
+        self.window_tokens = window_tokens
+        self.reply_tokens = reply_tokens
+        self.high_water = high_water
+        self.low_water = low_water
+        self.keep_last_turns = keep_last_turns
+        self.summary_tokens = summary_tokens
+        self._now = now
+        self._counted: dict[int, tuple[int, int]] = {}
+
+    @property
+    def room(self) -> int:
+        """Return how many tokens a prompt may have."""
+        return self.window_tokens - self.reply_tokens
+
+    def plan(self, *, force: bool = False) -> int | None:
+        """Return the first turn of the next epoch, or None while there is room.
+
+        Args:
+            force: plan as if the high-water mark were passed: the prompt did not fit.
+        """
+        turns = self._turns()
+        if not turns:
+            return None
+        costs = [self._cost(turn) for turn in turns]
+        index = plan_epoch(
+            costs,
+            fixed_tokens=self._fixed(),
+            window_tokens=self.window_tokens,
+            reply_tokens=self.reply_tokens,
+            high_water=0.0 if force else self.high_water,
+            low_water=self.low_water,
+            keep_last_turns=self.keep_last_turns,
+        )
+        if index is None or index <= 0:
+            return None
+        return turns[min(index, len(turns) - 1)].n
+
+    def prepare(
+        self,
+        first_turn: int,
+        *,
+        summarizer: Summarizer | None = None,
+        stop: Callable[[], bool] | None = None,
+        reason: str = "high water",
+    ) -> Epoch | None:
+        """Write the next epoch: a summary of what leaves the prompt. None when `stop` became true."""
+        leaving = [turn for turn in self._turns() if turn.n < first_turn and turn.level != "private"]
+        summary = (summarizer or self.summarizer).summarize(
+            [_attributed(turn) for turn in leaving],
+            max_tokens=self.summary_tokens,
+            previous=self.layout.epoch.summary,
+            stop=stop,
+        )
+        if stop is not None and stop():
+            return None
+        return Epoch(self.layout.session, first_turn, summary, reason=reason, started_at=self._now())
+
+    def _turns(self) -> list[LaidTurn]:
+        first = self.layout.epoch.first_turn
+        return [turn for turn in self.layout.turns if turn.n >= first]
+
+    def _fixed(self) -> int:
+        """Return the tokens that every prompt has: the system's messages, and room for the summary."""
+        return self.summary_tokens + sum(
+            len(self.tokenizer.encode(str(m.get("content")))) + 8 for m in self.layout.system
+        )
+
+    def _cost(self, turn: LaidTurn) -> int:
+        """Return a turn's tokens, counted once: whatever its messages say, plus the template's markers.
+
+        Templates refuse some lists that stand alone (a tool result, say), so the parts are counted as text;
+        8 tokens a message cover the markers of all templates at hand. The prompt itself is counted exactly.
+        """
+        size = sum(len(str(message)) for message in turn.said) + len(turn.block)
+        known = self._counted.get(turn.n)
+        if known is None or known[0] != size:
+            texts = [turn.block, *(_flat(message) for message in turn.said)]
+            known = (
+                size,
+                sum(len(self.tokenizer.encode(text)) for text in texts if text) + 8 * len(turn.said),
+            )
+            self._counted[turn.n] = known
+        return known[1]
+
+
+def _flat(message: Message) -> str:
+    calls = message.get("tool_calls")
+    return f"{message.get('content') or ''}{calls or ''}"
+
+
+def _attributed(turn: LaidTurn) -> Sequence[Message]:
+    speaker = turn.heard.speaker if turn.heard is not None else None
+    if speaker is None:
+        return turn.said
+    return [
+        {**message, "name": speaker} if message.get("role") == "user" else message for message in turn.said
+    ]

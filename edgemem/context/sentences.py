@@ -1,0 +1,243 @@
+"""Sentences: what was said, cut into pieces that can stand in a summary, and what each one tells.
+
+The cues (first person, decisions, corrections, days) are English; numbers, names and places in the
+conversation count in every language.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from edgemem.context.grouping import call_name, repair_orphans, tool_calls
+from edgemem.llama.template import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from edgemem.records import Message
+
+MAX_CHARS = 240
+"""Longer sentences are cut between two words: speech recognisers often write no full stops."""
+
+OUTCOME_CHARS = 100
+"""How much of a tool's result a summary repeats."""
+
+_INJECTED = re.compile(r"<memory\b[^>]*>.*?</memory>|<think>.*?(?:</think>|\Z)", re.DOTALL)
+_STOP = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+[”’」』]*")
+_NEXT = re.compile(r"\s*(\S)")
+_ABBREVIATED = re.compile(
+    r"(?:\b(?:mr|mrs|ms|dr|prof|st|vs|etc|approx|e\.g|i\.e)|\b(?-i:[A-Z]))\.$", re.IGNORECASE
+)
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_NAME = re.compile(r"(?<=[\w,;:] )(?!I\b)[A-Z][^\W_]{2,}")
+
+# Speech recognisers that write no question mark write no full stop either.
+_QUESTION = re.compile(
+    r"[?？]\W*$|^(?:who|what|when|where|why|how|which|whose|do|does|did|can|could|would|shall)\b.*\w$",
+    re.IGNORECASE,
+)
+_FIRST_PERSON = re.compile(r"\b(?:i|i['’]\w+|me|my|mine|we|we['’]\w+|us|our|ours)\b", re.IGNORECASE)
+_DECISION = re.compile(
+    r"\b(?:let['’]?s|decided?|going to|will|i['’]ll|we['’]ll|must|need(?:s|ed)? to|have to|has to|always|never|"
+    r"from now on|remember|don['’]t forget|please|prefer\w*|favou?rite|allerg\w+|promise\w*)\b",
+    re.IGNORECASE,
+)
+_DENIAL = re.compile(
+    r"^(?:no|nope|sorry|wait|correction|scratch that|i mean)\b|"
+    r"\b(?:actually|instead|no longer|any ?more|turns out|i meant|rather than)\b",
+    re.IGNORECASE,
+)
+_CHANGE = re.compile(r"\b(?:moved|changed|rescheduled|postponed|cancel\w*)\b", re.IGNORECASE)
+_DANGLING = re.compile(r"^(?:it|that|this|these|those|they|he|she|and|but|so|then)\b", re.IGNORECASE)
+_FAILED = re.compile(r"\b(?:errors?|fail\w*|no result|not found|refused|denied|timed? ?out)\b", re.IGNORECASE)
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_DAYS = _set("monday tuesday wednesday thursday friday saturday sunday today tonight tomorrow weekend")
+_MONTHS = _set("january february march april june july august september october november december")
+_NUMBERS = _set(
+    "two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty hundred noon midnight"
+)
+_EMPTY = _set(
+    "a about actually after all am an and any are as at be been but by can could did do does done for from get got "
+    "had has have he her here him his how i i'd i'll i'm i've if in instead into is it it's its just let let's me "
+    "mine my no nope not now of off oh ok okay on one or our out please really she so some sorry than thank thanks "
+    "that that's the their them then there these they this those to too up us very wait was we we'll we're we've "
+    "well were what when where which who why will with would yeah yes you you're your great good hello hey hi bye "
+    "wow nice never always something like moved changed cancelled canceled cancel rescheduled postponed longer anymore turns meant"
+)
+
+Teller = Literal["user", "assistant", "tool"]
+Values = frozenset[tuple[str, str]]
+
+
+class Sentence(msgspec.Struct, frozen=True):
+    """One thing that was said, word for word, or the outcome of one tool call."""
+
+    text: str
+    speaker: str
+    teller: Teller
+    source: int
+    """Number of the message or summary line it stands in."""
+    words: frozenset[str]
+    """Words that carry meaning, lower case, without its values."""
+    values: Values
+    """Numbers, days and months, each with its kind."""
+
+    @property
+    def question(self) -> bool:
+        """Tell whether it asks rather than tells."""
+        return self.teller != "tool" and bool(_QUESTION.search(self.text))
+
+    @property
+    def denial(self) -> bool:
+        """Tell whether it says that something said before is not so."""
+        return self.teller != "tool" and not self.question and bool(_DENIAL.search(self.text))
+
+    @property
+    def correction(self) -> bool:
+        """Tell whether it says that something is otherwise than before."""
+        return self.denial or (
+            self.teller != "tool" and not self.question and bool(_CHANGE.search(self.text))
+        )
+
+    @property
+    def first_person(self) -> bool:
+        """Tell whether its meaning depends on who said it."""
+        return bool(_FIRST_PERSON.search(self.text))
+
+    @property
+    def information(self) -> float:
+        """Estimate how much is lost with it, roughly 0 to 1: facts about people before small talk."""
+        score = 0.02 * min(len(self.words), 10)
+        score += 0.2 * bool(self.values) + 0.1 * (len(self.values) > 1)
+        score += 0.1 * min(len(_NAME.findall(self.text)), 2)
+        if self.teller == "tool":
+            return score + 0.2 * bool(_FAILED.search(self.text))
+        score += 0.2 * bool(_DECISION.search(self.text)) + 0.25 * self.correction
+        score += (0.2 if self.teller == "user" else 0.1) * self.first_person
+        return score - 0.5 * self.question - 0.1 * bool(_DANGLING.search(self.text))
+
+
+def gather(turns: Iterable[Sequence[Message]], *, previous: str, user: str, assistant: str) -> list[Sentence]:
+    """Return what was told in an earlier summary and in the turns, oldest first, without empty phrases.
+
+    Args:
+        previous: lines of an earlier summary, such as `Alice: I moved to Bonn.`
+        user: what to call a user message's speaker when it has no name.
+        assistant: the same for the robot.
+    """
+    out: list[Sentence] = []
+    lines = previous.splitlines()
+    for number, line in enumerate(lines):
+        speaker, colon, rest = line.partition(": ")
+        if " -> " in line and (not colon or " -> " in speaker):
+            out.append(_sentence(line, "", "tool", number))
+        elif colon:
+            teller: Teller = "assistant" if speaker == assistant else "user"
+            out += (_sentence(text, speaker, teller, number) for text in split_sentences(rest))
+    number = len(lines)
+    for turn in turns:
+        repaired = repair_orphans(turn)
+        tools = iter(tool_lines(repaired))
+        for message in repaired:
+            number += 1
+            role = message.get("role")
+            if role == "tool":
+                out.append(_sentence(next(tools), "", "tool", number))
+            elif role in ("user", "assistant"):
+                named = _one_line(str(message.get("name") or "")).replace(":", "")
+                speaker = named or (user if role == "user" else assistant)
+                spoken = _INJECTED.sub("\n", text_of(message))
+                out += (_sentence(text, speaker, role, number) for text in split_sentences(spoken))
+    return [sentence for sentence in out if _tells_something(sentence)]
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of a text, each as it stands there; over-long ones in pieces."""
+    out: list[str] = []
+    for line in text.splitlines():
+        start = 0
+        for stop in _STOP.finditer(line):
+            if not _goes_on(line, start, stop):
+                out += _pieces(line[start : stop.end()])
+                start = stop.end()
+        out += _pieces(line[start:])
+    return out
+
+
+def tool_lines(turn: Sequence[Message]) -> list[str]:
+    """Return one line for each tool result of a turn, in order: `name -> outcome`."""
+    out = []
+    waiting: list[str] = []
+    names: dict[str, str] = {}
+    for message in repair_orphans(turn):
+        if calls := tool_calls(message):
+            waiting = [call_name(call) for call in calls]
+            names = {str(call.get("id")): call_name(call) for call in calls}
+        elif message.get("role") == "tool":
+            by_order = waiting.pop(0) if waiting else ""
+            name = message.get("name") or names.get(str(message.get("tool_call_id"))) or by_order
+            outcome = _one_line(text_of(message) or str(message.get("content") or "done"))
+            if len(outcome) > OUTCOME_CHARS:
+                outcome = outcome[: OUTCOME_CHARS - 1].rstrip() + "…"
+            out.append(f"{_one_line(str(name)) or 'tool'} -> {outcome}")
+    return out
+
+
+def _sentence(text: str, speaker: str, teller: Teller, source: int) -> Sentence:
+    words = [word.lower().replace("’", "'") for word in _WORD.findall(text)]
+    values = frozenset(_values(words))
+    told = {value for _, value in values}
+    meaning = (word.removesuffix("'s") for word in words if word not in told)
+    return Sentence(text, speaker, teller, source, frozenset(meaning) - _EMPTY, values)
+
+
+def _values(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for word in words:
+        if word in _NUMBERS or word[0].isdigit():
+            yield "number", word
+        elif word in _DAYS:
+            yield "day", word
+        elif word in _MONTHS:
+            yield "month", word
+
+
+def _tells_something(sentence: Sentence) -> bool:
+    if sentence.teller == "tool" or sentence.values or len(sentence.words) > 1:
+        return True
+    # A script without spaces makes one long word of a whole clause.
+    return any(sentence.first_person or (len(word) > 4 and not word.isascii()) for word in sentence.words)
+
+
+def _goes_on(line: str, start: int, stop: re.Match[str]) -> bool:
+    """Tell whether a full stop belongs to an abbreviation, or a lower-case letter follows it."""
+    if not stop[0].startswith(".") or len(stop[0]) > 1:
+        return False
+    following = _NEXT.match(line, stop.end())
+    if following is not None and following[1].islower():
+        return True
+    return bool(_ABBREVIATED.search(line[max(start, stop.end() - 8) : stop.end()]))
+
+
+def _pieces(sentence: str) -> Iterator[str]:
+    sentence = sentence.strip().lstrip("-*•# ")
+    start = 0
+    while start < len(sentence):
+        end = start + MAX_CHARS
+        if end < len(sentence):
+            space = sentence.rfind(" ", start + 1, end)
+            end = space if space > 0 else end
+        if piece := sentence[start:end].strip():
+            yield piece
+        start = end
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

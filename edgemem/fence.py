@@ -1,0 +1,228 @@
+"""What makes stored text safe to show to a model: pure text, no files, no models.
+
+Stored text is data (law 8): whatever somebody once said to the robot, it comes before the model as one line
+that cannot produce a special token, open or close a fence, or pass for another role. Nothing is deleted
+that a person would read: brackets of a marker become parentheses, so `<|im_start|>` reads `(im_start)`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+
+from edgemem.errors import InvalidInputError
+
+OPEN = "<memory>\n"
+CLOSE = "</memory>\n"
+
+MAX_KEY_CHARS = 256
+"""Longest key, scope or session id; people and models write names, not texts."""
+
+_MOST_FOLDED = 8192
+_LONGEST_CLUSTER = 16
+"""Characters that may belong to one visible sign; more are a prank, and are cut through."""
+
+# What nobody can see but a tokenizer can: controls, direction overrides and marks, zero-width spaces, BOM, tag
+# characters, variation selectors that no text needs. Arabic number signs (also "format characters") stay.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
+    "\ufe00-\ufe0d\ufeff\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+# A joiner means something between emoji and between letters of Arabic, Indic, Burmese, Khmer and Mongolian
+# script; anywhere else it only hides a marker from a search.
+_JOINED = (
+    "\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u18af\u20e3\u2190-\u2bff\ufe0e\ufe0f\U0001f000-\U0001faff"
+)
+_LOOSE_JOINER = re.compile(f"(?<![{_JOINED}])[\u200c\u200d]|[\u200c\u200d](?![{_JOINED}])")
+_SELECTORS = re.compile("([\ufe0e\ufe0f])[\ufe0e\ufe0f]+")
+_ATTACHED = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
+_LINE_ENDS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+
+# Letters, brackets and bars that look like ASCII ones, beside those that NFKC folds.
+_LETTERS = dict(zip("аеорсухтіјѕԁоεορτυмкнᴀᴅᴇᴍᴏʀʏꜱᴛᴜı", "aeopcyxtijsdoeoptumkhademorystui", strict=True))
+_BARS = dict.fromkeys("∣│┃¦ǀ❘", "|")
+_BRACKETS = str.maketrans("‹«〈《⟨❮ᐸ˂≺›»〉》⟩❯ᐳ˃≻", "<" * 9 + ">" * 9)
+
+_ROLE = (
+    r"(?:(?:system|user|assistant|human|ai|bot|developer|tool|function|model|instructions?|response)"
+    r"(?: (?:prompt|message|result|name))?)"
+)
+# All of these run over folded text (lower case, look-alikes replaced), which has the same length as the text.
+_TAG = re.compile(r"<(?![\s\d=-])[^<>]{1,80}>|<\d[^<>\s]{0,40}>")
+_FENCE = re.compile(rf"<\s*(?:[|/\\]\s*)*memory|<\s*[|/\\]|<\s*{_ROLE}\b(?=[^<>]{{0,40}}>)")
+_CLOSING = re.compile(r"[^<>]{0,80}>")
+_OPENING = re.compile(r"<(?=[^\s\d=\-.,;:)…])")
+_SQUARE = re.compile(r"\[\s*/?\s*[@\w]{2,40}\s*\]")
+_WAVE = re.compile(r"(?<=[\[\]])~|~(?=[\[\]])")
+_HASHES = re.compile(r"#{2,} *")
+_MARKER = re.compile(rf"(?<![\w\s])([\s_*#]{{0,8}})({_ROLE})[\s*_]{{0,8}}:")
+
+# What the rules above begin with, in every form that folds to it: most lines have none of them.
+_ANGLED = re.compile("[<︽︿＜﹤‹«\u2329〈《⟨❮ᐸ˂≺]")
+_SQUARED = re.compile(r"[\[\]［］﹇﹈]")
+_COLON = re.compile("[:：﹕︓]")
+
+_PLAIN = re.compile(r"[ !\"$-9;=-Z\\^-~]*")
+"""Text without any character that a rule below looks at; most of what is said aloud."""
+
+
+def storable(text: str) -> str:
+    """Return the text as UTF-8 files and SQLite can keep it: lone surrogates replaced, NUL removed."""
+    if not text.isascii():
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text.replace("\x00", "")
+
+
+def clean(text: str, *, max_chars: int) -> str:
+    """Return the text as one safe line of at most `max_chars` characters, cut at a whole one and then ending in `…`.
+
+    Cleaning twice changes nothing. Ordinary text of any language stays as it is.
+    """
+    if max_chars < 1:
+        return ""
+    # What is cut anyway need not be looked at: a megabyte of text costs no more than a long line.
+    head = text[: 16 * max_chars + 256]
+    line = _defang(head)
+    if len(line) <= max_chars and len(head) == len(text):
+        return line
+    end = min(len(line), max_chars - 1)
+    for _ in range(_LONGEST_CLUSTER):
+        if 0 < end < len(line) and _belong_together(line[end - 1], line[end]):
+            end -= 1
+    return line[:end].rstrip(" \u200c\u200d") + "…"
+
+
+def fence(lines: Sequence[str], *, header: str = "") -> str:
+    """Return the block that goes before an utterance; empty if there are no lines.
+
+    The same lines give the same bytes. Lines and header are made safe here once more, whoever wrote them.
+    """
+    body = [line for line in map(_defang, lines) if line]
+    if not body:
+        return ""
+    title = _defang(header)
+    return OPEN + "".join(f"{line}\n" for line in ([title, *body] if title else body)) + CLOSE
+
+
+def is_fenced(text: str) -> bool:
+    """Tell whether the text begins with a block as `fence` makes it."""
+    return text.startswith(OPEN) and "\n" + CLOSE in text
+
+
+def check_text(text: str, *, what: str, max_bytes: int) -> None:
+    """Raise InvalidInputError unless the text can be stored as it is.
+
+    Args:
+        what: how to call it in the message, such as `the value of a fact`.
+        max_bytes: the most UTF-8 bytes that are taken.
+    """
+    if not isinstance(text, str):
+        raise InvalidInputError(f"{what} must be text, not {type(text).__name__}; pass a string.")
+    if "\x00" in text:
+        raise InvalidInputError(f"{what} holds a NUL character; remove it.")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(f"{what} holds half a character (a lone surrogate); remove it.") from error
+    if size > max_bytes:
+        raise InvalidInputError(f"{what} has {size:,} bytes; at most {max_bytes:,} are kept, so shorten it.")
+
+
+def check_key(key: str, *, what: str = "a key") -> None:
+    """Raise InvalidInputError unless the key is a name of one line: 1 to 256 visible characters."""
+    if not isinstance(key, str):
+        raise InvalidInputError(f"{what} must be text, not {type(key).__name__}; pass a string.")
+    if not key.strip():
+        raise InvalidInputError(f"{what} must not be empty; give it a name.")
+    if len(key) > MAX_KEY_CHARS:
+        raise InvalidInputError(
+            f"{what} has {len(key):,} characters; at most {MAX_KEY_CHARS} are kept, so shorten it."
+        )
+    for character in key:
+        if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
+            raise InvalidInputError(
+                f"{what} holds U+{ord(character):04X}, a control character or half a character; remove it."
+            )
+
+
+def check_session_id(session_id: str) -> None:
+    """Raise InvalidInputError unless the session id is a name of one line; no path is ever made of it."""
+    check_key(session_id, what="a session id")
+
+
+def _defang(text: str) -> str:
+    if _PLAIN.fullmatch(text):
+        return " ".join(text.split())
+    text = _INVISIBLE.sub("", storable(text))
+    text = _SELECTORS.sub(r"\1", _LOOSE_JOINER.sub("", text))
+    lines = (" ".join(line.split()) for line in _LINE_ENDS.split(text))
+    text = " / ".join(line for line in lines if line)
+    text = _HASHES.sub("", text)
+    if _ANGLED.search(text):
+        text = _edit(text, _TAG, _in_parentheses)
+        text = _without_fences(text)
+        text = _edit(text, _OPENING, lambda part, _: f"{part} ")
+    if _SQUARED.search(text):
+        text = _edit(text, _SQUARE, _in_parentheses)
+        text = _edit(text, _WAVE, lambda _part, _match: "-")
+    if _COLON.search(text):
+        text = _edit(text, _MARKER, _without_colon)
+    return " ".join(text.split())
+
+
+def _edit(text: str, pattern: re.Pattern[str], change: Callable[[str, re.Match[str]], str]) -> str:
+    """Return the text with each match in its folded form changed; `change` gets the original part."""
+    parts = []
+    end = 0
+    for match in pattern.finditer(_folded(text)):
+        parts += [text[end : match.start()], change(text[match.start() : match.end()], match)]
+        end = match.end()
+    return "".join(parts) + text[end:] if parts else text
+
+
+def _in_parentheses(part: str, _match: re.Match[str]) -> str:
+    return f"({part[1:-1].strip(' |｜')})"
+
+
+def _without_colon(part: str, match: re.Match[str]) -> str:
+    role = part[match.start(2) - match.start() : match.end(2) - match.start()]
+    return f"{part[: match.end(1) - match.start()].replace('#', '')}({role}) "
+
+
+def _without_fences(text: str) -> str:
+    """Turn the brackets of what looks like a fence or a role's tag into parentheses."""
+    folded = _folded(text).translate(_BRACKETS)
+    characters = list(text)
+    for match in _FENCE.finditer(folded):
+        characters[match.start()] = "("
+        closing = _CLOSING.match(folded, match.end())
+        if closing:
+            characters[closing.end() - 1] = ")"
+    return "".join(characters)
+
+
+class _Folding(dict[int, str]):
+    """Maps a character to the one it looks like, lower case; always one to one, so that positions stay."""
+
+    def __missing__(self, code: int) -> str:
+        wide = unicodedata.normalize("NFKC", chr(code))
+        plain = wide.lower() if len(wide) == 1 else chr(code)
+        if len(plain) != 1:
+            plain = chr(code)
+        if len(self) > _MOST_FOLDED:
+            self.clear()
+        self[code] = _LETTERS.get(plain) or _BARS.get(plain) or plain
+        return self[code]
+
+
+_FOLDING = _Folding()
+
+
+def _folded(text: str) -> str:
+    return text.lower() if text.isascii() else text.translate(_FOLDING)
+
+
+def _belong_together(left: str, right: str) -> bool:
+    """Tell whether a cut between two characters would tear what a reader sees as one."""
+    return left == "\u200d" or bool(_ATTACHED.match(right)) or unicodedata.category(right).startswith("M")

@@ -1,0 +1,190 @@
+"""Health: what works in this home on this machine, and what to do about the rest."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from edgemem.hooks.registry import HookFailure
+from edgemem.llama.template import grows_by_appending
+
+if TYPE_CHECKING:
+    from edgemem.memory import Memory
+
+SPARE_MB = 200
+"""Below this much free space a robot that logs and learns will soon stop doing so."""
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One thing that was looked at."""
+
+    name: str
+    state: Literal["ok", "warn", "fail"]
+    detail: str
+    advice: str = ""
+
+
+class FailureLog:
+    """Keeps what hooks and upkeep failed at, for `edgemem check` in another process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._known: dict[tuple[str, str], HookFailure] | None = None
+
+    def note(self, failure: HookFailure) -> None:
+        """Keep a failure; a frequent one is written ever more rarely, to spare the disk."""
+        if failure.count & (failure.count - 1):
+            return
+        known = self._known if self._known is not None else {(f.hook, f.point): f for f in self.read()}
+        known[failure.hook, failure.point] = failure
+        self._known = known
+        part = self.path.with_suffix(".part")
+        part.write_bytes(msgspec.json.format(msgspec.json.encode(list(known.values()))))
+        part.chmod(0o600)
+        part.replace(self.path)
+
+    def read(self) -> list[HookFailure]:
+        """Return what was kept."""
+        try:
+            return msgspec.json.decode(self.path.read_bytes(), type=list[HookFailure])
+        except (FileNotFoundError, msgspec.DecodeError):
+            return []
+
+
+def check(memory: Memory) -> list[Check]:
+    """Look at everything that edgemem stands on."""
+    return [
+        _machine(),
+        _database(memory),
+        _vectors(memory),
+        _embedder(memory),
+        _tokenizer(memory),
+        _disk(memory),
+        _clock(memory),
+        _upkeep(memory),
+        _hooks(memory),
+    ]
+
+
+def _machine() -> Check:
+    cores = os.cpu_count() or 1
+    return Check("machine", "ok", f"Python {platform.python_version()}, {platform.machine()}, {cores} cores")
+
+
+def _database(memory: Memory) -> Check:
+    database = memory.database
+    version = str(database.query("select sqlite_version()")[0][0])
+    wrong = database.quick_check()
+    size = sum(path.stat().st_size for path in (memory.home / "db").iterdir() if path.is_file()) / 1e6
+    if wrong:
+        return Check(
+            "database",
+            "fail",
+            f"SQLite {version} finds damage: {wrong[0]}",
+            f"Restore a copy from {memory.home / 'backups'}.",
+        )
+    return Check("database", "ok", f"SQLite {version}, WAL, {size:.1f} MB on disk, no damage found")
+
+
+def _vectors(memory: Memory) -> Check:
+    version = memory.index.vec_version
+    if version is None:
+        return Check(
+            "vectors",
+            "warn",
+            "sqlite-vec cannot be loaded into this Python's SQLite; searching goes on without it, only slower",
+            "Use a Python whose sqlite3 can load extensions, such as the system's.",
+        )
+    return Check("vectors", "ok", f"sqlite-vec {version}")
+
+
+def _embedder(memory: Memory) -> Check:
+    name = memory.profile.llama.embedder
+    if memory.embedder_fault:
+        return Check("embedder", "fail", memory.embedder_fault, f"edgemem models get {name}")
+    if memory.embedder is None:
+        return Check(
+            "embedder",
+            "warn",
+            f"{name or 'none'}: not here; recall goes by words alone",
+            f"edgemem models get {name}" if name else "Name one in edgemem.toml under [llama] embedder.",
+        )
+    return Check(
+        "embedder",
+        "ok",
+        f"{name}, {memory.embedder.dimensions} dimensions, {memory.profile.llama.embed_threads} thread",
+    )
+
+
+def _tokenizer(memory: Memory) -> Check:
+    if not memory.tokenizer.exact:
+        return Check(
+            "tokenizer",
+            "ok",
+            "none of its own: counts are exact where a chat model lends its tokenizer, and estimates elsewhere",
+        )
+    growth = grows_by_appending(memory.tokenizer)
+    if not growth:
+        return Check(
+            "tokenizer",
+            "warn",
+            f"the chat template rewrites history: {growth.reason}",
+            "Each turn evaluates more than is new.",
+        )
+    return Check("tokenizer", "ok", "exact; the chat template only appends")
+
+
+def _disk(memory: Memory) -> Check:
+    free = shutil.disk_usage(memory.home).free / 1e6
+    if not os.access(memory.home, os.W_OK):
+        return Check(
+            "disk", "fail", f"{memory.home} cannot be written", "Mount it read-write, or mend its rights."
+        )
+    if free < SPARE_MB:
+        return Check("disk", "warn", f"{free:.0f} MB free", "Free some space; what is stored is safe.")
+    return Check("disk", "ok", f"{free / 1e3:.1f} GB free at {memory.home}")
+
+
+def _clock(memory: Memory) -> Check:
+    trust = memory.clock.trust()
+    if trust.trusted:
+        return Check("clock", "ok", trust.reason)
+    return Check(
+        "clock",
+        "warn",
+        trust.reason,
+        "Let the clock be set (NTP or an RTC); the order of memories is right all the same.",
+    )
+
+
+def _upkeep(memory: Memory) -> Check:
+    pending = memory.pending()
+    left = ", ".join(f"{count} to {name}" for name, count in pending.items() if count)
+    failed = memory.idle_failures()
+    if failed:
+        return Check(
+            "upkeep",
+            "warn",
+            f"{failed[0].step} failed {failed[0].count} times: {failed[0].message}",
+            "See the log.",
+        )
+    return Check("upkeep", "ok", left or "nothing left to do")
+
+
+def _hooks(memory: Memory) -> Check:
+    failures = memory.failures.read()
+    if not failures:
+        return Check("hooks", "ok", "no failure on record")
+    worst = max(failures, key=lambda failure: failure.count)
+    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+    return Check(
+        "hooks",
+        "warn",
+        f"{worst.hook} failed at {worst.point}, {worst.count} times or more: {worst.message}{more}",
+        f"Replies went on without it. When it is mended, delete {memory.failures.path}.",
+    )

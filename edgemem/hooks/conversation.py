@@ -1,0 +1,167 @@
+"""The conversation: what the built-in hooks of one session share during a turn.
+
+They find it in the session's own state (under a key that is never stored), so hooks that were made apart, as in
+EdgeVox, still put their lines into one block and their records into one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, Protocol
+
+import msgspec
+
+from edgemem.context.layout import LaidTurn, Layout, Shown
+from edgemem.hooks.points import ON_ABORT
+from edgemem.records import Heard, Level, Reader, StoredMessage, Turn, TurnState
+from edgemem.store.messages import stored_message
+
+STATE_KEY = "__edgemem"
+"""Where a session's state keeps the conversation; names that begin with two underscores are never stored."""
+
+
+class Journal(Protocol):
+    """What can write one turn in one transaction; the SQLite session store is one."""
+
+    def accept(self, turn: Turn) -> Future[None]:
+        """Keep an open turn so that it survives a crash of the process."""
+        ...
+
+    def commit(self, turn: Turn, also: list[Callable[[Any], Any]]) -> Future[None]:
+        """Write a whole turn, and whatever else belongs to it, durably and at once."""
+        ...
+
+
+class Conversation:
+    """The layout of one session, and what the running turn has collected for its commit."""
+
+    def __init__(self, layout: Layout | None = None, *, commit_wait_s: float = 0.25) -> None:
+        self.layout = layout or Layout()
+        self.journal: Journal | None = None
+        self.commit_wait_s = commit_wait_s
+        self.also: list[Callable[[Any], Any]] = []
+        """Writes that belong into the turn's transaction."""
+        self.opening: list[Callable[[Any], Any]] = []
+        """Writes that belong into the transaction of the session's first turn."""
+        self.generated: list[tuple[int, ...]] = []
+        """The ids that the model generated, one entry for each of its messages."""
+        self.unheard: str | None = None
+        """The rest of a reply that was cut off while the turn still ran."""
+        self.accepted = False
+        self._running: list[Future[None]] = []
+
+    def begin(self, ctx: Any, payload: Any, *, speaker: str | None = None, known: bool = True) -> None:
+        """Open a turn, once for all hooks of it; what an aborted one had collected is dropped."""
+        running = self.layout.running
+        if running is not None and not running.said:
+            return
+        reader = reader_of(ctx, payload, speaker=speaker) if known else None
+        self.reset()
+        self.layout.begin(reader, _heard(ctx, payload, reader), level=_level(payload))
+
+    def end(self, point: str, ctx: Any) -> None:
+        """Make the turn history, or drop it if it was aborted, where no session hook has done so already."""
+        if self.layout.running is None:
+            return
+        if point == ON_ABORT:
+            self.layout.discard()
+        else:
+            self.layout.take([m for m in ctx.session.messages if m.get("role") != "system"])
+            self.layout.commit()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what the running turn has collected."""
+        self.also = []
+        self.generated = []
+        self.unheard = None
+        self.accepted = False
+
+    def record(self, turn: LaidTurn, state: TurnState) -> Turn:
+        """Return the record of a laid turn."""
+        replies = iter(self.generated)
+        messages: list[StoredMessage] = [
+            stored_message(message, next(replies, ()) if message.get("role") == "assistant" else ())
+            for message in turn.said
+        ]
+        if self.unheard and messages[-1].role == "assistant":
+            messages[-1] = msgspec.structs.replace(messages[-1], unheard=self.unheard)
+        level, owner = self.layout.level_of(turn)
+        return Turn(
+            self.layout.session,
+            turn.n,
+            tuple(messages),
+            state,
+            turn.block,
+            tuple(_shown(item) for item in turn.shown),
+            level=level,
+            owner=owner,
+            heard=turn.heard,
+        )
+
+    def accept(self, turn: Turn) -> None:
+        """Keep the open turn, off the hot path."""
+        if self.journal is not None and not self.accepted:
+            self.accepted = True
+            self._running.append(self.journal.accept(turn))
+
+    def write(self, turn: Turn) -> None:
+        """Commit the turn; a slow disk goes on in the background after `commit_wait_s` seconds.
+
+        Raises:
+            StoreError: this commit failed, or one that was still running when its turn ended.
+        """
+        if self.journal is None:
+            return
+        also, self.also, self.opening = [*self.opening, *self.also], [], []
+        newest = self.journal.commit(turn, also)
+        earlier = [future for future in self._running if future.done()]
+        self._running = [future for future in self._running if not future.done()] + [newest]
+        for future in earlier:
+            future.result()
+        try:
+            newest.result(timeout=self.commit_wait_s)
+        except FutureTimeout:
+            return
+
+
+def conversation_of(ctx: Any, given: Conversation | None = None) -> Conversation:
+    """Return the conversation that the hooks of this context share."""
+    state = ctx.session.state
+    if given is not None:
+        state[STATE_KEY] = given
+        return given
+    found = state.get(STATE_KEY)
+    if isinstance(found, Conversation):
+        return found
+    made = Conversation()
+    state[STATE_KEY] = made
+    return made
+
+
+def reader_of(ctx: Any, payload: Any, *, speaker: str | None = None) -> Reader:
+    """Return who will hear the answer: the payload says it, else the context, else the hook's own setting."""
+    said: dict[str, Any] = payload if isinstance(payload, dict) else {}
+    name = said.get("speaker") or getattr(ctx, "speaker", None) or speaker
+    audience = said.get("audience") or getattr(ctx, "audience", None) or ()
+    return Reader(name, frozenset(audience))
+
+
+def _heard(ctx: Any, payload: Any, reader: Reader | None) -> Heard | None:
+    said: dict[str, Any] = payload if isinstance(payload, dict) else {}
+    heard = said.get("heard") or getattr(ctx, "heard", None)
+    if isinstance(heard, Heard):
+        return heard
+    return Heard(speaker=reader.speaker) if reader is not None and reader.speaker else None
+
+
+def _level(payload: Any) -> Level | None:
+    return "private" if isinstance(payload, dict) and payload.get("private") else None
+
+
+def _shown(item: Shown) -> str:
+    if item.fact is None and item.level == "household":
+        return item.id
+    return msgspec.json.encode(msgspec.structs.replace(item, line="")).decode()

@@ -1,0 +1,73 @@
+"""EpisodeLoggerHook: remembers what each tool did and how it went."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from edgemem.fence import storable
+from edgemem.hooks.conversation import Conversation, conversation_of
+from edgemem.hooks.points import AFTER_TOOL, HookResult
+
+if TYPE_CHECKING:
+    from edgemem.store.protocols import MemoryStore
+
+RESULT_CHARS = 500
+"""A longer result is cut in the episode; the session keeps the whole of it."""
+
+MEMORY_TOOLS = frozenset({"remember_fact", "forget_fact", "recall_fact"})
+"""Tools of the memory itself: what they did is a fact already, and need not be an episode too."""
+
+
+class EpisodeLoggerHook:
+    """Log the outcome of every tool call; in the turn's own transaction where the session is kept in SQLite."""
+
+    points = frozenset({AFTER_TOOL})
+    priority = 0
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        agent_name: str = "",
+        *,
+        speaker: str | None = None,
+        conversation: Conversation | None = None,
+    ) -> None:
+        self.store = store
+        self.agent_name = agent_name
+        self.speaker = speaker
+        self._conversation = conversation
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Keep the outcome of one call."""
+        if payload.name in MEMORY_TOOLS:
+            return None
+        conversation = conversation_of(ctx, self._conversation)
+        outcome = "ok" if payload.error is None else "failed"
+        record = {"name": payload.name, "args": payload.arguments}
+        if payload.error is None:
+            record["result"] = _short(payload.result)
+        else:
+            record["error"] = _short(payload.error)
+        turn = conversation.layout.running
+        level, owner = conversation.layout.level_of(turn) if turn is not None else (None, None)
+        heard = turn.heard if turn is not None else None
+        database = getattr(self.store, "database", None)
+        if database is not None and database is getattr(conversation.journal, "database", None):
+            from edgemem.store.episodes import append_episode
+
+            agent = self.agent_name
+            conversation.also.append(
+                lambda tx: append_episode(
+                    tx, "tool_call", record, outcome, agent=agent, heard=heard, level=level, owner=owner
+                )
+            )
+        else:
+            self.store.add_episode("tool_call", record, outcome, agent=self.agent_name)
+        return None
+
+
+def _short(value: Any) -> Any:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = storable(text)
+    return text if len(text) <= RESULT_CHARS else text[:RESULT_CHARS] + "…"

@@ -1,0 +1,157 @@
+"""The moments of a turn at which memory may act, and what a hook looks like.
+
+The first six points, `HookResult` and the hook protocol are those of EdgeVox, so its hooks run here unchanged.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import msgspec
+
+from edgemem.records import Heard, Session
+
+ON_RUN_START = "on_run_start"
+"""Payload `{"task", "speaker", "heard"}`: somebody has finished speaking. Ending here skips the model."""
+BEFORE_LLM = "before_llm"
+"""Payload `{"messages", "hop", "tools"}`: what the model will be handed."""
+AFTER_LLM = "after_llm"
+"""Payload `{"content", "tool_calls", "hop", "tokens"}`: what the model said."""
+BEFORE_TOOL = "before_tool"
+"""Payload `ToolCallRequest`."""
+AFTER_TOOL = "after_tool"
+"""Payload `ToolCallResult`."""
+ON_RUN_END = "on_run_end"
+"""Payload `AgentResult`: always fires, also after an error."""
+ON_SPEECH_START = "on_speech_start"
+"""Payload `{"speaker"}`: somebody begins to speak; idle work yields."""
+ON_PARTIAL = "on_partial"
+"""Payload `{"text", "speaker"}`: what has been heard so far."""
+ON_INTERRUPT = "on_interrupt"
+"""Payload `{"heard_text"}`: the robot was cut off; only this much was heard."""
+ON_ABORT = "on_abort"
+"""Payload `{}`: the prepared turn is thrown away without a trace."""
+ON_IDLE = "on_idle"
+"""Payload `{"seconds"}`: nobody speaks; there is time for upkeep."""
+
+POINTS = frozenset(
+    {
+        ON_RUN_START,
+        BEFORE_LLM,
+        AFTER_LLM,
+        BEFORE_TOOL,
+        AFTER_TOOL,
+        ON_RUN_END,
+        ON_SPEECH_START,
+        ON_PARTIAL,
+        ON_INTERRUPT,
+        ON_ABORT,
+        ON_IDLE,
+    }
+)
+
+
+class HookResult(msgspec.Struct, frozen=True):
+    """What a hook wants: go on, go on with another payload, or end the turn with a reply."""
+
+    action: Literal["continue", "modify", "end"] = "continue"
+    payload: Any = None
+    reason: str = ""
+
+    @classmethod
+    def cont(cls) -> HookResult:
+        """Go on unchanged."""
+        return cls()
+
+    @classmethod
+    def replace(cls, payload: Any, *, reason: str = "") -> HookResult:
+        """Go on with another payload."""
+        return cls("modify", payload, reason)
+
+    @classmethod
+    def end(cls, reply: str, *, reason: str = "") -> HookResult:
+        """End the turn with this reply."""
+        return cls("end", reply, reason)
+
+    @property
+    def is_continue(self) -> bool:
+        """Tell whether nothing changes."""
+        return self.action == "continue"
+
+    @property
+    def is_modify(self) -> bool:
+        """Tell whether the payload was replaced."""
+        return self.action == "modify"
+
+    @property
+    def is_end(self) -> bool:
+        """Tell whether the turn ends here."""
+        return self.action == "end"
+
+
+class Context(Protocol):
+    """What a hook may read of the running turn; an EdgeVox context has the same attributes."""
+
+    session: Session
+    hook_state: dict[Any, Any]
+
+
+@runtime_checkable
+class Hook(Protocol):
+    """Anything that acts at some points of a turn."""
+
+    points: frozenset[str]
+    priority: int
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Act at a point; None means go on."""
+        ...
+
+
+class ToolCallRequest(msgspec.Struct):
+    """A tool call that is about to run; a hook may rewrite it or answer in the tool's place."""
+
+    name: str
+    arguments: dict[str, Any]
+    hop: int = 0
+    id: str = ""
+    skip_dispatch: bool = False
+    synthetic_result: Any = None
+    skip_reason: str = ""
+
+
+class ToolCallResult(msgspec.Struct):
+    """A tool call that ran."""
+
+    name: str
+    arguments: dict[str, Any]
+    result: Any = None
+    error: str | None = None
+    hop: int = 0
+    id: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether the tool succeeded."""
+        return self.error is None
+
+
+class AgentResult(msgspec.Struct):
+    """How a turn ended."""
+
+    reply: str
+    hops: int = 0
+    interrupted: bool = False
+    error: str | None = None
+    """Why the model could not answer; the utterance is kept all the same."""
+
+
+class TurnContext(msgspec.Struct):
+    """The context that edgemem's own loop passes to hooks."""
+
+    session: Session
+    hook_state: dict[Any, Any] = msgspec.field(default_factory=dict)
+    agent_name: str = ""
+    speaker: str | None = None
+    heard: Heard | None = None
+    llm: Any = None

@@ -1,0 +1,156 @@
+"""The registry: who is called at a point, in which order, and what happens when one fails.
+
+Order is priority (highest first), then registration; each hook sees the payload that the one before it left,
+and the first that ends the turn wins. A hook that raises is isolated and counted: a failing memory never stops
+a reply. A hook that guards safety is registered with `fail_closed=True` and then ends the turn instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from edgemem.errors import InvalidInputError
+from edgemem.hooks.points import ON_RUN_END, POINTS, Hook, HookResult
+
+log = logging.getLogger("edgemem.hooks")
+
+FAIL_CLOSED_REPLY = "Sorry, I cannot do that right now."
+
+H = TypeVar("H", bound=Hook)
+
+
+class HookFailure(msgspec.Struct, frozen=True):
+    """One kind of failure: which hook, at which point, how often, and the newest message."""
+
+    hook: str
+    point: str
+    count: int
+    message: str
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    hook: Hook
+    priority: int
+    order: int
+    fail_closed: bool
+
+
+class HookRegistry:
+    """Hooks in the order in which they act."""
+
+    def __init__(self, hooks: Iterable[Hook] = ()) -> None:
+        self._entries: list[_Entry] = []
+        self._failures: dict[tuple[str, str], HookFailure] = {}
+        self._lock = threading.Lock()
+        self.extend(hooks)
+
+    def register(self, hook: H, *, priority: int | None = None, fail_closed: bool | None = None) -> H:
+        """Add a hook and return it.
+
+        Raises:
+            InvalidInputError: the hook names a point that does not exist.
+        """
+        unknown = sorted(set(hook.points) - POINTS)
+        if unknown:
+            known = ", ".join(sorted(POINTS))
+            raise InvalidInputError(
+                f"{_name(hook)} names the unknown point {unknown[0]!r}; there are: {known}"
+            )
+        with self._lock:
+            rank = hook.priority if priority is None else priority
+            closed = bool(getattr(hook, "fail_closed", False)) if fail_closed is None else fail_closed
+            entry = _Entry(hook, rank, len(self._entries), closed)
+            self._entries = sorted([*self._entries, entry], key=lambda e: (-e.priority, e.order))
+        return hook
+
+    def extend(self, hooks: Iterable[Hook]) -> None:
+        """Add several hooks."""
+        for hook in hooks:
+            self.register(hook)
+
+    def copy(self) -> HookRegistry:
+        """Return another registry with the same hooks and no failures."""
+        twin = HookRegistry()
+        twin._entries = list(self._entries)
+        return twin
+
+    def at(self, point: str) -> list[Hook]:
+        """Return the hooks of a point, in order."""
+        return [entry.hook for entry in self._entries if point in entry.hook.points]
+
+    def __iter__(self) -> Iterator[Hook]:
+        return iter([entry.hook for entry in self._entries])
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def fire(self, point: str, ctx: Any, payload: Any) -> HookResult:
+        """Call the hooks of a point and return what they agree on.
+
+        The result's payload is the (possibly replaced) payload, or the reply when the turn ends. At
+        `on_run_end` every hook is called whatever the others answer.
+        """
+        changed = False
+        for entry in self._entries:
+            if point not in entry.hook.points:
+                continue
+            try:
+                result = entry.hook(point, ctx, payload)
+            except Exception as error:  # noqa: BLE001 - isolation is this method's work; the failure is counted and shown
+                self._failed(entry.hook, point, error)
+                if entry.fail_closed and point != ON_RUN_END:
+                    return HookResult.end(FAIL_CLOSED_REPLY, reason=f"{_name(entry.hook)} failed")
+                continue
+            if result is None or result.is_continue:
+                continue
+            if result.is_end and point != ON_RUN_END:
+                return result
+            if result.is_modify:
+                payload, changed = result.payload, True
+        return HookResult.replace(payload) if changed else HookResult("continue", payload)
+
+    def failures(self) -> list[HookFailure]:
+        """Return what went wrong so far, most frequent first."""
+        with self._lock:
+            return sorted(self._failures.values(), key=lambda f: -f.count)
+
+    def _failed(self, hook: Hook, point: str, error: Exception) -> None:
+        key = (_name(hook), point)
+        message = f"{type(error).__name__}: {error}"
+        with self._lock:
+            before = self._failures.get(key)
+            count = before.count + 1 if before else 1
+            self._failures[key] = HookFailure(*key, count, message)
+        for entry in self._entries:
+            note = getattr(entry.hook, "note_failure", None)
+            if note is not None:
+                note(self._failures[key])
+        for entry in self._entries:
+            note = getattr(entry.hook, "note_failure", None)
+            if note is not None:
+                note(self._failures[key])
+        if count == 1:
+            log.warning(
+                "hook %s failed at %s: %s (further failures are only counted)", *key, message, exc_info=error
+            )
+
+
+@contextlib.contextmanager
+def ending(registry: HookRegistry, ctx: Any, result: list[Any]) -> Iterator[None]:
+    """Fire `on_run_end` when the block ends, however it ends, with the last item of `result`."""
+    try:
+        yield
+    finally:
+        fired = registry.fire(ON_RUN_END, ctx, result[-1])
+        if fired.is_modify:
+            result.append(fired.payload)
+
+
+def _name(hook: Hook) -> str:
+    return getattr(hook, "name", None) or getattr(hook, "__name__", None) or type(hook).__name__

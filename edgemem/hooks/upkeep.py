@@ -1,0 +1,75 @@
+"""UpkeepHook: lets idle work yield when somebody speaks, and go on when the turn is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from edgemem.hooks.points import (
+    ON_ABORT,
+    ON_IDLE,
+    ON_PARTIAL,
+    ON_RUN_END,
+    ON_RUN_START,
+    ON_SPEECH_START,
+    HookResult,
+)
+
+if TYPE_CHECKING:
+    from edgemem.hooks.registry import HookFailure
+
+
+class Upkeep(Protocol):
+    """Work that can wait."""
+
+    def hold(self) -> None:
+        """Stop at once."""
+        ...
+
+    def release(self) -> None:
+        """Go on when it has been quiet for a moment."""
+        ...
+
+    def run(self, seconds: float) -> bool:
+        """Work in the caller's thread for at most this long."""
+        ...
+
+
+class UpkeepHook:
+    """Hold idle work from the first sound until the end of the turn.
+
+    A loop that knows only the six classic points gets the same: upkeep then follows `on_run_end`.
+    """
+
+    points = frozenset({ON_SPEECH_START, ON_PARTIAL, ON_RUN_START, ON_RUN_END, ON_ABORT, ON_IDLE})
+    # First when a turn begins, so that nothing competes with it.
+    priority = 100
+
+    def __init__(
+        self,
+        upkeep: Upkeep,
+        *,
+        wake: Callable[[], None] | None = None,
+        note_failure: Callable[[HookFailure], None] = lambda _: None,
+    ) -> None:
+        """Make the hook.
+
+        Args:
+            note_failure: keeps what the registry says has failed, in whichever hook.
+            wake: loads what the next turn will need (the embedder), called when somebody begins to speak.
+        """
+        self.upkeep = upkeep
+        self.note_failure = note_failure
+        self._wake = wake
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Hold or release."""
+        if point in (ON_RUN_END, ON_ABORT):
+            self.upkeep.release()
+        elif point == ON_IDLE:
+            self.upkeep.run(float(payload.get("seconds", 0.0)))
+        else:
+            self.upkeep.hold()
+            if point == ON_SPEECH_START and self._wake is not None:
+                self._wake()
+        return None

@@ -1,0 +1,127 @@
+"""The idle worker: upkeep in small steps, in a thread that yields at once to whoever speaks.
+
+A step is a function that does one bounded piece of work and says whether there was any. Steps are tried in
+order of what the next turn needs most; a step gets a `stop` function that becomes true as soon as somebody
+begins to speak.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+import msgspec
+
+log = logging.getLogger("edgemem.idle")
+
+Stop = Callable[[], bool]
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One kind of upkeep."""
+
+    name: str
+    run: Callable[[Stop], bool]
+    """Do a bounded piece of work; return whether there was any."""
+
+
+class IdleFailure(msgspec.Struct, frozen=True):
+    """A kind of upkeep that failed: how often, and the newest message."""
+
+    step: str
+    count: int
+    message: str
+
+
+class IdleWorker:
+    """Runs steps when nobody speaks."""
+
+    def __init__(self, steps: Sequence[Step], *, settle_s: float = 0.5) -> None:
+        """Make the worker; nothing runs until `start`.
+
+        Args:
+            settle_s: how long it waits after a turn before it begins, in seconds.
+        """
+        self._steps = tuple(steps)
+        self._settle_s = settle_s
+        self._speaking = threading.Event()
+        self._wake = threading.Event()
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        self._failures: dict[str, IdleFailure] = {}
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread, once."""
+        if self._thread is None and not self._closed.is_set():
+            self._thread = threading.Thread(target=self._loop, name="edgemem-idle", daemon=True)
+            self._thread.start()
+
+    def hold(self) -> None:
+        """Stop working: somebody speaks, or a turn runs."""
+        self._speaking.set()
+
+    def release(self) -> None:
+        """Go on with upkeep: the turn is over."""
+        self._speaking.clear()
+        self._wake.set()
+
+    def run(self, seconds: float) -> bool:
+        """Work in the caller's thread until nothing is left or the time is over; return whether all was done."""
+        end = monotonic() + seconds
+        with self._lock:
+            return self._work(lambda: monotonic() >= end or self._closed.is_set())
+
+    def failures(self) -> list[IdleFailure]:
+        """Return what failed so far."""
+        return sorted(self._failures.values(), key=lambda failure: -failure.count)
+
+    def close(self) -> None:
+        """Stop the thread and wait for the step that runs."""
+        self._closed.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _loop(self) -> None:
+        while not self._closed.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            if self._closed.wait(self._settle_s) or self._speaking.is_set():
+                continue
+            with self._lock:
+                self._work(lambda: self._speaking.is_set() or self._closed.is_set())
+
+    def _work(self, stop: Stop) -> bool:
+        """Run steps, most urgent first, until none has work; a failing one is set aside for this round."""
+        failed: set[str] = set()
+        while not stop():
+            for step in self._steps:
+                if step.name in failed:
+                    continue
+                try:
+                    worked = step.run(stop)
+                except Exception as error:  # noqa: BLE001 - upkeep must not stop because one kind of it fails; it is counted
+                    failed.add(step.name)
+                    self._failed(step, error)
+                    continue
+                if worked:
+                    break
+            else:
+                return not failed
+        return False
+
+    def _failed(self, step: Step, error: Exception) -> None:
+        before = self._failures.get(step.name)
+        count = before.count + 1 if before else 1
+        message = f"{type(error).__name__}: {error}"
+        self._failures[step.name] = IdleFailure(step.name, count, message)
+        if count == 1:
+            log.warning(
+                "idle work %s failed: %s (further failures are only counted)",
+                step.name,
+                message,
+                exc_info=error,
+            )

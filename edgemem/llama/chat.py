@@ -1,0 +1,234 @@
+"""A chat model in a GGUF, answering token by token; it never evaluates twice what it has seen."""
+
+from __future__ import annotations
+
+import codecs
+import threading
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgemem.errors import ClosedError, ContextOverflowError, InvalidInputError, ModelError
+from edgemem.llama import backend
+from edgemem.llama.gguf import read_header
+from edgemem.llama.protocols import Generation
+from edgemem.llama.stop import Stop
+from edgemem.llama.tokenizer import LlamaTokenizer
+from edgemem.llama.tokenlog import TokenLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+    from typing import Literal
+
+    from typing_extensions import Self
+
+    from edgemem.records import Message
+
+
+class LlamaChat:
+    """One loaded model and its one conversation.
+
+    A reply that is streaming holds the model: another thread waits for it, the same thread is told to end it
+    first. Close the iterator (or use it up) before asking again.
+
+    Args:
+        path: a GGUF file.
+        n_ctx: size of the context window in tokens.
+        threads: threads to compute with; None lets llama.cpp choose.
+        gpu_layers: layers to put on a GPU, -1 for all; `stop` then waits for the batch that is running.
+        batch: tokens evaluated at a time.
+        template: a chat template in place of the GGUF's own.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        n_ctx: int = 4096,
+        threads: int | None = None,
+        gpu_layers: int = 0,
+        batch: int = 512,
+        template: str | None = None,
+    ) -> None:
+        path = Path(path).expanduser()
+        read_header(path)
+        api = backend.llama()
+        backend.forget_complaints()
+        size = min(batch, n_ctx)
+        try:
+            model = api.Llama(
+                str(path),
+                n_ctx=n_ctx,
+                n_batch=size,
+                n_ubatch=size,
+                n_gpu_layers=gpu_layers,
+                n_threads=threads or None,
+                n_threads_batch=threads or None,
+                verbose=False,
+            )
+        except (ValueError, RuntimeError, OSError) as error:
+            reason = backend.last_complaint() or str(error)
+            raise ModelError(f"The model {path} cannot be loaded ({reason}); name another model") from error
+        self._setup(model, template, owned=True)
+
+    @classmethod
+    def of(cls, model: Any, *, template: str | None = None) -> LlamaChat:
+        """Talk through a `llama_cpp.Llama` that somebody else has loaded, and will close after this.
+
+        While a reply streams nobody else may use it: a `Llama` is not thread-safe. Text that others evaluate with it in
+        between costs the prefix.
+        """
+        chat = cls.__new__(cls)
+        chat._setup(model, template, owned=False)
+        return chat
+
+    def _setup(self, model: Any, template: str | None, *, owned: bool) -> None:
+        self._api = backend.llama()
+        self._llama = model
+        self._owned = owned
+        self._stop = Stop(self._llama.ctx)
+        self.n_ctx = int(model.n_ctx())
+        self.tokenizer = LlamaTokenizer.of(self._llama, template=template)
+        self.last = Generation()
+        self._log = TokenLog(self.tokenizer.vocabulary.continue_text)
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+        self._running: Generator[str] | None = None
+        self._closing = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop what is being generated and free the model; a second call does nothing."""
+        self._closing = True
+        self._stop.ask()
+        if self._owner == threading.get_ident() and self._running is not None:
+            self._running.close()
+        with self._lock:
+            self.tokenizer.close()
+            if self._owned:
+                self._llama.close()
+
+    def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]] | None = None,
+        max_tokens: int,
+        stop: Callable[[], bool] | None = None,
+        temperature: float = 0.0,
+        seed: int = 0,
+        now: float | None = None,
+    ) -> Iterator[str]:
+        """Yield the reply as it is made, never half a character, without markers and leading space.
+
+        Args:
+            messages: the conversation so far.
+            tools: schemas to offer.
+            max_tokens: at most so many; fewer if the context window is nearly full.
+            stop: asked before every token, and from another thread while the prompt is evaluated; when it
+                is true, the reply ends within one token.
+            temperature: 0 takes the likeliest token each time.
+            seed: of the random choice at a temperature above 0.
+            now: what a template that prints a date sees, seconds since the epoch, UTC.
+        """
+        if max_tokens < 1:
+            raise InvalidInputError(f"max_tokens is {max_tokens}; ask for at least one")
+        self._check_open()
+        prompt = self.tokenizer.render(messages, tools=tools, now=now)
+        if prompt.n >= self.n_ctx:
+            raise self._overflow(prompt.n)
+
+        def run() -> Generator[str]:
+            with self._held():
+                self._running = running
+                taken = self._log.take(prompt)
+                if len(taken.ids) >= self.n_ctx:
+                    raise self._overflow(len(taken.ids))
+                self._llama.set_seed(seed)
+                budget = min(max_tokens, self.n_ctx - len(taken.ids))
+                yield from self._generate(taken.ids, budget, stop, temperature)
+
+        running = run()
+        return running
+
+    def cut(self, heard_text: str) -> None:
+        """Forget what was generated beyond `heard_text`: a barge-in stopped the voice there."""
+        with self._held():
+            self._log.cut(heard_text)
+
+    def _generate(
+        self, ids: list[int], budget: int, stop: Callable[[], bool] | None, temperature: float
+    ) -> Generator[str]:
+        vocabulary, context = self.tokenizer.vocabulary, self._llama.ctx
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        generated: list[int] = []
+        text = ""
+        evaluated = 0
+        stopped: Literal["eos", "length", "interrupted"] = "interrupted"
+        self._api.llama_perf_context_reset(context)
+        tokens = self._llama.generate(ids, temp=temperature)
+        try:
+            token = None
+            if stop is None or not stop():
+                token = self._first(tokens, stop)
+                evaluated = int(self._api.llama_perf_context(context).n_p_eval)
+            while token is not None:
+                if vocabulary.ends_reply(token):
+                    stopped = "eos"
+                    break
+                piece = vocabulary.piece(token)
+                self._log.append(token, piece)
+                generated.append(token)
+                shown = decoder.decode(piece)
+                shown = shown if text else shown.lstrip()
+                if shown:
+                    text += shown
+                    yield shown
+                if len(generated) == budget:
+                    stopped = "length"
+                    break
+                token = None if self._closing or (stop is not None and stop()) else self._next(tokens)
+        finally:
+            tokens.close()
+            self.last = Generation(text, tuple(generated), len(ids), evaluated, stopped)
+
+    def _first(self, tokens: Iterator[int], stop: Callable[[], bool] | None) -> int | None:
+        """Evaluate the prompt, which may take long: `stop` is asked all the while."""
+        with self._stop.watching(stop) if stop is not None else nullcontext():
+            return self._next(tokens)
+
+    def _next(self, tokens: Iterator[int]) -> int | None:
+        """Return the next token, None when the work was aborted."""
+        try:
+            return next(tokens)
+        except RuntimeError as error:
+            if self._stop.asked:
+                return None
+            raise ModelError(f"The model failed ({error}); open it again, with a smaller n_ctx") from error
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        if self._owner == threading.get_ident():
+            raise InvalidInputError("A reply is still being streamed; use it up or close it first")
+        with self._lock:
+            self._stop.reset()
+            self._check_open()  # after the reset, so that a close() at this moment is not overlooked
+            self._owner = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._owner = None
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise ClosedError("The chat model was closed; open it again")
+
+    def _overflow(self, tokens: int) -> ContextOverflowError:
+        return ContextOverflowError(
+            f"The prompt has {tokens} tokens, the context window {self.n_ctx}; compact the conversation or raise n_ctx"
+        )

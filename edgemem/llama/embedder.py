@@ -1,0 +1,195 @@
+"""Embeddings by llama.cpp: one thread owns the model, and whoever speaks goes first."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import warnings
+import weakref
+from collections import OrderedDict
+from concurrent.futures import TimeoutError as WaitTimeoutError
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgemem.errors import InvalidInputError, ModelError
+from edgemem.llama.catalog import find_entry, find_model
+from edgemem.llama.gguf import read_header
+from edgemem.llama.worker import EmbeddingWorker, Job, closed_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.llama.gguf import Header
+
+    Vector = NDArray[np.float32]
+
+_MIB = 1 << 20
+_REMEMBERED_CHARS = 4096  # of a query; a longer one is no question that comes twice
+
+
+class LlamaEmbedder:
+    """Turns text into unit vectors with an embedding model in GGUF format.
+
+    Safe to use from any thread. The model is loaded when first needed, or by `warm()`. A query interrupts stored text
+    that is being embedded; that goes on when no query waits, so while they come without a pause it stands still.
+    A text longer than `n_ctx` tokens is cut, its end token kept; one without any token (an empty one, for a model
+    without begin and end tokens) gets the zero vector.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        n_ctx: int = 256,
+        threads: int = 1,
+        query_prefix: str = "",
+        text_prefix: str = "",
+        remembered_queries: int = 64,
+    ) -> None:
+        """Check the file, without loading it yet.
+
+        More than one thread makes the slowest answers far slower beside speech recognition.
+        """
+        if n_ctx < 8 or threads < 1:
+            raise InvalidInputError("An embedder needs n_ctx of at least 8 tokens and at least one thread")
+        self.path = Path(path).expanduser()
+        header = read_header(self.path)
+        # a position that the model has no row for would end the process
+        n_ctx = min(n_ctx, header.number("context_length", n_ctx))
+        self._dimensions = header.number("embedding_length_out") or header.number("embedding_length")
+        if not (self._dimensions and header.tensors):
+            raise ModelError(f"{self.path} is not an embedding model; name one, or type: edgemem models get")
+        self._prefixes = query_prefix, text_prefix
+        self._fingerprint = _fingerprint(self.path, header, n_ctx, query_prefix, text_prefix)
+        self._remembered: OrderedDict[str, Vector] = OrderedDict()
+        self._most_remembered = remembered_queries
+        self._lock = threading.Lock()
+        self._worker = EmbeddingWorker(self.path, header, n_ctx, threads, self._dimensions)
+        # also runs when the interpreter exits: llama.cpp must not compute while its library is torn down
+        self._close = weakref.finalize(self, self._worker.close)
+
+    @property
+    def dimensions(self) -> int:
+        """Return the length of a vector."""
+        return self._dimensions
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a string that changes with the model, the prefixes, the length at which text is cut, and the pooling.
+
+        Of the file, the size and the first and last MiB count, so that opening a large one stays quick.
+        """
+        return self._fingerprint
+
+    @property
+    def closed(self) -> bool:
+        """Tell whether `close()` was called."""
+        return self._worker.closed
+
+    def warm(self) -> None:
+        """Begin to load the model and return at once; an error shows at the next call."""
+        self._worker.put(Job([""]), query=True)
+
+    def embed_query(self, text: str, *, timeout_s: float | None = None) -> Vector | None:
+        """Embed what somebody asks; None, and the work dropped, when `timeout_s` seconds were not enough.
+
+        The vector is read-only, because it is remembered for the next time.
+        """
+        if self.closed:
+            raise closed_error()
+        with self._lock:
+            if text in self._remembered:
+                self._remembered.move_to_end(text)
+                return self._remembered[text]
+        job = Job([self._prefixes[0] + text])
+        self._worker.put(job, query=True)
+        try:
+            (vector,) = self._wait(job, timeout_s)
+        except WaitTimeoutError:
+            return None
+        vector.setflags(write=False)
+        if len(text) <= _REMEMBERED_CHARS:
+            with self._lock:
+                self._remembered[text] = vector
+                while len(self._remembered) > self._most_remembered:
+                    self._remembered.popitem(last=False)
+        return vector
+
+    def embed_texts(self, texts: Sequence[str]) -> Vector:
+        """Embed text to be stored, one row each; queries go first."""
+        import numpy as np
+
+        if self.closed:
+            raise closed_error()
+        if not texts:
+            return np.empty((0, self._dimensions), dtype=np.float32)
+        job = Job([self._prefixes[1] + text for text in texts])
+        self._worker.put(job, query=False)
+        return np.stack(self._wait(job, None))
+
+    def close(self) -> None:
+        """Free the model; whoever waits for a vector gets ClosedError. A second call does nothing."""
+        self._close()
+
+    def _wait(self, job: Job, timeout_s: float | None) -> list[Vector]:
+        try:
+            return job.done.result(timeout_s)
+        except WaitTimeoutError:
+            if self._worker.drop(job):
+                raise
+            return job.done.result()  # done in the last moment
+        except KeyboardInterrupt:
+            self._worker.drop(job)
+            raise
+
+    def __enter__(self) -> LlamaEmbedder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_close") and self._close.alive:
+            warnings.warn(
+                f"LlamaEmbedder for {self.path} was not closed", ResourceWarning, stacklevel=2, source=self
+            )
+
+    def __repr__(self) -> str:
+        return f"<LlamaEmbedder {self.path.name}, {self._dimensions} dimensions{', closed' if self.closed else ''}>"
+
+
+def open_embedder(
+    model: str, *, home: Path | None = None, n_ctx: int | None = None, threads: int = 1
+) -> LlamaEmbedder:
+    """Open an embedder by its name in the catalogue or by its path; `n_ctx` None takes the catalogue's."""
+    path = find_model(model, home=home)
+    if path is None:
+        raise ModelError(
+            f"The embedding model {model} is not on this machine; type: edgemem models get {model}"
+        )
+    entry = find_entry(model)
+    if entry is None:
+        return LlamaEmbedder(path, n_ctx=n_ctx or 256, threads=threads)
+    return LlamaEmbedder(
+        path,
+        n_ctx=n_ctx or entry.context,
+        threads=threads,
+        query_prefix=entry.query_prefix,
+        text_prefix=entry.text_prefix,
+    )
+
+
+def _fingerprint(path: Path, header: Header, n_ctx: int, query_prefix: str, text_prefix: str) -> str:
+    with path.open("rb") as file:
+        ends = file.read(_MIB)
+        file.seek(max(0, header.size - _MIB))
+        ends += file.read(_MIB)
+    pooling, dimensions = header.number("pooling_type", 1), header.number("embedding_length")
+    said = repr((header.size, n_ctx, query_prefix, text_prefix, pooling, dimensions))
+    return f"{path.stem}:{hashlib.sha256(ends + said.encode()).hexdigest()[:24]}"

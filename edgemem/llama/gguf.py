@@ -1,0 +1,177 @@
+"""The header of a GGUF file, read without llama.cpp: enough to refuse what is no model, or half of one."""
+
+from __future__ import annotations
+
+import math
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgemem.errors import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Scalar = str | int | float | bool
+
+_FORMATS = {
+    0: "<B",
+    1: "<b",
+    2: "<H",
+    3: "<h",
+    4: "<I",
+    5: "<i",
+    6: "<f",
+    7: "<?",
+    10: "<Q",
+    11: "<q",
+    12: "<d",
+}
+_STRING, _ARRAY = 8, 9
+# weights in a block and bytes it takes, by tensor type; a rarer type is checked only for where it begins
+_BLOCKS = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 10: (256, 84),
+           11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210), 30: (1, 2)}  # fmt: skip
+_MOST = 1 << 20  # keys or tensors that a sane file has
+_CHUNK = 1 << 20
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What a GGUF file says about itself."""
+
+    architecture: str
+    version: int
+    tensors: int
+    metadata: dict[str, Scalar]
+    """Every key with a single value."""
+    arrays: dict[str, int]
+    """Every key with a list, and the list's length."""
+    size: int
+    """Bytes of the file."""
+
+    def number(self, key: str, default: int = 0) -> int:
+        """Return an integer of the architecture's own section, such as `context_length`."""
+        value = self.metadata.get(f"{self.architecture}.{key}", default)
+        return int(value) if isinstance(value, (int, float)) else default
+
+
+def read_header(path: Path) -> Header:
+    """Read and check the header; raise ModelError for what llama.cpp could not load."""
+    try:
+        if not path.is_file():
+            raise ModelError(f"There is no model file {path}; fetch it with: edgemem models get")
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            return _parse(_Cursor(file.read, size, path), size, path)
+    except OSError as error:
+        raise ModelError(
+            f"The model file {path} cannot be read ({error.strerror}); mend its rights"
+        ) from error
+
+
+class _Cursor:
+    """Walks over the beginning of a file and reads on only as far as it must."""
+
+    def __init__(self, read: Callable[[int], bytes], size: int, path: Path) -> None:
+        self._read, self._size, self._path = read, size, path
+        self._buffer = bytearray()
+        self.at = 0
+
+    def need(self, count: int) -> int:
+        """Make sure that `count` bytes are there, step over them, and return where they begin."""
+        begin, self.at = self.at, self.at + count
+        if self.at > self._size:
+            raise _cut_short(self._path)
+        while len(self._buffer) < self.at:
+            chunk = self._read(_CHUNK)
+            if not chunk:
+                raise _cut_short(self._path)
+            self._buffer += chunk
+        return begin
+
+    def scalar(self, form: str) -> int | float | bool:
+        value: int | float | bool = struct.unpack_from(form, self._buffer, self.need(struct.calcsize(form)))[
+            0
+        ]
+        return value
+
+    def integer(self, form: str) -> int:
+        return int(self.scalar(form))
+
+    def string(self) -> str:
+        length = self.integer("<Q")
+        if length > 64 * _CHUNK:
+            raise _cut_short(self._path)
+        begin = self.need(length)
+        return self._buffer[begin : begin + length].decode("utf-8", "replace")
+
+    def skip_strings(self, count: int) -> None:
+        """Step over a list of strings; a vocabulary has hundreds of thousands."""
+        unpack, buffer = struct.Struct("<Q").unpack_from, self._buffer
+        at, end = self.at, len(buffer)
+        for _ in range(count):
+            if at + 8 > end:
+                self.at = at
+                self.need(8)
+                end = len(buffer)
+            at += 8 + unpack(buffer, at)[0]
+        self.at = at
+        self.need(0)
+
+
+def _parse(cursor: _Cursor, size: int, path: Path) -> Header:
+    if size < 24 or cursor.integer("<I") != 0x46554747:  # "GGUF"
+        raise ModelError(f"{path} is not a GGUF file; name a model in GGUF format")
+    version = cursor.integer("<I")
+    if version not in (2, 3):
+        raise ModelError(
+            f"{path} is a GGUF of version {version}; only 2 and 3 (little-endian) are understood"
+        )
+    tensors, keys = cursor.integer("<Q"), cursor.integer("<Q")
+    if tensors > _MOST or keys > _MOST:
+        raise _cut_short(path)
+    metadata: dict[str, Scalar] = {}
+    arrays: dict[str, int] = {}
+    for _ in range(keys):
+        key, kind = cursor.string(), cursor.integer("<I")
+        if kind == _ARRAY:
+            inner, arrays[key] = cursor.integer("<I"), cursor.integer("<Q")
+            if arrays[key] > 64 * _MOST or (inner != _STRING and inner not in _FORMATS):
+                raise _cut_short(path)
+            if inner == _STRING:
+                cursor.skip_strings(arrays[key])
+            else:
+                cursor.need(arrays[key] * struct.calcsize(_FORMATS[inner]))
+        elif kind == _STRING:
+            metadata[key] = cursor.string()
+        elif kind in _FORMATS:
+            metadata[key] = cursor.scalar(_FORMATS[kind])
+        else:
+            raise _cut_short(path)
+    end = _end_of_tensors(cursor, tensors, path)
+    if tensors:
+        alignment = int(metadata.get("general.alignment", 32)) or 32
+        end += math.ceil(cursor.at / alignment) * alignment
+        if end > size:
+            raise _cut_short(path)
+    return Header(str(metadata.get("general.architecture", "")), version, tensors, metadata, arrays, size)
+
+
+def _end_of_tensors(cursor: _Cursor, tensors: int, path: Path) -> int:
+    """Return how many bytes the data section must have at least."""
+    end = 0
+    for _ in range(tensors):
+        cursor.string()
+        dimensions = cursor.integer("<I")
+        if dimensions > 8:
+            raise _cut_short(path)
+        weights = math.prod(cursor.integer("<Q") for _ in range(dimensions))
+        kind, offset = cursor.integer("<I"), cursor.integer("<Q")
+        in_block, bytes_of_block = _BLOCKS.get(kind, (1, 0))
+        end = max(end, offset + weights // in_block * bytes_of_block)
+    return end
+
+
+def _cut_short(path: Path) -> ModelError:
+    return ModelError(f"The model file {path} is cut short or damaged; delete it and fetch it again")

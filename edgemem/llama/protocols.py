@@ -1,0 +1,138 @@
+"""The three doors to a language model, small enough that a test or a user can bring their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.llama.prompt import Prompt
+    from edgemem.records import Message
+
+
+class Generation(msgspec.Struct, frozen=True):
+    """What the last call of a chat model did."""
+
+    text: str = ""
+    ids: tuple[int, ...] = ()
+    """The reply's token ids, as generated; a token that ended the reply is not among them."""
+    prompt_tokens: int = 0
+    evaluated_tokens: int = 0
+    """Prompt tokens that were really evaluated; the others were a common prefix with what came before."""
+    stopped: Literal["eos", "length", "interrupted"] = "eos"
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns text into unit vectors."""
+
+    @property
+    def dimensions(self) -> int:
+        """Return the length of a vector."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a string that changes whenever the same text would get another vector."""
+        ...
+
+    def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32] | None:
+        """Embed what somebody asks; None when `timeout_s` seconds were not enough."""
+        ...
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed text to be stored, one row each; queries go first."""
+        ...
+
+    def close(self) -> None:
+        """Free the model; a second call does nothing."""
+        ...
+
+
+@runtime_checkable
+class Tokenizer(Protocol):
+    """Counts tokens the way a model will see them."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a string that changes whenever the same messages would get other tokens."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """Tell whether counts are those of a loaded model, or an estimate."""
+        ...
+
+    def encode(self, text: str, *, special: bool = False) -> list[int]:
+        """Tokenise bare text, without a beginning-of-sequence token; `special` parses special tokens."""
+        ...
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        now: float | None = None,
+    ) -> Prompt:
+        """Render messages through the chat template.
+
+        `now` is what a template that prints a date sees, in seconds since the epoch, UTC.
+        """
+        ...
+
+    def count(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        now: float | None = None,
+    ) -> int:
+        """Count the tokens of the rendered messages."""
+        ...
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """Answers messages, one piece of text after the other."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Return the tokenizer of this very model."""
+        ...
+
+    @property
+    def n_ctx(self) -> int:
+        """Return the size of the context window in tokens."""
+        ...
+
+    @property
+    def last(self) -> Generation:
+        """Return what the last call of `stream` did; complete once its iterator has ended."""
+        ...
+
+    def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]] | None = None,
+        max_tokens: int,
+        stop: Callable[[], bool] | None = None,
+        temperature: float = 0.0,
+        seed: int = 0,
+        now: float | None = None,
+    ) -> Iterator[str]:
+        """Yield the reply as it is made; it ends within one token once `stop()` is true."""
+        ...
+
+    def cut(self, heard_text: str) -> None:
+        """Forget what was generated beyond `heard_text`: a barge-in stopped the voice there."""
+        ...

@@ -1,0 +1,370 @@
+"""The reference agent loop: an utterance in, a reply out, with every hook point at its place.
+
+It is small on purpose: it shows where a loop of your own would call hooks, and it is what the demo, `replay`,
+`chat` and the benches run through. `run` is `prepare` and `commit` in one; a loop that answers before the speaker
+has finished calls them apart, and `abort` when the sentence went on after all.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter
+from typing import Any, Protocol
+
+import msgspec
+
+from edgemem.errors import InvalidInputError
+from edgemem.hooks.points import (
+    AFTER_LLM,
+    AFTER_TOOL,
+    BEFORE_LLM,
+    BEFORE_TOOL,
+    ON_ABORT,
+    ON_IDLE,
+    ON_INTERRUPT,
+    ON_PARTIAL,
+    ON_RUN_START,
+    ON_SPEECH_START,
+    AgentResult,
+    Hook,
+    ToolCallRequest,
+    ToolCallResult,
+    TurnContext,
+)
+from edgemem.hooks.registry import HookRegistry, ending
+from edgemem.records import Heard, Message, Session
+
+NO_ANSWER = "Sorry, I got stuck on that."
+"""Said when the model has nothing to say, or still asks for tools at the last hop."""
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call that the model asks for."""
+
+    name: str
+    arguments: dict[str, Any]
+    id: str = ""
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """One answer of a model: text, or tools to call first."""
+
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tokens: tuple[int, ...] = ()
+    """The ids as generated."""
+    interrupted: bool = False
+
+
+class LoopModel(Protocol):
+    """What the loop asks for answers."""
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]],
+        stop: Callable[[], bool],
+        on_text: Callable[[str], None],
+        now: float | None = None,
+    ) -> Reply:
+        """Answer, calling `on_text` with each piece; end within one token once `stop()` is true.
+
+        Args:
+            now: the date that a template may print, frozen for the epoch; seconds since the epoch, UTC.
+        """
+        ...
+
+    def cut(self, heard_text: str) -> None:
+        """Forget what was generated beyond what was heard."""
+        ...
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """Something the robot can do."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """A JSON schema."""
+    run: Callable[..., Any]
+
+    def schema(self) -> dict[str, Any]:
+        """Return the schema that a chat template prints."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
+
+
+class TurnResult(msgspec.Struct):
+    """What one turn said and did."""
+
+    reply: str
+    hops: int = 0
+    handed: list[list[Message]] = msgspec.field(default_factory=list)
+    """The messages handed to the model, hop by hop."""
+    tools: list[ToolCallResult] = msgspec.field(default_factory=list)
+    interrupted: bool = False
+    hooks_ms: float = 0.0
+    """Between the end of the utterance and the first call of the model."""
+    model_ms: float = 0.0
+    commit_ms: float = 0.0
+
+
+class AgentLoop:
+    """One agent in one session; `run` belongs to one thread, `interrupt` may come from any."""
+
+    def __init__(
+        self,
+        model: LoopModel,
+        *,
+        hooks: Iterable[Hook] | HookRegistry = (),
+        instructions: str = "",
+        tools: Iterable[Tool] = (),
+        session: Session | None = None,
+        speaker: str | None = None,
+        agent_name: str = "",
+        max_hops: int = 3,
+    ) -> None:
+        self.model = model
+        self.hooks = hooks if isinstance(hooks, HookRegistry) else HookRegistry(hooks)
+        self.instructions = instructions
+        self.tools = {tool.name: tool for tool in tools}
+        self.max_hops = max_hops
+        self.ctx = TurnContext(session or Session(), agent_name=agent_name, speaker=speaker, llm=model)
+        self._schemas = [tool.schema() for tool in self.tools.values()]
+        self._stop = threading.Event()
+        self._heard: str | None = None
+        self._before = 0
+        self._result: TurnResult | None = None
+        self._error: str | None = None
+
+    @property
+    def session(self) -> Session:
+        """Return the session: what was said, without anything injected."""
+        return self.ctx.session
+
+    def run(
+        self,
+        text: str,
+        *,
+        speaker: str | None = None,
+        heard: Heard | None = None,
+        private: bool = False,
+        audience: Iterable[str] = (),
+        on_text: Callable[[str], None] = lambda _: None,
+    ) -> TurnResult:
+        """Answer an utterance and keep the turn.
+
+        Args:
+            speaker: who spoke, if the voice was recognised; None takes the loop's own setting.
+            heard: how it was heard.
+            private: only the speaker may ever be reminded of this turn.
+            audience: who else hears the answer.
+            on_text: receives each piece of the reply as it is made.
+        """
+        try:
+            self.prepare(
+                text, speaker=speaker, heard=heard, private=private, audience=audience, on_text=on_text
+            )
+        except BaseException:
+            if self._result is not None:
+                self.commit()
+            raise
+        return self.commit()
+
+    def prepare(
+        self,
+        text: str,
+        *,
+        speaker: str | None = None,
+        heard: Heard | None = None,
+        private: bool = False,
+        audience: Iterable[str] = (),
+        on_text: Callable[[str], None] = lambda _: None,
+    ) -> TurnResult:
+        """Answer an utterance without keeping the turn yet."""
+        if not text.strip():
+            raise InvalidInputError("Nothing was said: the utterance is empty.")
+        if self._result is not None:
+            self.abort()
+        self._stop.clear()
+        self._heard = None
+        self._error = None
+        result = self._result = TurnResult("")
+        started = perf_counter()
+        task = {
+            "task": text,
+            "speaker": speaker or self.ctx.speaker,
+            "heard": heard,
+            "private": private,
+            "audience": tuple(audience),
+        }
+        fired = self.hooks.fire(ON_RUN_START, self.ctx, task)
+        self._before = len(self.session.messages)
+        asked = fired.payload.get("task", text) if isinstance(fired.payload, dict) else text
+        self.session.messages.append({"role": "user", "content": asked})
+        if fired.is_end:
+            self._say(str(fired.payload))
+            return result
+        try:
+            self._hops(result, started, on_text)
+        except BaseException as error:
+            self._error = f"{type(error).__name__}: {error}"
+            raise
+        return result
+
+    def commit(self) -> TurnResult:
+        """Keep the prepared turn: fires `on_run_end`, whatever happened before."""
+        result, self._result = self._result, None
+        if result is None:
+            raise InvalidInputError("There is no prepared turn to commit.")
+        if result.interrupted:
+            self._amend(self._heard if self._heard is not None else result.reply)
+        started = perf_counter()
+        ended = [AgentResult(result.reply, result.hops, result.interrupted, self._error)]
+        with ending(self.hooks, self.ctx, ended):
+            pass
+        result.reply = ended[-1].reply
+        result.commit_ms = (perf_counter() - started) * 1e3
+        return result
+
+    def abort(self) -> None:
+        """Throw the prepared turn away without a trace."""
+        if self._result is None:
+            return
+        self._result = None
+        del self.session.messages[self._before :]
+        self.hooks.fire(ON_ABORT, self.ctx, {})
+
+    def interrupt(self, heard_text: str | None = None) -> None:
+        """Cut the robot off; only `heard_text` of its reply becomes history (None: all of it was heard).
+
+        While the model answers this stops it within one token; after the turn it amends the turn.
+        """
+        self._heard = heard_text
+        if self._result is not None:
+            self._stop.set()
+        elif heard_text is not None:
+            self._amend(heard_text)
+
+    def speech_start(self, *, speaker: str | None = None) -> None:
+        """Tell the hooks that somebody begins to speak."""
+        self.hooks.fire(ON_SPEECH_START, self.ctx, {"speaker": speaker or self.ctx.speaker})
+
+    def partial(self, text: str, *, speaker: str | None = None) -> None:
+        """Tell the hooks what has been heard so far."""
+        self.hooks.fire(ON_PARTIAL, self.ctx, {"text": text, "speaker": speaker or self.ctx.speaker})
+
+    def idle(self, seconds: float) -> None:
+        """Tell the hooks that nobody speaks."""
+        self.hooks.fire(ON_IDLE, self.ctx, {"seconds": seconds})
+
+    # -- inside a turn -------------------------------------------------------------------------------
+
+    def _hops(self, result: TurnResult, started: float, on_text: Callable[[str], None]) -> None:
+        for hop in range(self.max_hops):
+            messages = [*self._system(), *self.session.messages]
+            # The tools stand in the prompt's head, so they are the same at every hop (law 2).
+            fired = self.hooks.fire(
+                BEFORE_LLM, self.ctx, {"messages": messages, "hop": hop, "tools": self._schemas}
+            )
+            if fired.is_end:
+                self._say(str(fired.payload))
+                return
+            called = perf_counter()
+            if hop == 0:
+                result.hooks_ms = (called - started) * 1e3
+            result.handed.append(fired.payload["messages"])
+            reply = self.model.complete(
+                fired.payload["messages"],
+                tools=fired.payload["tools"],
+                stop=self._stop.is_set,
+                on_text=on_text,
+                now=fired.payload.get("now"),
+            )
+            result.model_ms += (perf_counter() - called) * 1e3
+            result.hops = hop + 1
+            said = {
+                "content": reply.content,
+                "tool_calls": reply.tool_calls,
+                "hop": hop,
+                "tokens": reply.tokens,
+            }
+            after = self.hooks.fire(AFTER_LLM, self.ctx, said)
+            if after.is_end:
+                self._say(str(after.payload))
+                return
+            content, calls = after.payload["content"], after.payload["tool_calls"]
+            result.interrupted = reply.interrupted or self._stop.is_set()
+            if result.interrupted or not calls or hop == self.max_hops - 1:
+                self._say(content or ("" if result.interrupted else NO_ANSWER))
+                return
+            self._call(content, calls, hop, result)
+
+    def _call(self, content: str, calls: Sequence[ToolCall], hop: int, result: TurnResult) -> None:
+        named = [(call, call.id or f"call_{hop}_{i}") for i, call in enumerate(calls)]
+        self.session.messages.append(
+            {
+                "role": "assistant",
+                "content": content or None,
+                "tool_calls": [
+                    {
+                        "id": name,
+                        "type": "function",
+                        "function": {
+                            "name": call.name,
+                            "arguments": json.dumps(call.arguments, ensure_ascii=False),
+                        },
+                    }
+                    for call, name in named
+                ],
+            }
+        )
+        for call, name in named:
+            asked = ToolCallRequest(call.name, dict(call.arguments), hop, name)
+            before = self.hooks.fire(BEFORE_TOOL, self.ctx, asked)
+            request = before.payload if isinstance(before.payload, ToolCallRequest) else asked
+            done = ToolCallResult(request.name, request.arguments, hop=hop, id=name)
+            if before.is_end:
+                done.error = str(before.payload)
+            elif request.skip_dispatch:
+                done.result = request.synthetic_result
+            else:
+                self._dispatch(request, done)
+            after = self.hooks.fire(AFTER_TOOL, self.ctx, done)
+            done = after.payload if isinstance(after.payload, ToolCallResult) else done
+            result.tools.append(done)
+            told = {"error": done.error} if done.error is not None else done.result
+            text = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False, default=str)
+            self.session.messages.append(
+                {"role": "tool", "tool_call_id": name, "name": done.name, "content": text}
+            )
+
+    def _dispatch(self, request: ToolCallRequest, done: ToolCallResult) -> None:
+        tool = self.tools.get(request.name)
+        if tool is None:
+            done.error = f"there is no tool {request.name!r}"
+            return
+        try:
+            done.result = tool.run(**request.arguments)
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises is its outcome, told to the model
+            done.error = f"{type(error).__name__}: {error}"
+
+    def _system(self) -> list[Message]:
+        return [{"role": "system", "content": self.instructions}] if self.instructions else []
+
+    def _say(self, content: str) -> None:
+        self.session.messages.append({"role": "assistant", "content": content})
+        if self._result is not None:
+            self._result.reply = content
+
+    def _amend(self, heard_text: str) -> None:
+        self.hooks.fire(ON_INTERRUPT, self.ctx, {"heard_text": heard_text})
+        messages = self.session.messages
+        for i in range(len(messages) - 1, -1, -1):
+            if messages[i].get("role") == "assistant" and not messages[i].get("tool_calls"):
+                messages[i] = {**messages[i], "content": heard_text}
+                break
+        self.model.cut(heard_text)

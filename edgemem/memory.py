@@ -1,0 +1,396 @@
+"""Memory: opens a home directory, wires every floor below, and closes it again.
+
+    edgemem.toml   the profile           NOTES.md   notes to read and edit
+    db/memory.db   the truth             db/index.db   derived, may be deleted at any time
+    models/  bank/  backups/
+
+One `Memory` belongs to one process; several processes may open the same home.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.clock import Clock
+from edgemem.config import Profile, load_profile, profile_named
+from edgemem.context.epochs import EpochPlanner
+from edgemem.context.layout import Layout
+from edgemem.context.summarizer import ExtractiveSummarizer
+from edgemem.errors import ClosedError, InvalidInputError, ModelError, ReadOnlyError
+from edgemem.health import Check, FailureLog, check
+from edgemem.hooks.compaction import ContextCompactionHook
+from edgemem.hooks.conversation import Conversation
+from edgemem.hooks.episode_logger import EpisodeLoggerHook
+from edgemem.hooks.injection import MemoryInjectionHook
+from edgemem.hooks.notes_injector import NotesInjectorHook
+from edgemem.hooks.persist import PersistSessionHook
+from edgemem.hooks.points import Hook
+from edgemem.hooks.token_budget import TokenBudgetHook
+from edgemem.hooks.upkeep import UpkeepHook
+from edgemem.idle import IdleFailure, IdleWorker, Step, Stop
+from edgemem.llama.catalog import find_model
+from edgemem.llama.estimate import EstimateTokenizer
+from edgemem.recall.index import Index
+from edgemem.recall.recall import Recall
+from edgemem.records import Epoch, Kind, Reader, Recalled
+from edgemem.store.database import Database
+from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.notes import NotesFile
+from edgemem.store.sessions import SQLiteSessionStore
+
+if TYPE_CHECKING:
+    from edgemem.llama.protocols import Embedder, Tokenizer
+
+PROFILE_FILE = "edgemem.toml"
+
+
+def open_memory(
+    home: str | Path,
+    *,
+    profile: Profile | str | Path | None = None,
+    embedder: Embedder | None = None,
+    tokenizer: Tokenizer | None = None,
+    clock: Clock | None = None,
+    worker: bool = True,
+) -> Memory:
+    """Open a home directory, making it if there is none.
+
+    Args:
+        home: the directory; `~` is expanded.
+        profile: a profile, the name of a shipped one (`"pi5"`), or a file; default: the home's `edgemem.toml`.
+        embedder: finds meaning; default: the profile's model, if it was fetched.
+        tokenizer: counts tokens; give your chat model's. Without one, counts are estimates and say so.
+        clock: for tests and replays; default: the machine's.
+        worker: do upkeep in a thread of its own. False: only when `idle()` is called.
+    """
+    return Memory(home, profile=profile, embedder=embedder, tokenizer=tokenizer, clock=clock, worker=worker)
+
+
+class Memory:
+    """The memory of one robot."""
+
+    def __init__(
+        self,
+        home: str | Path,
+        *,
+        profile: Profile | str | Path | None = None,
+        embedder: Embedder | None = None,
+        tokenizer: Tokenizer | None = None,
+        clock: Clock | None = None,
+        worker: bool = True,
+    ) -> None:
+        self.closed = True
+        self.home = _make_home(Path(home).expanduser().absolute())
+        self.profile = _profile(self.home, profile)
+        self.clock = clock or Clock()
+        settings = self.profile
+        self.tokenizer: Tokenizer = tokenizer or EstimateTokenizer()
+        self.embedder_fault = ""
+        """Why the embedder could not be opened although it is there."""
+        self.embedder = embedder if embedder is not None else self._find_embedder()
+        self.database = Database(
+            self.home / "db" / "memory.db",
+            clock=self.clock,
+            busy_timeout_s=settings.store.busy_timeout_s,
+            wal_limit_mb=settings.store.wal_limit_mb,
+        )
+        try:
+            self.store = SQLiteMemoryStore(self.database, max_episodes=settings.store.max_episodes)
+            self.sessions = SQLiteSessionStore(self.database)
+            self.notes = NotesFile(
+                self.home / "NOTES.md",
+                max_size_chars=settings.notes.max_chars,
+                low_water_chars=settings.notes.low_water_chars,
+                clock=self.clock,
+            )
+            self.index = Index(
+                self.home / "db" / "index.db", self.database, embedder=self.embedder, notes=self.notes
+            )
+            self._recall = Recall(
+                self.database,
+                self.index,
+                embedder=self.embedder,
+                notes=self.notes,
+                clock=self.clock,
+                settings=settings.recall,
+            )
+        except BaseException:
+            self.database.close()
+            raise
+        self.failures = FailureLog(self.home / "db" / "failures.json")
+        self._compactions: list[ContextCompactionHook] = []
+        self._worker = IdleWorker(
+            (
+                Step("compact", self._compact),
+                Step("index", self._catch_up),
+                Step("embed", self._embed),
+            ),
+            settle_s=settings.idle.settle_s,
+        )
+        self.closed = False
+        if worker:
+            self._worker.start()
+
+    # -- what it is for ------------------------------------------------------------------------------
+
+    def recall(
+        self,
+        query: str,
+        *,
+        speaker: str | None = None,
+        k: int | None = None,
+        kinds: Collection[Kind] | None = None,
+        min_score: float = 0.0,
+    ) -> list[Recalled]:
+        """Return what is remembered about something, best first.
+
+        Args:
+            speaker: read as this person; None is the operator, who sees everything.
+            k: at most this many; default: the profile's.
+            kinds: only these kinds.
+            min_score: only what reaches this score, 0 to 1.
+        """
+        self._check_open()
+        reader = Reader(speaker) if speaker is not None else None
+        return self._recall.recall(
+            query, reader=reader, k=k or self.profile.recall.k, kinds=kinds, min_score=min_score
+        )
+
+    def hooks(
+        self,
+        *,
+        session_id: str = "default",
+        speaker: str | None = None,
+        agent: str = "",
+        tokenizer: Tokenizer | None = None,
+    ) -> list[Hook]:
+        """Return everything that a loop needs for one session, in no particular order.
+
+        Args:
+            session_id: the conversation; one that exists is taken up where it was.
+            speaker: who speaks where the loop does not say it; None: an unknown voice, which reads what is shared.
+            agent: the name that episodes carry.
+            tokenizer: the chat model's, if it is not the memory's.
+        """
+        self._check_open()
+        counter = tokenizer or self.tokenizer
+        settings = self.profile
+        layout = Layout(session_id, default_level=settings.memory.default_level)
+        layout.epoch = Epoch(session_id, 0, reason="begin", started_at=self.clock.now())
+        conversation = Conversation(layout, commit_wait_s=settings.store.commit_wait_s)
+        context = settings.context
+        planner = EpochPlanner(
+            layout,
+            counter,
+            ExtractiveSummarizer(self.embedder, counter),
+            window_tokens=context.window_tokens,
+            reply_tokens=context.reply_tokens,
+            high_water=context.high_water,
+            low_water=context.low_water,
+            keep_last_turns=context.keep_last_turns,
+            summary_tokens=context.summary_tokens,
+            now=self.clock.now,
+        )
+        # On the hot path there is no time to embed what leaves the prompt: words alone choose then.
+        compaction = ContextCompactionHook(
+            planner=planner, fallback=ExtractiveSummarizer(None, counter), conversation=conversation
+        )
+        self._compactions.append(compaction)
+        injection = settings.injection
+        return [
+            UpkeepHook(self._worker, wake=self._warm, note_failure=self.failures.note),
+            PersistSessionHook(
+                self.sessions, session_id=session_id, speaker=speaker, conversation=conversation
+            ),
+            MemoryInjectionHook(
+                self.store,
+                injection.max_facts,
+                injection.max_episodes,
+                injection.header,
+                max_chars=injection.max_chars,
+                block_tokens=context.block_tokens,
+                speaker=speaker,
+                recall=self._recaller(conversation),
+                tokenizer=counter,
+                conversation=conversation,
+            ),
+            NotesInjectorHook(
+                self.notes, settings.notes.inject_chars, speaker=speaker, conversation=conversation
+            ),
+            compaction,
+            TokenBudgetHook(context.window_tokens - context.reply_tokens, tokenizer=counter),
+            EpisodeLoggerHook(self.store, agent, speaker=speaker, conversation=conversation),
+        ]
+
+    def hints(self, limit: int = 60) -> list[str]:
+        """Return names and terms that a speech recogniser should expect, newest first."""
+        self._check_open()
+        seen: dict[str, None] = {}
+        for fact in self.store.facts():
+            for word in _names(fact.value, fact.key):
+                seen.setdefault(word)
+                if len(seen) >= limit:
+                    return list(seen)
+        return list(seen)
+
+    def forget(self, key: str, *, scope: str = "global") -> bool:
+        """Erase a fact with its whole history, in the truth and in every index; return whether there was one."""
+        self._check_open()
+        found = self.store.forget_fact(key, scope=scope)
+        if found:
+            self.index.catch_up(10_000)
+            self.database.checkpoint()
+        return found
+
+    def export(self) -> Iterator[str]:
+        """Yield everything that is remembered as JSON lines, oldest session first."""
+        self._check_open()
+        for fact in self.store.facts():
+            yield json.dumps({"kind": "fact", **msgspec.to_builtins(fact)}, ensure_ascii=False)
+        for episode in self.store.recent_episodes(self.profile.store.max_episodes):
+            yield json.dumps({"kind": "episode", **msgspec.to_builtins(episode)}, ensure_ascii=False)
+        for name in reversed(self.sessions.list_ids()):
+            for turn in self.sessions.journal.read_turns(name):
+                yield json.dumps({"kind": "turn", **msgspec.to_builtins(turn)}, ensure_ascii=False)
+
+    # -- upkeep --------------------------------------------------------------------------------------
+
+    def idle(self, seconds: float = 1.0) -> bool:
+        """Run maintenance now, for at most this long; return whether nothing is left to do."""
+        self._check_open()
+        return self._worker.run(seconds)
+
+    def pending(self) -> dict[str, int]:
+        """Return what idle time has still to do, by kind."""
+        self._check_open()
+        return self._recall.pending()
+
+    def check(self) -> list[Check]:
+        """Look at everything that this memory stands on."""
+        self._check_open()
+        return check(self)
+
+    def idle_failures(self) -> list[IdleFailure]:
+        """Return the kinds of upkeep that failed."""
+        return self._worker.failures()
+
+    def _compact(self, stop: Stop) -> bool:
+        return any(hook.work(stop=stop) for hook in self._compactions)
+
+    def _catch_up(self, stop: Stop) -> bool:
+        if stop():
+            return False
+        return self.index.catch_up(self.profile.idle.batch, stop=stop) > 0
+
+    def _embed(self, stop: Stop) -> bool:
+        if stop():
+            return False
+        return self.index.embed_pending(self.profile.idle.embed_batch, stop=stop) > 0
+
+    # -- parts ---------------------------------------------------------------------------------------
+
+    def _recaller(self, conversation: Conversation) -> Any:
+        settings = self.profile
+
+        def recall(utterance: str, reader: Reader | None) -> list[Recalled]:
+            layout = conversation.layout
+            return self._recall.recall(
+                utterance,
+                reader=reader,
+                k=settings.recall.k,
+                min_score=settings.injection.min_score,
+                deadline_s=settings.recall.deadline_ms / 1e3,
+                exclude=frozenset(layout.visible()),
+                skip_turns=(layout.session, layout.visible_turns()),
+            )
+
+        return recall
+
+    def _find_embedder(self) -> Embedder | None:
+        settings = self.profile.llama
+        if not settings.embedder or find_model(settings.embedder, home=self.home) is None:
+            return None
+        from edgemem.llama.embedder import open_embedder
+
+        try:
+            return open_embedder(
+                settings.embedder,
+                home=self.home,
+                n_ctx=settings.embed_context,
+                threads=settings.embed_threads,
+            )
+        except ModelError as error:
+            # A damaged model must not keep the robot from talking; `check` says what is wrong.
+            self.embedder_fault = str(error)
+            return None
+
+    def _warm(self) -> None:
+        warm = getattr(self.embedder, "warm", None)
+        if warm is not None:
+            warm()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedError("This memory is closed; open the home again with edgemem.open().")
+
+    def close(self) -> None:
+        """Finish what is queued and close everything; a second call does nothing."""
+        if self.closed:
+            return
+        self.closed = True
+        self._worker.close()
+        self.index.close()
+        self.database.close()
+        if self.embedder is not None:
+            self.embedder.close()
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _make_home(home: Path) -> Path:
+    if home.exists() and not home.is_dir():
+        raise InvalidInputError(f"{home} is a file; a memory's home is a directory.")
+    try:
+        for folder in (home, home / "db", home / "models", home / "bank", home / "backups"):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ReadOnlyError(
+            f"{home} cannot be made ({error.strerror}); mount it read-write or name another home."
+        ) from error
+    with suppress(PermissionError):  # a folder that somebody else owns keeps the rights it has
+        os.chmod(home, 0o700)  # noqa: PTH101 - Path.chmod is the same call
+    return home
+
+
+def _profile(home: Path, given: Profile | str | Path | None) -> Profile:
+    if isinstance(given, Profile):
+        return given
+    if isinstance(given, str) and "/" not in given and not given.endswith(".toml"):
+        return profile_named(given)
+    if given is not None:
+        return load_profile(Path(given).expanduser())
+    own = home / PROFILE_FILE
+    return load_profile(own) if own.exists() else Profile()
+
+
+def _names(*texts: str) -> Iterator[str]:
+    """Yield the capitalised words of texts: what a recogniser would not guess."""
+    for text in texts:
+        for word in text.replace(".", " ").replace("_", " ").split():
+            bare = word.strip(",;:!?\"'()")
+            if len(bare) > 2 and bare[0].isupper():
+                yield bare

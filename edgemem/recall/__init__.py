@@ -1,0 +1,1 @@
+"""Finding: full text, vectors, fusion, the index and its upkeep."""

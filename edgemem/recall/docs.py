@@ -1,0 +1,139 @@
+"""Docs: the rows of the index, one for each thing that can be recalled, with their words.
+
+Functions that take a transaction; vectors come later, from the queue of what has none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgemem.recall.sources import TURN, Doc, Source
+from edgemem.recall.words import terms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgemem.recall.vectors import VectorIndex
+    from edgemem.store.database import Transaction
+
+FIRST_OTHER = 1 << 40
+"""The number of the first doc that is not a message."""
+
+
+class State(msgspec.Struct, frozen=True):
+    """How far the index has come; the names of the sources' tables hold the highest id taken from them."""
+
+    facts: int = 0
+    episodes: int = 0
+    messages: int = 0
+    queue: int = 0
+    docs: int = 0
+    terms: int = 0
+    last_message: int = 0
+    """The highest number of a message's doc, and below of any other doc."""
+    last_other: int = FIRST_OTHER - 1
+    notes: str = ""
+    embedder: str = ""
+
+    def reached(self, source: Source) -> int:
+        """Return the highest id taken from a source."""
+        return int(getattr(self, source.table))
+
+
+def add_docs(tx: Transaction, docs: Sequence[Doc]) -> None:
+    """Take docs in, under the next numbers of their kind."""
+    message, other = get_meta(tx, "last_message"), get_meta(tx, "last_other", FIRST_OTHER - 1)
+    numbered: list[tuple[int, Doc]] = []
+    for doc in docs:
+        if doc.kind == TURN:
+            message += 1
+        else:
+            other += 1
+        numbered.append((message if doc.kind == TURN else other, doc))
+    _insert(tx, numbered)
+    set_meta(tx, "last_message", message)
+    set_meta(tx, "last_other", other)
+
+
+def remove_doc(tx: Transaction, kind: int, ref: int, vectors: VectorIndex | None) -> int | None:
+    """Take a doc out with its words and its vector; return the number that it had, if it was there."""
+    found = tx.execute("select id, terms from docs where ref = ? and kind = ?", (ref, kind))
+    if not found:
+        return None
+    number, stems = found[0]
+    tx.execute("insert into words (words, rowid, terms) values ('delete', ?, ?)", (number, stems))
+    tx.execute("delete from docs where id = ?", (number,))
+    _drop_vector(tx, number, vectors)
+    _count(tx, docs=-1, terms=-_length(stems))
+    return int(number)
+
+
+def replace_doc(tx: Transaction, doc: Doc, vectors: VectorIndex | None) -> None:
+    """Take a doc in as it is now, under the number that it had."""
+    same = tx.execute(
+        "select id from docs where ref = ? and kind = ? and terms = ? and level = ? and owner is ?",
+        (doc.ref, doc.kind, " ".join(terms(doc.text)), doc.level, doc.owner),
+    )
+    if not same:
+        number = remove_doc(tx, doc.kind, doc.ref, vectors)
+        if number is None:
+            add_docs(tx, [doc])
+        else:
+            _insert(tx, [(number, doc)])
+        return
+    tx.execute("update docs set past = ? where id = ?", (int(doc.past), same[0][0]))
+    if doc.past:
+        # Words still find it for whoever asks about the past; it must not crowd out what holds now.
+        _drop_vector(tx, same[0][0], vectors)
+
+
+def get_meta(tx: Transaction, key: str, default: int = 0) -> int:
+    """Return a number that the index remembers."""
+    found = tx.execute("select value from meta where key = ?", (key,))
+    return int(found[0][0]) if found else default
+
+
+def set_meta(tx: Transaction, key: str, value: int | str) -> None:
+    """Have the index remember something."""
+    tx.execute("insert or replace into meta (key, value) values (?, ?)", (key, value))
+
+
+def _insert(tx: Transaction, numbered: Sequence[tuple[int, Doc]]) -> None:
+    stems = {number: " ".join(terms(doc.text)) for number, doc in numbered}
+    tx.executemany(
+        """
+        insert into docs (id, kind, ref, level, owner, who, session_id, turn, at, past, terms)
+        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """,
+        [
+            (
+                *(number, doc.kind, doc.ref, doc.level, doc.owner, doc.who),
+                *(doc.session_id, doc.turn, doc.at, int(doc.past), stems[number]),
+            )
+            for number, doc in numbered
+        ],
+    )
+    tx.executemany("insert into words (rowid, terms) values (?, ?)", list(stems.items()))
+    tx.executemany("insert into unembedded (doc) values (?)", [(n,) for n, doc in numbered if not doc.past])
+    people = {doc.who for _, doc in numbered if doc.who}
+    tx.executemany("insert or ignore into people (name) values (?)", [(name,) for name in people])
+    _count(tx, docs=len(numbered), terms=sum(map(_length, stems.values())))
+
+
+def _drop_vector(tx: Transaction, number: int, vectors: VectorIndex | None) -> None:
+    tx.execute("delete from unembedded where doc = ?", (number,))
+    if vectors is not None:
+        vectors.remove(tx, [number])
+    else:
+        tx.execute("delete from vectors where doc = ?", (number,))
+
+
+def _length(stems: str) -> int:
+    return stems.count(" ") + 1 if stems else 0
+
+
+def _count(tx: Transaction, *, docs: int, terms: int) -> None:
+    set_meta(tx, "docs", get_meta(tx, "docs") + docs)
+    set_meta(tx, "terms", get_meta(tx, "terms") + terms)

@@ -1,0 +1,137 @@
+"""Found: candidates become what the caller gets, read from the truth at the last moment.
+
+So what was erased, changed or closed to the reader since it was indexed is gone here at the latest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.recall.paragraphs import HOUSEHOLD, read_paragraphs
+from edgemem.recall.sources import (
+    EPISODE,
+    FACT,
+    TURN,
+    bound,
+    episode_text,
+    fact_text,
+    marks,
+    who_said,
+)
+from edgemem.records import Recalled
+from edgemem.store.reading import LEVELS, reading_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from edgemem.records import Reader
+    from edgemem.store.database import Database
+    from edgemem.store.notes import NotesFile
+
+_FACT = """
+  select s.id, k.key, f.value, f.valid_from, f.valid_to, f.source, k.scope, f.level, f.owner, f.speaker, f.event_time
+  from facts s join fact_keys k on k.id = s.key_id
+"""
+# What a statement is still worth is the interval of its key that holds now, if it is the one that said it.
+_NOW = """
+  join facts f on f.id = (
+    select b.id from facts b where b.key_id = s.key_id and b.known_to is null and b.valid_from <= :now
+    order by b.valid_from desc limit 1)
+  where f.origin = s.id and coalesce(f.valid_to, 9e999) > :now and f.value is not null
+"""
+_EVER = "join facts f on f.id = s.id where f.value is not null"
+
+
+def fetch(
+    truth: Database,
+    notes: NotesFile | None,
+    refs: Sequence[tuple[int, int]],
+    *,
+    reader: Reader | None,
+    now: float,
+    include_past: bool = False,
+) -> dict[tuple[int, int], Recalled]:
+    """Return what there is of some (kind, ref) and may be read, without score and reason."""
+    by_kind: dict[int, list[int]] = {}
+    for kind, ref in refs:
+        by_kind.setdefault(kind, []).append(ref)
+    found: dict[tuple[int, int], Recalled] = {}
+    for kind, ids in by_kind.items():
+        if kind == FACT:
+            items = _facts(truth, ids, reader, now, include_past=include_past)
+        elif kind == EPISODE:
+            items = _episodes(truth, ids, reader)
+        elif kind == TURN:
+            items = _messages(truth, ids, reader)
+        else:
+            items = _notes(notes, ids, reader)
+        found.update(((kind, int(item.id)), item) for item in items)
+    return found
+
+
+def _facts(
+    truth: Database, ids: Sequence[int], reader: Reader | None, now: float, *, include_past: bool
+) -> Iterable[Recalled]:
+    rule, values = reading_rule(reader, "f.")
+    rows = truth.query(
+        f"{_FACT} {_EVER if include_past else _NOW} and s.id in ({marks(ids)}) and {rule}",
+        {**bound(ids), **values, "now": now},
+    )
+    for ref, key, value, valid_from, valid_to, source, scope, level, owner, speaker, event_time in rows:
+        yield Recalled(
+            "fact", str(ref), fact_text(key, value), 0.0, (), ref / 1e6, valid_from, valid_to, source, scope,
+            speaker, LEVELS[level], owner, event_time, key=key, value=value,
+        )  # fmt: skip
+
+
+def _episodes(truth: Database, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:
+    rule, values = reading_rule(reader)
+    rows = truth.query(
+        "select id, kind, payload, outcome, agent, level, owner, speaker, event_time from episodes"  # noqa: S608 - ours
+        f" where id in ({marks(ids)}) and {rule}",
+        {**bound(ids), **values},
+    )
+    for ref, kind, payload, outcome, agent, level, owner, speaker, event_time in rows:
+        text = episode_text(kind, msgspec.json.decode(payload), outcome)
+        yield Recalled(
+            "episode", str(ref), text, recorded_at=ref / 1e6, source=agent, speaker=speaker, level=LEVELS[level],
+            owner=owner, event_time=event_time, score=0.0,
+        )  # fmt: skip
+
+
+def _messages(truth: Database, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:
+    rule, values = reading_rule(reader, "t.")
+    rows: list[tuple[Any, ...]] = truth.query(
+        "select m.id, m.role, m.content, m.extra, s.name, m.turn, t.level, t.owner, t.speaker, t.event_time"  # noqa: S608 - ours
+        " from messages m join turns t on t.session_id = m.session_id and t.n = m.turn"
+        f" join sessions s on s.id = m.session_id where m.id in ({marks(ids)}) and m.dropped is null"
+        f" and m.content is not null and {rule}",
+        {**bound(ids), **values},
+    )
+    for ref, role, content, extra, session, turn, level, owner, speaker, event_time in rows:
+        yield Recalled(
+            "turn", str(ref), content, recorded_at=ref / 1e6, source=role, speaker=who_said(role, speaker, extra),
+            level=LEVELS[level], owner=owner, event_time=event_time, session=session, turn=turn, score=0.0,
+        )  # fmt: skip
+
+
+def _notes(notes: NotesFile | None, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:
+    # The same rule as in SQL, for the one source that is not in SQL.
+    known = reader is None or (bool(reader.speaker) and "" not in reader.audience)
+    if notes is None or not known:
+        return
+    there = read_paragraphs(notes)
+    for ref in ids:
+        if ref in there:
+            doc = there[ref]
+            yield Recalled(
+                "note",
+                str(ref),
+                doc.text,
+                recorded_at=doc.at,
+                source=notes.path.name,
+                level=LEVELS[HOUSEHOLD],
+                score=0.0,
+            )

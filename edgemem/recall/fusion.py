@@ -1,0 +1,78 @@
+"""Fusion: one score between 0 and 1 out of what each signal says, and why.
+
+A text's own score is the weighted mean of words and meaning. Everything else can only add to it, as independent
+pieces of evidence do: each takes away a share of the doubt that is left. So scores are bounded, never fall when a
+signal grows, do not depend on the order of candidates, and mean the same from one question to the next.
+
+The constants are few and round. They were chosen by looking at the open half of LoCoMo (recall@10 .775 with them):
+0.6 and 0.4 for words and meaning (0.5 to 0.7 for words is within .01), 0.3 for neighbours (0.2 to 0.5 within .01),
+0.1 for the person (0 costs .04, 0.15 gains .004). `recent` only orders what is otherwise equal.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+
+class Weights(msgspec.Struct, frozen=True):
+    """How much each signal counts."""
+
+    words: float = 0.6
+    meaning: float = 0.4
+    neighbour: float = 0.3
+    """Share of doubt that a certain neighbour takes away: an answer often stands after its question."""
+    person: float = 0.1
+    recent: float = 0.02
+
+
+class Signals(NamedTuple):
+    """What is known about one candidate, each from 0 to 1."""
+
+    words: float = 0.0
+    """How much of what the question's words can tell apart is in the text: BM25 over the best BM25 possible."""
+    meaning: float | None = 0.0
+    """Cosine of question and text; None where the question has no vector."""
+    before: float = 0.0
+    """The own score of the message before."""
+    after: float = 0.0
+    person: float = 0.0
+    """1 if the question names who said it or whom it belongs to."""
+    recent: float = 0.0
+    """1 for now, halved with each half-life."""
+
+
+_MENTIONED = 0.01  # a signal that contributes less does not explain anything
+
+
+def own_score(words: float, meaning: float | None, weights: Weights) -> float:
+    """Return how well a text answers by itself; words alone count where there is no vector of the question."""
+    if meaning is None:
+        return _clip(words)
+    total = weights.words + weights.meaning
+    if total <= 0:
+        return 0.0
+    return (weights.words * _clip(words) + weights.meaning * _clip(meaning)) / total
+
+
+def fuse(signals: Signals, weights: Weights) -> tuple[float, tuple[str, ...]]:
+    """Return the score of a candidate and the signals that made it, strongest first."""
+    own = own_score(signals.words, signals.meaning, weights)
+    shares = {
+        "neighbour": 1
+        - (1 - weights.neighbour * _clip(signals.before)) * (1 - weights.neighbour * _clip(signals.after)),
+        "person": weights.person * _clip(signals.person),
+        "recent": weights.recent * _clip(signals.recent),
+    }
+    doubt = 1.0 - own
+    for share in shares.values():
+        doubt *= 1.0 - share
+    parts = {"words": own_score(signals.words, None if signals.meaning is None else 0.0, weights), **shares}
+    parts["meaning"] = max(0.0, own - parts["words"])
+    why = sorted((name for name in parts if parts[name] >= _MENTIONED), key=lambda name: (-parts[name], name))
+    return 1.0 - doubt, tuple(why)
+
+
+def _clip(value: float) -> float:
+    return min(1.0, max(0.0, value))

@@ -1,0 +1,92 @@
+"""Full text: BM25 over the stems of a question, in the index file.
+
+Scores are given as a share of the best that the question's words could reach, so that they lie between 0 and 1 and
+mean the same from one question to the next. The formula is FTS5's own, so that text that is not indexed yet is
+scored alike (see `tail`).
+"""
+
+from __future__ import annotations
+
+from math import log
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.recall.sources import bound, marks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from edgemem.store.database import Database
+
+K1, B = 1.2, 0.75
+MAX_TERMS = 24
+COMMON = 0.1
+"""Terms in more than this share of all texts are left out while others remain: each text that a term matches
+costs time, and such a term tells little apart."""
+_FEW = 500
+
+
+class Statistics(msgspec.Struct, frozen=True):
+    """How common words are: FTS5's figures and those of the tail, together."""
+
+    docs: int
+    terms: int
+    counts: Mapping[str, int]
+    """In how many texts a term stands."""
+
+    def weight(self, term: str) -> float:
+        """Return how much a term tells apart: its inverse document frequency, as FTS5 has it."""
+        count = self.counts.get(term, 0)
+        return max(1e-6, log((self.docs - count + 0.5) / (count + 0.5))) if self.docs >= count else 1e-6
+
+    def best(self, terms: Sequence[str]) -> float:
+        """Return a score that no text can exceed."""
+        return sum(self.weight(term) for term in terms) * (K1 + 1)
+
+    def score(self, frequencies: Mapping[str, int], length: int) -> float:
+        """Return the BM25 of a text of `length` terms in which the terms of a question stand this often."""
+        average = max(1.0, self.terms / max(1, self.docs))
+        norm = K1 * (1 - B + B * length / average)
+        return sum(self.weight(term) * n * (K1 + 1) / (n + norm) for term, n in frequencies.items())
+
+    def telling(self, terms: Sequence[str]) -> list[str]:
+        """Return the terms worth looking for: the rarest first, those that stand nowhere last."""
+        count = self.counts.get
+        rare = sorted(terms, key=lambda term: (not count(term, 0), count(term, 0), term))
+        most = self.docs * COMMON if self.docs > _FEW else self.docs
+        return ([term for term in rare if count(term, 0) <= most] or rare[:1])[:MAX_TERMS]
+
+
+def count_docs(database: Database, terms: Sequence[str]) -> dict[str, int]:
+    """Return in how many indexed texts each term stands."""
+    counts = dict.fromkeys(terms, 0)
+    found = database.query(f"select term, doc from vocabulary where term in ({marks(terms)})", bound(terms))  # noqa: S608 - ours
+    counts.update(found)
+    return counts
+
+
+def match(
+    database: Database,
+    terms: Sequence[str],
+    *,
+    columns: str,
+    where: str,
+    values: Mapping[str, Any],
+    limit: int,
+) -> list[tuple[Any, ...]]:
+    """Return BM25 and columns of the docs that hold any of the terms, the best first.
+
+    Args:
+        columns: of `docs d`, our own text.
+        where: a condition on them, our own text, with its `values`.
+    """
+    if not terms:
+        return []
+    # Terms are letters, digits and marks only: within quotes nothing of them is FTS5 syntax.
+    asked = " OR ".join(f'"{term}"' for term in terms)
+    return database.query(
+        f"select -words.rank, {columns} from words join docs d on d.id = words.rowid"  # noqa: S608 - our own text
+        f" where words match :asked and {where} order by words.rank limit :limit",
+        {**values, "asked": asked, "limit": limit},
+    )

@@ -1,0 +1,61 @@
+"""Questions: what is asked for, of whom, and by which words."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgemem.recall.stemmer import stem
+from edgemem.recall.words import STOP_WORDS, plain_words
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+MAX_CHARS = 2000
+_MYSELF = frozenset({"i", "me", "my", "mine", "myself"})
+_WORD = re.compile(r"[^\W_]+(?:['’]s\b)?")
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A question, taken apart."""
+
+    terms: tuple[str, ...]
+    """Stems to look for, each once; names of people who speak here are left out, since they match everything."""
+    meaning: str
+    """The text to embed: without those names, which would only find greetings."""
+    people: frozenset[str]
+    """The people that it names, and the reader where it says "I"."""
+
+
+def read_question(text: str, *, people: Collection[str] = (), reader: str | None = None) -> Question:
+    """Take a question apart.
+
+    Args:
+        text: anything at all; of a very long one the end counts.
+        people: names of known speakers.
+        reader: who asks, if known.
+    """
+    text = text[-MAX_CHARS:]
+    words = plain_words(text)
+    said = set(words)
+    named = {name for name in people if (parts := plain_words(name)) and said.issuperset(parts)}
+    name_words = {word for name in named for word in plain_words(name)}
+    content = [word for word in words if word not in STOP_WORDS]
+    terms = [stem(word) for word in content if word not in name_words]
+    meaning = " ".join(text.split())
+    if terms and name_words:
+        kept = _WORD.sub(lambda found: "" if _bare(found[0]) in name_words else found[0], meaning)
+        meaning = " ".join(kept.split())
+    if reader and said & _MYSELF:
+        named = named | {reader}
+    return Question(
+        terms=tuple(dict.fromkeys(terms or [stem(word) for word in content])),
+        meaning=meaning,
+        people=frozenset(named),
+    )
+
+
+def _bare(word: str) -> str:
+    return " ".join(plain_words(re.sub(r"['’]s$", "", word)))

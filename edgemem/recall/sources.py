@@ -1,0 +1,178 @@
+"""Sources: what of the truth can be recalled, and the text that stands for it.
+
+Facts are taken by what somebody said (a row that is its own origin), not by the pieces into which corrections
+split it; conversations by the message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from edgemem.recall.words import spell_out
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from edgemem.records import Kind
+    from edgemem.store.database import Database
+
+FACT, EPISODE, TURN, NOTE = 0, 2, 3, 4
+KINDS: dict[int, Kind] = {FACT: "fact", EPISODE: "episode", TURN: "turn", NOTE: "note"}
+"""The kinds by the number that stands for them in the index."""
+
+MAX_CHARS = 8000
+_NOW_OR_LATER = """
+  exists (select 1 from (
+      select b.origin, b.valid_to from facts b where b.key_id = f.key_id and b.known_to is null
+      order by b.valid_from desc limit 8) b
+    where b.origin = f.id and coalesce(b.valid_to, 9e999) > :now)
+"""
+# Of each key only its last eight intervals are looked at: what ended before them is over.
+
+_FACTS = f"""
+  select f.id, k.scope, k.key, f.value, f.level, f.owner, f.speaker, f.event_time, not {_NOW_OR_LATER}
+  from facts f join fact_keys k on k.id = f.key_id
+  where f.id = f.origin and f.value is not null and
+"""  # noqa: S608 - our own constants
+_EPISODES = """
+  select f.id, f.kind, f.payload, f.outcome, f.level, f.owner, f.speaker, f.event_time from episodes f where
+"""
+_MESSAGES = """
+  select f.id, f.session_id, f.turn, f.role, f.content, f.extra, t.level, t.owner, t.speaker, t.event_time
+  from messages f join turns t on t.session_id = f.session_id and t.n = f.turn
+  where f.role in ('user', 'assistant') and f.content is not null and f.dropped is null and
+"""
+
+
+class Doc(NamedTuple):
+    """One thing that can be recalled."""
+
+    kind: int
+    ref: int
+    """The id of its row in the truth; of a note, a hash of its text."""
+    text: str
+    level: int
+    owner: str | None
+    who: str | None
+    """Who said it, or whom it belongs to."""
+    session_id: int | None = None
+    turn: int | None = None
+    at: float = 0.0
+    """When it happened, or else was recorded; seconds since the epoch."""
+    past: bool = False
+
+
+class Source(NamedTuple):
+    """A table of the truth that is recalled."""
+
+    kind: int
+    table: str
+    queued_as: str
+    select: str
+
+
+SOURCES = (
+    Source(FACT, "facts", "fact", _FACTS),
+    Source(EPISODE, "episodes", "episode", _EPISODES),
+    Source(TURN, "messages", "message", _MESSAGES),
+)
+
+
+def newest_id(truth: Database, source: Source) -> int:
+    """Return the highest id of a source; 0 if it is empty."""
+    return int(truth.query(f"select coalesce(max(id), 0) from {source.table}")[0][0])  # noqa: S608 - ours
+
+
+def read_between(truth: Database, source: Source, after: int, last: int, limit: int, now: float) -> list[Doc]:
+    """Return what was written after one id and up to another, the oldest first."""
+    rows = truth.query(
+        f"{source.select} f.id > :after and f.id <= :last order by f.id limit :limit",
+        {"after": after, "last": last, "limit": limit, "now": now},
+    )
+    return [_doc(source.kind, row) for row in rows]
+
+
+def read_newest(truth: Database, source: Source, after: int, limit: int, now: float) -> list[Doc]:
+    """Return the newest of what was written after an id, the oldest of them first."""
+    rows = truth.query(
+        f"{source.select} f.id > :after order by f.id desc limit :limit",
+        {"after": after, "limit": limit, "now": now},
+    )
+    return [_doc(source.kind, row) for row in reversed(rows)]
+
+
+def read_docs(truth: Database, source: Source, refs: Iterable[int], now: float) -> dict[int, Doc]:
+    """Return what there still is of some rows, by id."""
+    found: dict[int, Doc] = {}
+    for some in in_batches(sorted(refs)):
+        rows = truth.query(f"{source.select} f.id in ({marks(some)})", {**bound(some), "now": now})
+        found.update((row[0], _doc(source.kind, row)) for row in rows)
+    return found
+
+
+def fact_text(key: str, value: str) -> str:
+    """Return a fact as people read it; `user.` before a key only repeats what its scope says."""
+    return f"{spell_out(key.removeprefix('user.')) or key}: {value}"
+
+
+def episode_text(kind: str, payload: Any, outcome: str) -> str:
+    """Return an episode as people read it."""
+    said = " ".join(_flat(payload))
+    return f"{spell_out(kind)}: {said} ({outcome})" if said else f"{spell_out(kind)} ({outcome})"
+
+
+def who_said(role: str, speaker: str | None, extra: str | None) -> str | None:
+    """Return whose message it is: the speaker of the turn, or the name that a message carries."""
+    if extra and '"name"' in extra:
+        name = msgspec.json.decode(extra).get("name")
+        if isinstance(name, str):
+            return name
+    return speaker if role == "user" else None
+
+
+def in_batches(ids: Sequence[int], size: int = 500) -> Iterable[Sequence[int]]:
+    """Yield ids in numbers that SQLite binds in one statement."""
+    return (ids[start : start + size] for start in range(0, len(ids), size))
+
+
+def marks(ids: Sequence[Any]) -> str:
+    """Return the names under which `bound` binds ids."""
+    return ",".join(f":i{n}" for n in range(len(ids)))
+
+
+def bound(ids: Sequence[Any]) -> dict[str, Any]:
+    """Return ids under the names that `marks` writes."""
+    return {f"i{n}": id_ for n, id_ in enumerate(ids)}
+
+
+def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
+    if kind == FACT:
+        ref, scope, key, value, level, owner, speaker, at, past = row
+        who = owner or (scope[len("user:") :] if scope.startswith("user:") else speaker)
+        return Doc(
+            kind,
+            ref,
+            fact_text(key, value)[:MAX_CHARS],
+            level,
+            owner,
+            who,
+            at=at or ref / 1e6,
+            past=bool(past),
+        )
+    if kind == EPISODE:
+        ref, name, payload, outcome, level, owner, speaker, at = row
+        text = episode_text(name, msgspec.json.decode(payload), outcome)
+        return Doc(kind, ref, text[:MAX_CHARS], level, owner, speaker, at=at or ref / 1e6)
+    ref, session_id, turn, role, content, extra, level, owner, speaker, at = row
+    who = who_said(role, speaker, extra)
+    return Doc(kind, ref, content[:MAX_CHARS], level, owner, who, session_id, turn, at or ref / 1e6)
+
+
+def _flat(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [word for key, each in value.items() for word in (spell_out(str(key)), *_flat(each))]
+    if isinstance(value, list):
+        return [word for each in value for word in _flat(each)]
+    return [] if value is None else [str(value)]

@@ -1,0 +1,125 @@
+"""The tail: what was written so recently that the index does not know it yet, searched in memory.
+
+It holds the newest few hundred rows beyond the index's watermarks, under the numbers that they will have there (so
+that a message's neighbours are the same before and after), matched by the same stems and scored by the same formula.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from edgemem.recall.paragraphs import notes_stamp, read_paragraphs
+from edgemem.recall.sources import NOTE, SOURCES, TURN, Doc, read_newest
+from edgemem.recall.words import terms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgemem.recall.docs import State
+    from edgemem.recall.index import Index
+    from edgemem.recall.lexical import Statistics
+    from edgemem.store.database import Database
+    from edgemem.store.notes import NotesFile
+
+MOST = 512
+"""Rows of each table; beyond them idle time has long been due, and reading would be felt."""
+
+
+class Tail:
+    """Keeps itself up to date with each question; the caller holds a lock."""
+
+    def __init__(self, truth: Database, index: Index, notes: NotesFile | None) -> None:
+        self._truth = truth
+        self._index = index
+        self._notes = notes
+        self.docs: dict[int, Doc] = {}
+        self.terms = 0
+        self._of: tuple[object, ...] | None = None
+        self._reached: dict[str, int] = {}
+        self._queue = 0
+        self._notes_of: tuple[object, ...] = ()
+        self._postings: dict[str, dict[int, int]] = defaultdict(dict)
+        self._lengths: dict[int, int] = {}
+        self._next = {True: 0, False: 0}
+
+    def refresh(self, state: State) -> None:
+        """Read what was written since the last question."""
+        of = (
+            *(state.reached(source) for source in SOURCES),
+            state.last_message,
+            state.last_other,
+            state.notes,
+        )
+        if of != self._of or self._changed():
+            self._start(state)
+            self._of = of
+        now = self._truth.clock.now()
+        for source in SOURCES:
+            new = read_newest(self._truth, source, self._reached[source.table], MOST, now)
+            if new:
+                self._reached[source.table] = new[-1].ref
+            for doc in new:
+                self._take(doc)
+        self._take_notes(state)
+
+    def counts(self, asked: Sequence[str]) -> dict[str, int]:
+        """Return in how many of its texts each term stands."""
+        return {term: len(self._postings.get(term, ())) for term in asked}
+
+    def match(self, asked: Sequence[str], statistics: Statistics) -> dict[int, float]:
+        """Return BM25 of the texts that hold any of the terms, by their numbers."""
+        found: dict[int, dict[str, int]] = defaultdict(dict)
+        for term in asked:
+            for id_, n in self._postings.get(term, {}).items():
+                found[id_][term] = n
+        return {id_: statistics.score(of, self._lengths[id_]) for id_, of in found.items()}
+
+    def people(self) -> set[str]:
+        """Return who said something in it."""
+        return {doc.who for doc in self.docs.values() if doc.who}
+
+    def _start(self, state: State) -> None:
+        self.docs.clear()
+        self._postings.clear()
+        self._lengths.clear()
+        self.terms = 0
+        self._notes_of = ()
+        self._reached = {source.table: state.reached(source) for source in SOURCES}
+        self._queue = self._newest_change()
+        self._next = {True: state.last_message + 1, False: state.last_other + 1}
+
+    def _changed(self) -> bool:
+        newest = self._newest_change()
+        if newest == self._queue:
+            return False
+        refs = {doc.ref for doc in self.docs.values()}
+        rows = self._truth.query("select ref from index_queue where id > ?", (self._queue,))
+        self._queue = newest
+        return any(ref in refs for (ref,) in rows)
+
+    def _newest_change(self) -> int:
+        return int(self._truth.query("select coalesce(max(id), 0) from index_queue")[0][0])
+
+    def _take(self, doc: Doc) -> None:
+        id_ = self._next[doc.kind == TURN]
+        self._next[doc.kind == TURN] += 1
+        stems = Counter(terms(doc.text))
+        self.docs[id_] = doc
+        self._lengths[id_] = sum(stems.values())
+        self.terms += self._lengths[id_]
+        for term, n in stems.items():
+            self._postings[term][id_] = n
+
+    def _take_notes(self, state: State) -> None:
+        if self._notes is None:
+            return
+        stamp = notes_stamp(self._notes)
+        if self._notes_of == stamp or state.notes == "{}:{}".format(*stamp):
+            return
+        known = {ref for (ref,) in self._index.database.query("select ref from docs where kind = ?", (NOTE,))}
+        known |= {doc.ref for doc in self.docs.values() if doc.kind == NOTE}
+        for ref, doc in read_paragraphs(self._notes).items():
+            if ref not in known:
+                self._take(doc)
+        self._notes_of = stamp

@@ -1,0 +1,9 @@
+"""Truth on disk: one database, and the stores on top of it."""
+
+from __future__ import annotations
+
+from edgemem.store.database import Database, Transaction
+from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.protocols import MemoryStore, SessionStore
+
+__all__ = ["Database", "MemoryStore", "SQLiteMemoryStore", "SessionStore", "Transaction"]

@@ -1,0 +1,397 @@
+"""One SQLite file: a writer thread, readers of its own for every thread, a lock between processes.
+
+The only module that imports sqlite3. Writes run as functions on the writer thread, one transaction each, so
+that nobody who speaks waits for a disk; reads run where they are asked for and see what is committed. A
+`Database` is shared freely between threads, and must not be carried across a fork: open a new one there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import sys
+import threading
+import warnings
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import quote
+
+from edgemem.clock import Clock
+from edgemem.errors import BusyError, ClosedError, CorruptError, InvalidInputError, StoreError
+from edgemem.store.filelock import FileLock
+from edgemem.store.files import create_private, sync
+from edgemem.store.migrations import TRUTH, Migration, check_schema, migrate, newest_tick
+from edgemem.store.readers import Readers
+from edgemem.store.sqlite_errors import meaning_of
+from edgemem.store.transaction import Transaction
+from edgemem.store.vec0 import load_vec0, register_vec0, vec0_version
+from edgemem.store.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+__all__ = ["Database", "Transaction"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class Database:
+    """An open database file; a context manager, safe to use from several threads.
+
+    Args:
+        path: created with its folder (0700) and readable by its owner only (0600) if it does not exist.
+        migrations: the schema; steps that the file has not seen are run.
+        clock: where ticks come from; share one between the files of a home.
+        durable: fsync each commit (truth), or none at all (an index that can be made again).
+        busy_timeout_s: how long to wait for other processes.
+        page_size: bytes, for a new file. 1,000 commits of a turn write 11.5 MB at 1,024, 18.6 MB at 4,096.
+        load_vec: load sqlite-vec into every connection; `vec_version` is None where that is impossible.
+        wal_limit_mb: checkpoint when the log is larger than this and no write waits.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        migrations: Sequence[Migration] = TRUTH,
+        clock: Clock | None = None,
+        durable: bool = True,
+        busy_timeout_s: float = 5.0,
+        page_size: int = 1024,
+        load_vec: bool = False,
+        wal_limit_mb: float = 4.0,
+    ) -> None:
+        self.closed = True
+        if str(path) == ":memory:":
+            raise InvalidInputError(
+                "A memory that lives in RAM only would not be one; give the path of a file."
+            )
+        self.path = Path(path).expanduser().absolute()
+        self.clock = clock or Clock()
+        self.vec_version: str | None = None
+        self._wal = self.path.with_name(self.path.name + "-wal")
+        self._durable = durable
+        self._busy_timeout_s = busy_timeout_s
+        self._wal_limit = int(wal_limit_mb * 1e6)
+        self._pid = os.getpid()
+        self._readers = Readers(partial(_connect, self.path, "ro", busy_timeout_s, load_vec))
+        self._closing = threading.Lock()
+        self._running: Transaction | None = None
+        self._ticks = ""
+        self._version = -1
+        self._wal_left = 0
+        self._unsynced = False
+        self._synchronous = "full" if durable else "off"
+        if load_vec and not hasattr(sqlite3.Connection, "enable_load_extension"):
+            register_vec0()
+        with self._meaningful():
+            create_private(self.path)
+            self._lock = FileLock(self.path.with_name(self.path.name + ".lock"), timeout_s=busy_timeout_s)
+        try:
+            self._connection = self._open_writer(migrations, page_size, load_vec)
+        except BaseException:
+            self._lock.close()
+            raise
+        self._writer = Writer(f"edgemem {self.path.name}")
+        self.closed = False
+
+    # Reading
+
+    def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a statement that only reads, as of the last commit."""
+        self._check_open()
+        with self._meaningful(), self._readers.mine() as reader:
+            rows: list[tuple[Any, ...]] = reader.connection.execute(sql, parameters).fetchall()
+            return rows
+
+    def now(self) -> float:
+        """Return the clock's time, which is not before anything that any process has stored here."""
+        self._check_open()
+        with self._meaningful(), self._readers.mine() as reader:
+            version = reader.connection.execute("pragma data_version").fetchone()[0]
+            if version != reader.version:
+                reader.version = version
+                self.clock.witness(self._high_water(reader.connection))
+        return self.clock.now()
+
+    def high_water(self) -> int:
+        """Return the highest tick that the file holds; 0 if it holds none."""
+        self._check_open()
+        with self._meaningful(), self._readers.mine() as reader:
+            return self._high_water(reader.connection)
+
+    def quick_check(self) -> list[str]:
+        """Return what SQLite finds wrong with the file; an empty list if it is sound."""
+        try:
+            found = [str(row[0]) for row in self.query("pragma quick_check")]
+        except CorruptError as error:
+            return [str(error)]
+        return [] if found == ["ok"] else found
+
+    # Writing
+
+    def write(self, work: Callable[[Transaction], T], *, wait_s: float | None = None) -> T:
+        """Run `work` in one transaction and return its result once it is committed (and durable).
+
+        Inside of another write it joins that transaction. After `wait_s` seconds BusyError is raised; the work
+        stays queued and is written as soon as it can be.
+        """
+        future = self.submit(work)
+        try:
+            return future.result(timeout=wait_s)
+        except FutureTimeoutError:
+            if future.done():
+                raise
+            raise BusyError(
+                f"{self.path.name} is busy; what was given is queued and will be written."
+            ) from None
+
+    def submit(self, work: Callable[[Transaction], T], *, durable: bool = True) -> Future[T]:
+        """Queue `work` for one transaction without waiting.
+
+        With `durable=False` the commit is only accepted: it survives a crash of the process, and a pulled plug
+        from the next durable commit or flush() on.
+        """
+        self._check_open()
+        if not self._writer.here:
+            return self._queue(lambda: self._transact(work, durable=durable), afterwards=self._tidy)
+        future: Future[T] = Future()
+        if self._running is None:  # called when a future was done
+            future.set_result(self._transact(work, durable=durable))
+        else:
+            with self._running.atomic():
+                future.set_result(work(self._running))
+        return future
+
+    def flush(self) -> None:
+        """Wait until everything that was submitted is durable; not from inside of a write."""
+        self._run(self._sync)
+
+    def checkpoint(self) -> None:
+        """Move the log into the database file and empty it; what was erased is then gone from both.
+
+        A reader of another program that holds an old snapshot can keep the log from being emptied.
+        """
+        self._run(self._checkpoint)
+
+    def backup(self, target: Path) -> None:
+        """Write a complete copy to `target`, which is replaced in one step or not at all."""
+        target = Path(target).expanduser().absolute()
+        part = target.with_name(f".{target.name}.{os.getpid()}.part")
+        self._check_open()
+        with self._meaningful(), closing(_connect(self.path, "ro", self._busy_timeout_s, False)) as source:
+            try:
+                os.close(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_RDWR, 0o600))
+                with closing(sqlite3.connect(part, isolation_level=None)) as copy:
+                    copy.execute("pragma synchronous = off")
+                    source.backup(copy)
+                    # A copy that stands alone can be carried away as one file.
+                    copy.execute("pragma journal_mode = delete")
+                sync(part)
+                part.replace(target)
+                sync(target.parent)
+            finally:
+                part.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Write what is queued, empty the log into the file and close it; may be called twice."""
+        if self.closed or not self._closing.acquire(blocking=False):
+            return
+        if os.getpid() != self._pid:
+            self.closed = True
+            return  # the parent's file, and a thread that does not exist here
+        self._writer.stop()
+        self.closed = True
+        self._readers.close()
+        self._empty_log()
+        try:
+            with self._lock.held():
+                self._connection.close()
+        except BusyError:
+            # Whoever holds the lock has the file open, so this connection is not the last: nothing is moved.
+            self._connection.close()
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not self.closed:
+            warnings.warn(f"{self.path} was not closed", ResourceWarning, source=self, stacklevel=2)
+            # While Python ends the writer thread stands still, and what is committed is in the log anyway.
+            if not sys.is_finalizing():
+                self.close()
+
+    # On the writer thread
+
+    def _transact(self, work: Callable[[Transaction], T], *, durable: bool) -> T:
+        connection = self._connection
+        with self._meaningful(), self._lock.held():
+            if self._durable:
+                self._set_synchronous("full" if durable else "normal")
+            connection.execute("begin immediate")
+            try:
+                self._look_at_ticks()
+                self._running = transaction = Transaction(connection, self.clock)
+                try:
+                    result = work(transaction)
+                finally:
+                    transaction.open, self._running = False, None
+                if transaction.erased:
+                    self._keep_tick(transaction.newest)
+                connection.execute("commit")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("rollback")
+                raise
+            self._unsynced = not durable
+            return result
+
+    def _set_synchronous(self, level: str) -> None:
+        if level != self._synchronous:
+            self._connection.execute(f"pragma synchronous = {level}")
+            self._synchronous = level
+
+    def _look_at_ticks(self) -> None:
+        version = self._connection.execute("pragma data_version").fetchone()[0]
+        if version != self._version:
+            self._version = version
+            self.clock.witness(self._high_water(self._connection))
+
+    def _keep_tick(self, newest: int) -> None:
+        # The rows that bore the newest tick may be the ones that were erased.
+        if self._ticks and self._high_water(self._connection) < newest:
+            self._connection.execute("insert or replace into meta values ('clock', ?)", (newest,))
+
+    def _sync(self) -> None:
+        if self._unsynced:
+            with self._meaningful():
+                sync(self._wal)
+            self._unsynced = False
+
+    def _checkpoint(self) -> None:
+        with self._meaningful(), self._lock.held():
+            self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+        self._unsynced = False
+
+    def _tidy(self) -> None:
+        size = self._wal.stat().st_size
+        if size > self._wal_limit + self._wal_left:
+            self._empty_log()
+            # A reader of another process can keep the log from being emptied: do not try after each commit.
+            self._wal_left = self._wal.stat().st_size
+
+    def _empty_log(self) -> None:
+        try:
+            with self._meaningful(), self._lock.held():
+                # Nobody waits for this, so it waits for nobody either.
+                self._connection.execute("pragma busy_timeout = 0")
+                self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+        except StoreError as error:
+            _log.warning("The log of %s could not be emptied and grows on: %s", self.path, error)
+        finally:
+            self._connection.execute(f"pragma busy_timeout = {int(self._busy_timeout_s * 1000)}")
+
+    # Opening
+
+    def _open_writer(
+        self, migrations: Sequence[Migration], page_size: int, load_vec: bool
+    ) -> sqlite3.Connection:
+        with self._meaningful(), self._lock.held():
+            connection = _connect(self.path, "rw", self._busy_timeout_s, load_vec)
+            try:
+                if load_vec:
+                    self.vec_version = vec0_version(connection)
+                if check_schema(connection, migrations):
+                    connection.execute(f"pragma page_size = {int(page_size)}")
+                    connection.execute("pragma auto_vacuum = none")
+                if connection.execute("pragma journal_mode = wal").fetchone()[0] != "wal":
+                    raise StoreError(
+                        f"The file system of {self.path} cannot hold a log; put it on a local disk."
+                    )
+                connection.execute("pragma wal_autocheckpoint = 0")
+                connection.execute(f"pragma synchronous = {self._synchronous}")
+                connection.execute("pragma foreign_keys = on")
+                connection.execute(f"pragma secure_delete = {'on' if self._durable else 'fast'}")
+                migrate(connection, migrations, tick=self.clock.tick())
+                tables = {row[0] for row in connection.execute("select name from sqlite_master")}
+                self._ticks = newest_tick(tables)
+                self._version = connection.execute("pragma data_version").fetchone()[0]
+                self.clock.witness(self._high_water(connection))
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+
+    # Small things
+
+    def _run(self, job: Callable[[], T]) -> T:
+        if not self._writer.here:
+            return self._queue(job).result()
+        if self._running is not None:
+            raise StoreError("A write cannot wait for its own end; flush or checkpoint after it.")
+        return job()
+
+    def _queue(self, job: Callable[[], T], *, afterwards: Callable[[], None] | None = None) -> Future[T]:
+        self._check_open()
+        future = self._writer.submit(job, afterwards=afterwards)
+        if future is None:
+            raise ClosedError(f"{self.path.name} was closed; open it again.")
+        return future
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedError(f"{self.path.name} was closed; open it again.")
+        if os.getpid() != self._pid:
+            raise ClosedError(
+                f"{self.path.name} was opened before this process was forked; open it again here."
+            )
+
+    def _high_water(self, connection: sqlite3.Connection) -> int:
+        return int(connection.execute(self._ticks).fetchone()[0]) if self._ticks else 0
+
+    @contextmanager
+    def _meaningful(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError, UnicodeEncodeError, OverflowError) as error:
+            raise meaning_of(error, self.path) from error
+
+
+def _connect(path: Path, mode: Literal["rw", "ro"], timeout_s: float, load_vec: bool) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"file:{quote(str(path))}?mode={mode}",
+        uri=True,
+        timeout=timeout_s,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        connection.execute("pragma temp_store = memory")
+        connection.execute("pragma mmap_size = 0")
+        if load_vec:
+            try:
+                load_vec0(connection)
+            except sqlite3.OperationalError as error:
+                _log.info("sqlite-vec cannot be loaded here: %s", error)
+        if mode == "ro":
+            connection.execute("pragma query_only = on")
+    except BaseException:
+        connection.close()
+        raise
+    return connection

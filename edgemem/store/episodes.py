@@ -1,0 +1,133 @@
+"""Episodes: what the robot did or lived through, and how it ended; the newest ones are kept."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.errors import InvalidInputError
+from edgemem.fence import check_key, storable
+from edgemem.records import Episode
+from edgemem.store.facts import heard_columns, heard_of, storable_value
+from edgemem.store.reading import LEVELS, level_and_owner, reading_rule
+
+if TYPE_CHECKING:
+    from edgemem.records import Heard, Level, Reader
+    from edgemem.store.database import Database, Transaction
+
+MAX_PAYLOAD_BYTES = 64 * 1024
+_MAX_DEPTH = 32
+_MAX_INT = 2**63
+
+_COLUMNS = """
+  kind, payload, outcome, agent, id, level, owner,
+  speaker, speaker_confidence, asr_confidence, device, room, event_time
+"""
+
+
+def append_episode(
+    tx: Transaction,
+    kind: str,
+    payload: dict[str, Any],
+    outcome: str,
+    *,
+    agent: str = "",
+    heard: Heard | None = None,
+    level: Level | None = None,
+    owner: str | None = None,
+    keep: int = 500,
+) -> int:
+    """Store an episode and return its id.
+
+    Args:
+        payload: anything JSON can hold; what it cannot is stored as text.
+        keep: drop the oldest beyond this number, a tenth of them at a time; 0 keeps all.
+    """
+    check_key(kind, what="the kind of an episode")
+    text = msgspec.json.encode(_plain(payload)).decode()
+    if len(text.encode()) > MAX_PAYLOAD_BYTES:
+        raise InvalidInputError(
+            f"The payload of an episode may have {MAX_PAYLOAD_BYTES:,} bytes; shorten it."
+        )
+    number, who = level_and_owner("household", level, owner, heard)
+    row_id = tx.tick()
+    tx.execute(
+        """
+        insert into episodes (id, kind, payload, outcome, agent, level, owner,
+          speaker, speaker_confidence, asr_confidence, device, room, event_time)
+        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """,
+        (
+            *(row_id, kind, text, storable_value(outcome, what="the outcome of an episode"), storable(agent)),
+            *(number, who, *heard_columns(heard)),
+        ),
+    )
+    if keep > 0:
+        _trim(tx, keep)
+    return row_id
+
+
+def recent_episodes(
+    db: Database, n: int = 5, *, kind: str | None = None, reader: Reader | None = None, keep: int = 500
+) -> list[Episode]:
+    """Return the newest `n` episodes, the oldest of them first."""
+    if n <= 0:
+        return []
+    rule, values = reading_rule(reader)
+    # What is older than `keep` waits to be dropped with its tenth, and is gone already for everybody who asks.
+    oldest = "(select id from episodes order by id desc limit 1 offset :keep)" if keep > 0 else "null"
+    of_kind = "" if kind is None else "and kind = :kind"
+    rows = db.query(
+        f"select {_COLUMNS} from episodes"  # noqa: S608 - our own constants
+        f" where id > coalesce({oldest}, 0) and {rule} {of_kind} order by id desc limit :n",
+        {**values, "keep": keep, "kind": kind, "n": n},
+    )
+    return [episode_of(row) for row in reversed(rows)]
+
+
+def episode_of(row: tuple[Any, ...]) -> Episode:
+    """Return the record of a row of episodes."""
+    kind, payload, outcome, agent, row_id, level, owner, *heard = row
+    return Episode(
+        kind=kind,
+        payload=msgspec.json.decode(payload),
+        outcome=outcome,
+        timestamp=row_id / 1e6,
+        agent=agent,
+        id=str(row_id),
+        level=LEVELS[level],
+        owner=owner,
+        heard=heard_of(heard),
+    )
+
+
+def _trim(tx: Transaction, keep: int) -> None:
+    beyond = "select id from episodes order by id desc limit 1 offset ?"
+    if tx.execute(beyond, (keep + keep // 10,)):
+        old = tx.execute(f"select id from episodes where id <= ({beyond})", (keep,))  # noqa: S608 - our own constant
+        tx.executemany(
+            "insert into index_queue (id, kind, ref) values (?, 'episode', ?)",
+            [(tx.tick(), row[0]) for row in old],
+        )
+        tx.execute("delete from episodes where id <= ?", old[-1])
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Return a value as JSON and SQLite can hold it."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, int):
+        return value if -_MAX_INT <= value < _MAX_INT else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, (dict, list, tuple, set, frozenset)):
+        if depth == _MAX_DEPTH:  # or something that contains itself
+            return "…"
+        if isinstance(value, dict):
+            return {storable(str(key)): _plain(each, depth + 1) for key, each in value.items()}
+        return [_plain(each, depth + 1) for each in value]
+    return storable(str(value))

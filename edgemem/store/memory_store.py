@@ -1,0 +1,217 @@
+"""`SQLiteMemoryStore`: facts, preferences and episodes behind the names of the EdgeVox memory module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.fence import clean
+from edgemem.store import episodes, facts, preferences
+from edgemem.store.database import Database
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from edgemem.clock import Clock
+    from edgemem.records import Episode, Fact, Heard, Level, Preference, Reader
+
+_MAX_LINE_CHARS = 400
+
+
+class SQLiteMemoryStore:
+    """Memory in one SQLite file; a write returns when it would survive a pulled plug.
+
+    Methods without a reader are the operator's view: they see everything.
+
+    Args:
+        path: of a file, which this store opens and closes; or an open database, which it only uses.
+        clock: only with a path; a database has its own.
+        max_episodes: how many of the newest episodes are kept; 0 keeps all.
+    """
+
+    def __init__(
+        self, path: str | Path | Database, *, clock: Clock | None = None, max_episodes: int = 500
+    ) -> None:
+        self._owned = not isinstance(path, Database)
+        self.database = path if isinstance(path, Database) else Database(path, clock=clock)
+        self.max_episodes = max_episodes
+
+    # Facts
+
+    def add_fact(
+        self,
+        key: str,
+        value: str,
+        *,
+        scope: str = "global",
+        source: str = "",
+        valid_from: float | None = None,
+        valid_to: float | None = None,
+        heard: Heard | None = None,
+        level: Level | None = None,
+        owner: str | None = None,
+    ) -> None:
+        """Store a value that holds in `[valid_from, valid_to)`; what was believed of that time stays as history.
+
+        Args:
+            key: a name such as `user.allergies`.
+            value: at most 16 KiB.
+            scope: who or what it is about: `global`, `user:alice`, `env:kitchen`; it also says who may read it.
+            source: where it comes from.
+            valid_from: seconds since the epoch, also in the past or the future; None is now.
+            valid_to: the same; None is for ever.
+            heard: how it came to the robot's ears.
+            level: who may read it, if not what the scope says.
+            owner: of a private fact.
+        """
+        self.database.write(
+            lambda tx: facts.assert_fact(
+                tx,
+                key,
+                value,
+                scope=scope,
+                source=source,
+                valid_from=valid_from,
+                valid_to=valid_to,
+                heard=heard,
+                level=level,
+                owner=owner,
+            )
+        )
+
+    def get_fact(self, key: str, *, scope: str = "global") -> str | None:
+        """Return the value that holds now, or None."""
+        return facts.get_fact(self.database, key, scope=scope, t=self.database.now())
+
+    def facts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
+        """Return what holds now, newest first."""
+        return facts.facts_as_of(self.database, self.database.now(), scope=scope, reader=reader)
+
+    def facts_as_of(
+        self,
+        t: float,
+        *,
+        scope: str | None = None,
+        known_at: float | None = None,
+        reader: Reader | None = None,
+    ) -> list[Fact]:
+        """Return what held at `t`, as believed now, or as the robot believed at `known_at`; newest first."""
+        return facts.facts_as_of(self.database, t, scope=scope, known_at=known_at, reader=reader)
+
+    def fact_history(self, key: str, *, scope: str = "global") -> list[Fact]:
+        """Return every version that was ever said, in recorded order, with what it supersedes and what superseded it.
+
+        `invalidated_at` tells when a version was first contradicted; `valid_from` and `valid_to` what is still
+        believed of it, or all that it said if nothing is.
+        """
+        return facts.fact_history(self.database, key, scope=scope)
+
+    def retract_fact(self, key: str, *, scope: str = "global", valid_from: float | None = None) -> bool:
+        """Note that a fact has no value from `valid_from` (now) on; its history stays. Tell whether it had one."""
+        return self.database.write(lambda tx: facts.retract_fact(tx, key, scope=scope, valid_from=valid_from))
+
+    def forget_fact(self, key: str, *, scope: str = "global") -> bool:
+        """Erase a fact with every version of it, from the file too; tell whether there was one."""
+        found = self.database.write(lambda tx: facts.forget_fact(tx, key, scope=scope))
+        return self._erased(found)
+
+    # Preferences
+
+    def set_preference(self, key: str, value: str, *, scope: str = "global") -> None:
+        """Store a lasting wish in place of an older one."""
+        self.database.write(lambda tx: preferences.put_preference(tx, key, value, scope=scope))
+
+    def preferences(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Preference]:
+        """Return preferences in the order of scope and key."""
+        return preferences.read_preferences(self.database, scope=scope, reader=reader)
+
+    def forget_preference(self, key: str, *, scope: str = "global") -> bool:
+        """Erase a preference, from the file too; tell whether there was one."""
+        found = self.database.write(lambda tx: preferences.forget_preference(tx, key, scope=scope))
+        return self._erased(found)
+
+    # Episodes
+
+    def add_episode(
+        self,
+        kind: str,
+        payload: dict[str, Any],
+        outcome: str,
+        *,
+        agent: str = "",
+        heard: Heard | None = None,
+        level: Level | None = None,
+        owner: str | None = None,
+    ) -> None:
+        """Store what the robot did or lived through, and how it ended; the household may read it."""
+        self.database.write(
+            lambda tx: episodes.append_episode(
+                tx,
+                kind,
+                payload,
+                outcome,
+                agent=agent,
+                heard=heard,
+                level=level,
+                owner=owner,
+                keep=self.max_episodes,
+            )
+        )
+
+    def recent_episodes(
+        self, n: int = 5, *, kind: str | None = None, reader: Reader | None = None
+    ) -> list[Episode]:
+        """Return the newest `n` episodes, the oldest of them first."""
+        return episodes.recent_episodes(self.database, n, kind=kind, reader=reader, keep=self.max_episodes)
+
+    # All of it
+
+    def render_for_prompt(self, *, max_facts: int = 20, max_episodes: int = 5) -> str:
+        """Return the newest facts, all preferences and the newest episodes as Markdown; empty if there is nothing.
+
+        What is stored is made safe to show to a model. It is the operator's view, so no built-in hook sends it.
+        """
+        parts = {
+            "Facts": [
+                f"- {_line(f.key)}: {_line(f.value)}"
+                + ("" if f.scope == "global" else f" ({_line(f.scope)})")
+                for f in self.facts()[: max(max_facts, 0)]
+            ],
+            "Preferences": [f"- {_line(p.key)}: {_line(p.value)}" for p in self.preferences()],
+            "Recent outcomes": [
+                f"- {_line(e.kind)} [{_line(e.outcome)}] {_line(msgspec.json.encode(e.payload).decode())}"
+                for e in self.recent_episodes(max_episodes)
+            ],
+        }
+        return "\n\n".join(f"### {title}\n" + "\n".join(lines) for title, lines in parts.items() if lines)
+
+    def flush(self) -> None:
+        """Wait until everything that was given is durable."""
+        self.database.flush()
+
+    def close(self) -> None:
+        """Close the file, if this store opened it; may be called twice."""
+        if self._owned:
+            self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _erased(self, found: bool) -> bool:
+        # The erased bytes are overwritten in the pages, but old pages still stand in the log until it is emptied.
+        if found:
+            self.database.checkpoint()
+        return found
+
+
+def _line(text: str) -> str:
+    return clean(text, max_chars=_MAX_LINE_CHARS)

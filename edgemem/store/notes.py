@@ -1,0 +1,311 @@
+"""NOTES.md: plain text that the robot appends to and people edit.
+
+Appends are durable. The file is bounded: when a note would go over the bound, the file is replaced in one step by
+its newest sections. A change made by hand is picked up with the next call; bytes that are not UTF-8 are read as
+well as they can be, and set aside before anything is rewritten.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from edgemem.clock import Clock
+from edgemem.errors import InvalidInputError
+from edgemem.fence import storable
+from edgemem.store.filelock import FileLock
+from edgemem.store.files import sync
+from edgemem.store.sqlite_errors import meaning_of
+
+MARKER = "(earlier notes truncated)\n"
+CUT = "… (note cut)\n"
+
+_SMALLEST = 128  # characters; below that not even the marker and one line fit
+_LOCK_TIMEOUT_S = 5.0
+
+
+class NotesPosition(msgspec.Struct, frozen=True):
+    """How far somebody has read; good for recognising the same text after the file was rewritten or edited."""
+
+    size: int
+    modified_ns: int
+    digest: str
+    lines: frozenset[int]
+
+
+class NotesFile:
+    """A bounded text file, safe to use from several threads and processes.
+
+    Args:
+        path: made, with its folder, by the first note.
+        max_size_chars: characters that the file may hold; 0: no bound.
+        low_water_chars: characters kept when the bound is reached; default: three quarters of it.
+        clock: dates the headings, in local time.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        max_size_chars: int = 65536,
+        low_water_chars: int | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        # A link is followed now, so that replacing the file does not replace the link.
+        self.path = Path(path).expanduser().resolve()
+        self.max_size_chars = max_size_chars
+        self.low_water_chars = max_size_chars * 3 // 4 if low_water_chars is None else low_water_chars
+        if self.path.is_dir():
+            raise InvalidInputError(f"{self.path} is a folder; give the path of a file for the notes.")
+        if max_size_chars and not _SMALLEST <= max_size_chars > self.low_water_chars >= _SMALLEST // 2:
+            raise InvalidInputError(
+                f"Notes of {max_size_chars} characters, cut to {self.low_water_chars}, cannot be kept; give at"
+                f" least {_SMALLEST} and {_SMALLEST // 2}, the second below the first, or 0 for no bound."
+            )
+        self._clock = clock or Clock()
+        self._counted = ((-1, -1), 0)
+
+    def read(self) -> str:
+        """Return the whole text; empty if there is no file."""
+        return self._bytes().decode("utf-8", "replace")
+
+    def tail(self, max_chars: int = 2000) -> str:
+        """Return the newest lines that fit, reading only the end of the file.
+
+        A last line that is longer than `max_chars` by itself is cut at its front, after `…`.
+        """
+        if max_chars < 1:
+            return ""
+        try:
+            with self._meaningful(), self.path.open("rb") as file:
+                start = max(0, file.seek(0, os.SEEK_END) - 4 * max_chars - 4)
+                file.seek(start)
+                data = file.read()
+        except FileNotFoundError:
+            return ""
+        if start:
+            data = data[next((i for i in range(4) if data[i] & 0xC0 != 0x80), 0) :]
+        text = data.decode("utf-8", "replace")
+        if not start and len(text) <= max_chars:
+            return text
+        begin = len(text) - max_chars
+        whole = text.find("\n", begin - 1) + 1
+        if text[whole:].strip() and whole:
+            return text[whole:]
+        return "…" + text[begin + 1 :]
+
+    def append(self, text: str, *, heading: str | None = None) -> None:
+        """Write a note at the end, durably; what is longer than the file may be is cut and says so.
+
+        Args:
+            heading: opens a section, `## heading (YYYY-MM-DD HH:MM)`.
+        """
+        entry = self._entry(text, heading)
+        if not entry:
+            return
+        with self._locked():
+            end = self._end()
+            if end not in (b"", b"\n"):
+                entry = "\n" + entry
+            if self._fits(entry):
+                self._write_at_end(entry)
+            else:
+                self._rewrite(entry)
+
+    def clear(self) -> None:
+        """Erase every note, also in the copies that were set aside."""
+        with self._locked():
+            for copy in self._set_aside():
+                copy.unlink()
+            if self.path.exists():
+                self._replace(b"")
+
+    def position(self) -> NotesPosition:
+        """Return where the file ends now; what is appended later is after it."""
+        return self._position(self._bytes())
+
+    def read_from(self, position: NotesPosition | None) -> tuple[str, NotesPosition]:
+        """Return what is new since a position, and the new position.
+
+        After a rewrite or a change by hand these are the lines that were not in the file then.
+        """
+        if position is not None and (position.size, position.modified_ns) == self._stamp():
+            return "", position
+        data = self._bytes()
+        now = self._position(data)
+        if position is None:
+            return data.decode("utf-8", "replace"), now
+        if position.digest == _digest(data[: position.size]):
+            return data[position.size :].decode("utf-8", "replace"), now
+        known = position.lines | {_checksum(MARKER.encode())}
+        new = [line for line in data.splitlines() if line.strip() and _checksum(line) not in known]
+        return "".join(f"{line.decode('utf-8', 'replace')}\n" for line in new), now
+
+    # Bounds
+
+    def _entry(self, text: str, heading: str | None) -> str:
+        entry = f"{body}\n" if (body := storable(text).rstrip()) else ""
+        if heading is not None:
+            when = datetime.datetime.fromtimestamp(self._clock.now(), tz=datetime.timezone.utc).astimezone()
+            entry = f"\n## {' '.join(storable(heading).split())} ({when:%Y-%m-%d %H:%M})\n{entry}"
+        room = self._room() - 1  # for the line end that a file edited by hand may lack
+        if self.max_size_chars and len(entry) > room:
+            entry = entry[: room - len(CUT)] + CUT
+        return entry
+
+    def _room(self) -> int:
+        return self.low_water_chars - len(MARKER)
+
+    def _fits(self, entry: str) -> bool:
+        if not self.max_size_chars:
+            return True
+        stamp = self._stamp()
+        if stamp[0] + len(entry.encode()) <= self.max_size_chars:
+            return True  # a file has no more characters than bytes
+        if self._counted[0] != stamp:
+            self._counted = (stamp, len(self.read()))
+        return self._counted[1] + len(entry) <= self.max_size_chars
+
+    def _rewrite(self, entry: str) -> None:
+        data = self._bytes()
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError:
+            self._keep_original(data)
+            text = data.decode("utf-8", "replace")
+        self._replace((MARKER + _newest(text + entry, self._room())).encode())
+
+    # Files
+
+    def _bytes(self) -> bytes:
+        try:
+            with self._meaningful():
+                return self.path.read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    def _stamp(self) -> tuple[int, int]:
+        try:
+            with self._meaningful():
+                found = self.path.stat()
+        except FileNotFoundError:
+            return 0, 0
+        return found.st_size, found.st_mtime_ns
+
+    def _position(self, data: bytes) -> NotesPosition:
+        size, modified_ns = self._stamp()
+        # Somebody may write between the two looks at the file: then the next reader looks again.
+        modified_ns = modified_ns if size == len(data) else -1
+        lines = frozenset(_checksum(line) for line in data.splitlines() if line.strip())
+        return NotesPosition(len(data), modified_ns, _digest(data), lines)
+
+    def _end(self) -> bytes:
+        try:
+            with self._meaningful(), self.path.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+                return file.read()
+        except FileNotFoundError:
+            return b""
+
+    def _write_at_end(self, entry: str) -> None:
+        data = entry.encode()
+        new = not self.path.exists()
+        counted, characters = self._counted
+        known = counted == self._stamp()
+        with self._meaningful():
+            fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                size = os.fstat(fd).st_size
+                try:
+                    _write(fd, data)
+                except OSError:
+                    os.ftruncate(fd, size)  # a full disk leaves half of the note
+                    raise
+            finally:
+                os.close(fd)
+            if new:
+                sync(self.path.parent)
+        if known:
+            self._counted = (self._stamp(), characters + len(entry))
+
+    def _replace(self, data: bytes) -> None:
+        part = self.path.with_name(f".{self.path.name}.new")
+        with self._meaningful():
+            mode = self.path.stat().st_mode & 0o777 if self.path.exists() else 0o600
+            try:
+                fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+                try:
+                    os.fchmod(fd, mode)
+                    _write(fd, data)
+                finally:
+                    os.close(fd)
+                part.replace(self.path)
+                sync(self.path.parent)
+            finally:
+                part.unlink(missing_ok=True)
+
+    def _keep_original(self, data: bytes) -> None:
+        number = 1
+        while (copy := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
+            number += 1
+        with self._meaningful():
+            fd = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                _write(fd, data)
+            finally:
+                os.close(fd)
+
+    def _set_aside(self) -> list[Path]:
+        return sorted(self.path.parent.glob(f"{self.path.name}.damaged-*"))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with self._meaningful():
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout_s=_LOCK_TIMEOUT_S)
+        try:
+            with lock.held():
+                yield
+        finally:
+            lock.close()
+
+    @contextmanager
+    def _meaningful(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise meaning_of(error, self.path) from error
+
+
+def _newest(text: str, room: int) -> str:
+    """Return the end of a text that is no longer than `room`: whole sections, or whole lines of a long one."""
+    start = len(text) - room
+    if start <= 0:
+        return text
+    section = text.find("\n## ", start - 1) + 1
+    if section and len(text) - section >= room // 2:
+        return text[section:]
+    return text[text.find("\n", start - 1) + 1 :]
+
+
+def _write(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
+    os.fsync(fd)
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=12).hexdigest()
+
+
+def _checksum(line: bytes) -> int:
+    return zlib.crc32(line.strip())

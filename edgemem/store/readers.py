@@ -1,0 +1,68 @@
+"""A reading connection for every thread, so that readers wait neither for one another nor for the writer."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from edgemem.errors import ClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class Reader:
+    """The connection of one thread; the lock lets close() wait for a running query."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self.lock = threading.Lock()
+        self.thread = threading.current_thread()
+        self.version = -1
+        """`data_version` when its owner last looked for ticks of other processes."""
+
+
+class Readers:
+    """Connections made by `connect`, one for each thread that asks."""
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self._connect = connect
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._all: list[Reader] = []
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @contextmanager
+    def mine(self) -> Iterator[Reader]:
+        """Lend this thread its connection."""
+        reader: Reader | None = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = self._add(Reader(self._connect()))
+        with reader.lock:
+            if self._closed:
+                raise ClosedError("The database was closed; open it again.")
+            yield reader
+
+    def close(self) -> None:
+        """Close every connection, each once its query has ended."""
+        with self._lock:
+            self._closed = True
+            readers, self._all = self._all, []
+        for reader in readers:
+            with reader.lock:
+                reader.connection.close()
+
+    def _add(self, reader: Reader) -> Reader:
+        with self._lock:
+            if self._closed:
+                reader.connection.close()
+            gone = [other for other in self._all if not other.thread.is_alive()]
+            for other in gone:
+                other.connection.close()
+                self._all.remove(other)
+            self._all.append(reader)
+        return reader

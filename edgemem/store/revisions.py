@@ -1,0 +1,91 @@
+"""Revisions: what a change before the end of a conversation replaces, and what passes on to the new version."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from edgemem.records import Message, StoredMessage
+from edgemem.store import messages
+from edgemem.store.database import Transaction
+
+_COLUMNS = "level, owner, block, shown, speaker, speaker_confidence, asr_confidence, device, room, event_time"
+
+_Inherited = tuple[Any, ...]
+
+
+class Revision:
+    """Drops the end of a conversation, and hands its turns' levels and speakers on to what replaces it."""
+
+    def __init__(self, level: int) -> None:
+        """Make one that replaces nothing.
+
+        Args:
+            level: of turns that are new.
+        """
+        self._turns: dict[int, _Inherited] = {}
+        self._said_in: dict[tuple[str, str | None], int] = {}
+        self._new: _Inherited = (level, *[None] * 9)
+
+    def drop(
+        self,
+        tx: Transaction,
+        session_id: int,
+        stored: Sequence[tuple[int, int, Message]],
+        kept: tuple[int, int] | None,
+        blocks: Collection[str],
+    ) -> None:
+        """Mark stored messages (id, turn, message) as dropped; `kept` is the id and turn of the one before them."""
+        ids = [number for number, _, _ in stored]
+        tx.executemany(
+            "update messages set dropped = ? where id = ?", [(tx.recorded, number) for number in ids]
+        )
+        messages.enqueue(tx, ids)
+        for n, *inherited in tx.execute(
+            f"select n, {_COLUMNS} from turns where session_id = ? and n >= ?",  # noqa: S608 - our own constants
+            (session_id, stored[0][1]),
+        ):
+            self._turns[n] = tuple(inherited)
+            if inherited[0] > self._new[0]:
+                # What stands for private turns, such as a summary, is private too.
+                self._new = (*inherited[:2], *self._new[2:])
+        for _, turn, message in stored:
+            said, _ = split_block(messages.stored_message(message), blocks)
+            self._said_in.setdefault((said.role, said.content), turn)
+        tx.execute("delete from turns where session_id = ? and n > ?", (session_id, kept[1] if kept else -1))
+        if kept:
+            tx.execute(
+                "update turns set last_message = ? where session_id = ? and n = ?",
+                (kept[0], session_id, kept[1]),
+            )
+
+    def insert_turn(
+        self,
+        tx: Transaction,
+        session_id: int,
+        n: int,
+        state: int,
+        said: Sequence[StoredMessage],
+        ids: Sequence[int],
+        block: str | None,
+    ) -> None:
+        """Write the row of a turn; one that was said before keeps its level, owner, block and speaker."""
+        keys = ((message.role, message.content) for message in said)
+        old = next((self._said_in[key] for key in keys if key in self._said_in), None)
+        level, owner, old_block, *rest = self._new if old is None else self._turns[old]
+        tx.execute(
+            "insert into turns (session_id, n, first_message, last_message, state, recorded,"  # noqa: S608 - our own
+            f" {_COLUMNS}) values ({', '.join('?' * 16)})",
+            (session_id, n, ids[0], ids[-1], state, tx.recorded, level, owner, block or old_block, *rest),
+        )
+
+
+def split_block(message: StoredMessage, blocks: Collection[str]) -> tuple[StoredMessage, str | None]:
+    """Take a block that we issued off an utterance, byte for byte; other text that looks like one stays."""
+    content = message.content or ""
+    block = max((block for block in blocks if content.startswith(block)), key=len, default="")
+    if not block or message.role != "user":
+        return message, None
+    return msgspec.structs.replace(message, content=content[len(block) :]), block

@@ -1,0 +1,307 @@
+"""Sessions: whole conversations by id, of which each save writes only what is new."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from edgemem.clock import Clock
+from edgemem.errors import InvalidInputError
+from edgemem.fence import check_session_id
+from edgemem.records import Level, Message, Session, StoredMessage
+from edgemem.store import messages
+from edgemem.store.database import Database, Transaction
+from edgemem.store.journal import TurnJournal
+from edgemem.store.reading import LEVELS
+from edgemem.store.revisions import Revision, split_block
+from edgemem.store.turns import LIVE, STATES, ensure_session
+
+_log = logging.getLogger(__name__)
+
+Select = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
+
+_COMPLETE = STATES.index("complete")
+
+
+class _Saved(msgspec.Struct):
+    """What is stored of a session: the messages as the loop holds them, their ids and turns, the state."""
+
+    messages: list[Message] = []
+    ids: list[int] = []
+    turns: list[int] = []
+    state: str = "{}"
+
+    @property
+    def newest(self) -> int | None:
+        """Return the id of the last message."""
+        return self.ids[-1] if self.ids else None
+
+
+class _Added(msgspec.Struct):
+    """What a save wrote behind the first `begin` messages of what was stored."""
+
+    stored: _Saved
+    begin: int
+    messages: list[Message]
+    ids: list[int]
+    turns: list[int]
+    state: str
+
+    def onto_stored(self) -> _Saved:
+        """Return what is stored now; lists grow in place, so that a long session costs nothing here."""
+        stored, begin = self.stored, self.begin
+        stored.messages[begin:] = self.messages
+        stored.ids[begin:] = self.ids
+        stored.turns[begin:] = self.turns
+        stored.state = self.state
+        return stored
+
+
+class _Part(msgspec.Struct):
+    """The messages that a save adds to one turn."""
+
+    n: int
+    said: list[StoredMessage] = []
+    block: str | None = None
+
+
+class SQLiteSessionStore:
+    """Conversations in a database; safe to use from several threads and processes.
+
+    What is stored already is recognised by the identity of the messages: to change one, put another in its
+    place. Whole turns, with all that belongs to them, are written through `journal`.
+
+    Args:
+        path: a file, opened and closed by this store, or an open database.
+        clock: for a file.
+        level: who may read what `save` stores.
+    """
+
+    def __init__(
+        self, path: str | Path | Database, *, clock: Clock | None = None, level: Level = "household"
+    ) -> None:
+        self._owned = not isinstance(path, Database)
+        self.database = path if isinstance(path, Database) else Database(path, clock=clock)
+        self.journal = TurnJournal(self.database)
+        self._level = LEVELS.index(level)
+        self._saved: dict[str, _Saved] = {}
+        self._lock = threading.Lock()
+
+    def save(self, id: str, session: Session, *, blocks: Collection[str] = ()) -> None:  # noqa: A002 - the seed's name
+        """Store a conversation, durably; what is stored already costs nothing.
+
+        Where a message was changed or removed, what follows is written anew; the old version stays in the
+        file, marked as dropped.
+
+        Args:
+            blocks: texts that were put before utterances; they are kept apart from what was said.
+        """
+        check_session_id(id)
+        said, state = session.messages, state_text(session.state)
+        with self._lock:
+            known = self._saved.get(id)
+            begin = _prefix(said, known.messages) if known else 0
+            if (
+                known
+                and begin == len(said) == len(known.ids)
+                and state == known.state
+                and _newest(self.database.query, id) == known.newest
+            ):
+                return
+            added = self.database.write(lambda tx: self._save(tx, id, said, state, known, begin, blocks))
+            self._saved[id] = added.onto_stored()
+
+    def load(self, id: str) -> Session | None:  # noqa: A002
+        """Return a conversation as it was said, or None if there is none."""
+        with self._lock:
+            found = _read(self.database.query, id)
+            if found is None:
+                self._saved.pop(id, None)
+                return None
+            saved = self._saved[id] = found[0]
+            return Session(list(saved.messages), msgspec.json.decode(saved.state))
+
+    def delete(self, id: str) -> bool:  # noqa: A002
+        """Erase a conversation with all its versions, also from the log; return whether there was one."""
+        with self._lock:
+            self._saved.pop(id, None)
+            found = self.database.write(lambda tx: _erase(tx, id))
+        if found:
+            self.database.checkpoint()
+        return found
+
+    def list_ids(self) -> list[str]:
+        """Return the ids of all conversations, the one that was spoken in last first."""
+        rows = self.database.query(
+            "select name from sessions s order by coalesce("
+            "(select last_message from turns where session_id = s.id order by n desc limit 1), s.id) desc"
+        )
+        return [name for (name,) in rows]
+
+    def close(self) -> None:
+        """Close the file, if this store opened it; may be called twice."""
+        if self._owned:
+            self.database.close()
+
+    def __enter__(self) -> SQLiteSessionStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _save(
+        self,
+        tx: Transaction,
+        name: str,
+        said: list[Message],
+        state: str,
+        known: _Saved | None,
+        begin: int,
+        blocks: Collection[str],
+    ) -> _Added:
+        session_id = ensure_session(tx, name)
+        if known is None or _newest(tx.execute, name) != known.newest:
+            # Not saved here before, or written by somebody else since: what was said must tell.
+            known, issued = _read(tx.execute, name) or (_Saved(), {})
+            begin = _prefix_by_content(said, known, issued)
+        if state != known.state:
+            tx.execute("update sessions set state = ? where id = ?", (state, session_id))
+        revision = Revision(self._level)
+        if begin < len(known.ids):
+            gone = list(zip(known.ids[begin:], known.turns[begin:], known.messages[begin:], strict=True))
+            kept = (known.ids[begin - 1], known.turns[begin - 1]) if begin else None
+            revision.drop(tx, session_id, gone, kept, blocks)
+        added = _Added(known, begin, said[begin:], [], [], state)
+        last = known.turns[begin - 1] if begin else None
+        for part in _parts(said, begin, known.turns, blocks):
+            rows = [messages.row_of(message) for message in part.said]
+            ids = messages.insert(tx, session_id, part.n, rows)
+            if part.n == last:
+                tx.execute(
+                    "update turns set last_message = ?, state = ?, block = coalesce(?, block)"
+                    " where session_id = ? and n = ?",
+                    (ids[-1], _COMPLETE, part.block, session_id, part.n),
+                )
+            else:
+                revision.insert_turn(tx, session_id, part.n, _COMPLETE, part.said, ids, part.block)
+            added.ids += ids
+            added.turns += [part.n] * len(ids)
+        return added
+
+
+def _parts(said: list[Message], begin: int, turns: Sequence[int], blocks: Collection[str]) -> Iterator[_Part]:
+    """Yield what is new by turn: a user message begins one, unless nobody has spoken in the turn before it."""
+    n = turns[begin - 1] if begin else 0
+    spoken, at = False, begin - 1
+    while at >= 0 and turns[at] == n and not spoken:
+        spoken, at = said[at]["role"] == "user", at - 1
+    part = _Part(n)
+    for message in said[begin:]:
+        stored = messages.stored_message(message)
+        if stored.role == "user":
+            if spoken:
+                if part.said:
+                    yield part
+                part = _Part(part.n + 1)
+            spoken = True
+            stored, part.block = split_block(stored, blocks)
+        part.said.append(stored)
+    if part.said:
+        yield part
+
+
+def _prefix(said: list[Message], known: list[Message]) -> int:
+    """Return how many messages at the head are the same; comparing lists looks at identity first, in C."""
+    if said[: len(known)] == known:
+        return len(known)
+    return next(
+        (i for i, (a, b) in enumerate(zip(said, known, strict=False)) if a != b), min(len(said), len(known))
+    )
+
+
+def _prefix_by_content(said: list[Message], known: _Saved, issued: Mapping[int, str]) -> int:
+    """Return how many messages at the head say the same as what is stored, blocks apart."""
+    for i, (message, stored, turn) in enumerate(zip(said, known.messages, known.turns, strict=False)):
+        given = messages.stored_message(message)
+        if given.role == "user" and turn in issued:
+            given, _ = split_block(given, (issued[turn],))
+        if messages.row_of(given) != messages.row_of(messages.stored_message(stored)):
+            return i
+    return min(len(said), len(known.messages))
+
+
+def _read(select: Select, name: str) -> tuple[_Saved, dict[int, str]] | None:
+    """Return what is stored of a session, and the blocks of its turns."""
+    found = select("select id, state from sessions where name = ?", (name,))
+    if not found:
+        return None
+    session_id, state = found[0]
+    saved, blocks = _Saved([], [], [], state), {}
+    for turn, block, *columns in select(
+        f"select t.n, t.block, {messages.COLUMNS} from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own
+        " where t.session_id = ? order by t.n, m.id",
+        (session_id,),
+    ):
+        message = messages.message_of(columns)
+        saved.messages.append(message.as_message())
+        saved.ids.append(message.id)
+        saved.turns.append(turn)
+        if block:
+            blocks[turn] = block
+    return saved, blocks
+
+
+def _newest(select: Select, name: str) -> int | None:
+    rows = select(
+        "select last_message from turns where session_id = (select id from sessions where name = ?)"
+        " order by n desc limit 1",
+        (name,),
+    )
+    return rows[0][0] if rows else None
+
+
+def _erase(tx: Transaction, name: str) -> bool:
+    found = tx.execute("select id from sessions where name = ?", (name,))
+    if not found:
+        return False
+    (session_id,) = found[0]
+    # A session's id is a tick as well: its messages, dropped ones too, all came later.
+    rows = tx.execute("select id from messages where id > ? and session_id = ?", (session_id, session_id))
+    tx.executemany("delete from messages where id = ?", rows)
+    messages.enqueue(tx, [number for (number,) in rows])
+    tx.execute("delete from turns where session_id = ?", (session_id,))
+    tx.execute("delete from epochs where session_id = ?", (session_id,))
+    tx.execute("delete from sessions where id = ?", (session_id,))
+    return True
+
+
+def state_text(state: Mapping[Any, Any]) -> str:
+    """Return the loop's state as JSON, without names that begin with two underscores and what JSON cannot hold."""
+    kept = {}
+    for key, value in state.items():
+        if str(key).startswith("__"):
+            continue
+        try:
+            kept[str(key)] = msgspec.Raw(messages.to_json(value, what=f"the state under {key!r}").encode())
+        except InvalidInputError as error:
+            _log.warning("This part of a session's state is not stored: %s", error)
+    return msgspec.json.encode(kept, order="sorted").decode()
+
+
+def write_state(tx: Transaction, name: str, state: str) -> None:
+    """Keep a session's state, as `state_text` gives it, in the transaction of one of its turns."""
+    tx.execute("update sessions set state = ? where name = ?", (state, name))
+
+
+def read_state(db: Database, name: str) -> dict[str, Any]:
+    """Return the state that is kept of a session; empty if there is none."""
+    rows = db.query("select state from sessions where name = ?", (name,))
+    return msgspec.json.decode(rows[0][0], type=dict[str, Any]) if rows else {}

@@ -1,0 +1,76 @@
+"""What a piece of work sees while it writes: one transaction, its time, and ids for its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from edgemem.errors import StoreError
+
+if TYPE_CHECKING:
+    from edgemem.clock import Clock
+
+Parameters = Sequence[Any] | Mapping[str, Any]
+
+
+class Transaction:
+    """One running transaction; rows that it writes become visible together, or not at all."""
+
+    def __init__(self, connection: Any, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._savepoints = 0
+        self.open = True
+        self.erased = False
+        self.changes = 0
+        self.recorded = self.newest = clock.tick()
+        """When this transaction happened, in microseconds: later than every tick in the file."""
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock that its ticks come from."""
+        return self._clock
+
+    def tick(self) -> int:
+        """Return a fresh id for one row, larger than every id before."""
+        self.newest = self._clock.tick(after=self.newest)
+        return self.newest
+
+    def execute(self, sql: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows; `changes` then says how many it wrote."""
+        self._check(sql)
+        cursor = self._connection.execute(sql, parameters)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        self.changes = max(cursor.rowcount, 0)
+        return rows
+
+    def executemany(self, sql: str, rows: Iterable[Parameters]) -> None:
+        """Run one statement for each row of values."""
+        self._check(sql)
+        self.changes = max(self._connection.executemany(sql, rows).rowcount, 0)
+
+    @contextmanager
+    def atomic(self) -> Iterator[None]:
+        """Undo what the block wrote if it raises, and leave the rest of the transaction as it is."""
+        self._savepoints += 1
+        name = f"s{self._savepoints}"
+        self.execute(f"savepoint {name}")
+        try:
+            yield
+        except BaseException:
+            # A full disk makes SQLite roll back everything at once; then no savepoint is left to go back to.
+            if self._connection.in_transaction:
+                self.execute(f"rollback to {name}")
+                self.execute(f"release {name}")
+            raise
+        else:
+            self.execute(f"release {name}")
+        finally:
+            self._savepoints -= 1
+
+    def _check(self, sql: str) -> None:
+        if not self.open:
+            raise StoreError("This transaction has ended; write inside of the function that was given it.")
+        if sql.lstrip()[:6].lower() == "delete":
+            self.erased = True

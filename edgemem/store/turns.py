@@ -1,0 +1,252 @@
+"""Turns: an utterance and all that followed, written in one transaction, read in order.
+
+A turn's messages lie between its first and last id in one append-only table, so that a turn costs a few pages
+however long the session is. Functions that take a transaction can be joined with others in one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+import msgspec
+
+from edgemem.errors import InvalidInputError
+from edgemem.fence import check_session_id, storable
+from edgemem.records import Heard, Turn, TurnState
+from edgemem.store import messages
+from edgemem.store.reading import LEVELS, reading_rule
+
+if TYPE_CHECKING:
+    from edgemem.records import Reader, StoredMessage
+    from edgemem.store.database import Database, Transaction
+
+STATES: tuple[TurnState, ...] = get_args(TurnState)
+"""States in the order of the integers that stand for them in the file."""
+
+_OPEN, _UNFINISHED = STATES.index("open"), STATES.index("unfinished")
+_HEARD = ("speaker", "speaker_confidence", "asr_confidence", "device", "room", "event_time")
+_TURN = f"t.n, t.state, t.block, t.shown, t.recorded, t.level, t.owner, t.{', t.'.join(_HEARD)}"
+LIVE = (
+    "m.id between t.first_message and t.last_message and m.session_id = t.session_id and m.turn = t.n"
+    " and m.dropped is null"
+)
+
+
+def begin_turn(tx: Transaction, session: str, n: int, turn: Turn) -> None:
+    """Keep a turn that has begun as open; called again, it takes what was added."""
+    _write(tx, msgspec.structs.replace(turn, session=session, n=n, state="open"))
+
+
+def commit_turn(tx: Transaction, turn: Turn) -> None:
+    """Write a whole turn, in place of the open one of the same number if there is one."""
+    if turn.state == "open":
+        raise InvalidInputError("A turn that is still open cannot be committed; say how it ended.")
+    _write(tx, turn)
+
+
+def amend_turn(tx: Transaction, session: str, n: int, *, heard_text: str) -> bool:
+    """Keep of a turn's reply what was heard before a barge-in; what was not heard stays apart, as do its ids.
+
+    Returns whether there is such a turn, and it has ended.
+    """
+    rows = tx.execute(
+        f"select t.session_id, {messages.COLUMNS} from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own
+        " where t.session_id = (select id from sessions where name = ?) and t.n = ? and t.state <> ?"
+        " order by m.id desc",
+        (session, n, _OPEN),
+    )
+    if not rows:
+        return False
+    tx.execute(
+        "update turns set state = ? where session_id = ? and n = ?",
+        (STATES.index("interrupted"), rows[0][0], n),
+    )
+    for row in rows:
+        message = messages.message_of(row[1:])
+        if message.role == "assistant" and "tool_calls" not in message.extra:
+            said = (message.content or "") + (message.unheard or "")
+            # A loop may know only roughly what was heard: then nothing of what was said is lost either.
+            unheard = said.removeprefix(heard_text) if said.startswith(heard_text) else said
+            heard = messages.row_of(
+                msgspec.structs.replace(message, content=heard_text, unheard=unheard or None)
+            )
+            tx.execute(
+                "update messages set content = ?, unheard = ? where id = ?",
+                (heard.content, heard.unheard, message.id),
+            )
+            messages.enqueue(tx, [message.id])
+            break
+    return True
+
+
+def discard_turn(tx: Transaction, session: str, n: int) -> bool:
+    """Erase an open turn without a trace; return whether there was one."""
+    found = tx.execute(
+        "select session_id from turns where session_id = (select id from sessions where name = ?)"
+        " and n = ? and state = ?",
+        (session, n, _OPEN),
+    )
+    if not found:
+        return False
+    session_id = found[0][0]
+    _erase_messages(tx, [message.id for message in _messages_of(tx, session_id, n)])
+    tx.execute("delete from turns where session_id = ? and n = ?", (session_id, n))
+    tx.execute(
+        "delete from sessions where id = ? and state = '{}'"
+        " and not exists (select 1 from turns where session_id = sessions.id)"
+        " and not exists (select 1 from epochs where session_id = sessions.id)",
+        (session_id,),
+    )
+    return True
+
+
+def has_open(db: Database, session: str | None = None) -> bool:
+    """Tell whether a session (None: any) has a turn that is still open."""
+    return bool(db.query(*_open_turns(session)))
+
+
+def mark_unfinished(tx: Transaction, session: str | None = None) -> int:
+    """Mark the open turns of a session (None: of all) as cut off by a crash; return how many there were."""
+    found = tx.execute(*_open_turns(session))
+    for session_id, n in found:
+        tx.execute("update turns set state = ? where session_id = ? and n = ?", (_UNFINISHED, session_id, n))
+    return len(found)
+
+
+def read_turns(db: Database, session: str, *, from_n: int = 0, reader: Reader | None = None) -> list[Turn]:
+    """Return a session's turns from a number on, oldest first, as far as a reader may read them."""
+    rule, values = reading_rule(reader, "t.")
+    # A cross join keeps the order of the loops: from the turns to their few messages.
+    rows = db.query(
+        f"select {_TURN},"  # noqa: S608 - our own constants
+        f" {messages.COLUMNS} from turns t cross join messages m on {LIVE}"
+        " where t.session_id = (select id from sessions where name = :session) and t.n >= :from_n"
+        f" and {rule} order by t.n, m.id",
+        {"session": session, "from_n": from_n, **values},
+    )
+    turns: list[Turn] = []
+    said: list[StoredMessage] = []
+    for number, row in enumerate(rows):
+        said.append(messages.message_of(row[13:]))
+        if number + 1 == len(rows) or rows[number + 1][0] != row[0]:
+            turns.append(_turn_of(session, row, said))
+            said = []
+    return turns
+
+
+def next_turn(db: Database, session: str) -> int:
+    """Return the number that a session's next turn gets."""
+    rows = db.query(
+        "select max(n) + 1 from turns where session_id = (select id from sessions where name = ?)", (session,)
+    )
+    return rows[0][0] or 0
+
+
+def ensure_session(tx: Transaction, name: str) -> int:
+    """Return the row id of a session, making it if there is none; all of its messages have larger ids."""
+    check_session_id(name)
+    found = tx.execute("select id from sessions where name = ?", (name,))
+    if found:
+        return int(found[0][0])
+    number = tx.tick()
+    tx.execute("insert into sessions (id, name, recorded) values (?, ?, ?)", (number, name, tx.recorded))
+    return number
+
+
+def _write(tx: Transaction, turn: Turn) -> None:
+    if not turn.messages:
+        raise InvalidInputError("A turn needs at least one message.")
+    rows = [messages.row_of(message) for message in turn.messages]
+    session_id = ensure_session(tx, turn.session)
+    kept = _take_over(tx, session_id, turn, rows)
+    ids = kept + messages.insert(tx, session_id, turn.n, rows[len(kept) :])
+    heard = turn.heard or Heard()
+    tx.execute(
+        f"insert or replace into turns (session_id, n, first_message, last_message, state, block, shown, level,"  # noqa: S608 - our own
+        f" owner, recorded, {', '.join(_HEARD)}) values ({', '.join('?' * 16)})",
+        (
+            session_id,
+            turn.n,
+            ids[0],
+            ids[-1],
+            STATES.index(turn.state),
+            storable(turn.block) or None,
+            messages.to_json(turn.shown, what="what a turn showed") if turn.shown else None,
+            LEVELS.index(turn.level),
+            turn.owner,
+            tx.recorded,
+            *(storable(part) if isinstance(part, str) else part for part in msgspec.structs.astuple(heard)),
+        ),
+    )
+
+
+def _take_over(tx: Transaction, session_id: int, turn: Turn, rows: list[messages.Row]) -> list[int]:
+    """Keep what the open turn of this number has already stored, and erase what became different.
+
+    Returns the ids that go on standing for the first of `rows`.
+    """
+    newest = tx.execute(
+        "select n, state, level, owner from turns where session_id = ? order by n desc limit 1", (session_id,)
+    )
+    if not newest:
+        return []
+    number, state, level, owner = newest[0]
+    if number < turn.n:
+        if state == _OPEN:  # nobody will end it any more
+            tx.execute(
+                "update turns set state = ? where session_id = ? and n = ?", (_UNFINISHED, session_id, number)
+            )
+        return []
+    if number > turn.n or state != _OPEN:
+        raise InvalidInputError(
+            f"Turn {turn.n} of session {turn.session!r} is already written; use the number after {number}."
+        )
+    stored = _messages_of(tx, session_id, turn.n)
+    same = 0
+    while same < min(len(stored), len(rows)) and messages.row_of(stored[same]) == rows[same]:
+        same += 1
+    _erase_messages(tx, [message.id for message in stored[same:]])
+    kept = [message.id for message in stored[:same]]
+    if (level, owner) != (LEVELS.index(turn.level), turn.owner):
+        messages.enqueue(tx, kept)  # the index may have them under the old level
+    return kept
+
+
+def _open_turns(session: str | None) -> tuple[str, tuple[Any, ...]]:
+    # Only the newest turn of a session can be open.
+    sql = (
+        "select t.session_id, t.n from sessions s cross join turns t on t.session_id = s.id"  # noqa: S608 - our own
+        f" and t.n = (select max(n) from turns where session_id = s.id) and t.state = {_OPEN}"
+    )
+    return (sql, ()) if session is None else (f"{sql} where s.name = ?", (session,))
+
+
+def _messages_of(tx: Transaction, session_id: int, n: int) -> list[StoredMessage]:
+    rows = tx.execute(
+        f"select {messages.COLUMNS} from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own
+        " where t.session_id = ? and t.n = ? order by m.id",
+        (session_id, n),
+    )
+    return [messages.message_of(row) for row in rows]
+
+
+def _erase_messages(tx: Transaction, ids: list[int]) -> None:
+    if ids:
+        tx.executemany("delete from messages where id = ?", [(number,) for number in ids])
+        messages.enqueue(tx, ids)
+
+
+def _turn_of(session: str, row: tuple[Any, ...], said: list[StoredMessage]) -> Turn:
+    n, state, block, shown, recorded, level, owner, *heard = row[:13]
+    return Turn(
+        session,
+        n,
+        tuple(said),
+        STATES[state],
+        block or "",
+        tuple(msgspec.json.decode(shown)) if shown else (),
+        recorded / 1e6,
+        LEVELS[level],
+        owner,
+        Heard(*heard) if any(value is not None for value in heard) else None,
+    )

@@ -1,0 +1,94 @@
+"""Several processes on one file, and processes that are killed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from edgemem.store import SQLiteMemoryStore
+
+ROOT = Path(__file__).parents[2]
+
+
+def python(code: str, *arguments: object) -> subprocess.Popen[str]:
+    """Start a Python process that runs `code`."""
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def test_several_processes_writing_one_key_leave_one_value(tmp_path):
+    """3 processes x 300 writes of one key: no moment has two values, none is lost, order is strict."""
+    code = """
+        import sys
+        from edgemem.store import SQLiteMemoryStore
+        with SQLiteMemoryStore(sys.argv[1]) as store:
+            store.database.write(lambda tx: tx.execute("pragma user_version"))
+            for n in range(300):
+                store.add_fact("key", f"{sys.argv[2]}-{n}")
+    """
+    path = tmp_path / "memory.db"
+    for process in [python(code, path, name) for name in "abc"]:
+        assert process.wait(60) == 0
+        process.stdout.close()
+    with SQLiteMemoryStore(path) as store:
+        assert store.database.quick_check() == []
+        history = store.fact_history("key")
+        assert len(history) == 900
+        for name in "abc":
+            mine = [f.value for f in history if f.value.startswith(name)]
+            assert mine == [f"{name}-{n}" for n in range(300)]
+        assert all(a.recorded_at < b.recorded_at for a, b in itertools.pairwise(history))
+        assert all(a.superseded_by == b.id and b.supersedes == a.id for a, b in itertools.pairwise(history))
+        assert store.get_fact("key") == history[-1].value
+        rows = store.database.query(
+            "select valid_from, coalesce(valid_to, 9e999), recorded, coalesce(known_to, 9e999) from facts"
+        )
+        believed = sorted((a, b) for a, b, _, d in rows if d == math.inf)
+        assert all(left[1] == right[0] for left, right in itertools.pairwise(believed))
+        assert not [
+            1
+            for (a, b, c, d), (e, f, g, h) in itertools.combinations(rows, 2)
+            if a < f and e < b and c < h and g < d
+        ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_was_acknowledged_survives_a_kill(tmp_path, seed):
+    """A process killed with -9 in the middle of writing loses nothing that add_fact had returned from."""
+    code = """
+        import sys
+        from edgemem.store import SQLiteMemoryStore
+        store = SQLiteMemoryStore(sys.argv[1])
+        for n in range(100_000):
+            store.add_fact(f"k{n % 7}", f"value {n} of it")
+            print(n, flush=True)
+    """
+    path = tmp_path / "memory.db"
+    process = python(code, path)
+    stop_after = random.Random(seed).randint(1, 150)
+    for line in process.stdout:
+        if int(line) >= stop_after:
+            process.kill()
+            break
+    acknowledged = stop_after + sum(1 for line in process.stdout if line.endswith("\n"))
+    process.stdout.close()
+    process.wait(10)
+    with SQLiteMemoryStore(path) as store:
+        assert store.database.quick_check() == []
+        found = {f.value for n in range(7) for f in store.fact_history(f"k{n}")}
+        assert {f"value {n} of it" for n in range(acknowledged + 1)} <= found
+        assert len(found) <= acknowledged + 2
+        assert {f.value for f in store.facts()} <= found
+        store.add_fact("after", "all")
+        assert store.get_fact("after") == "all"

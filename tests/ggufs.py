@@ -1,0 +1,128 @@
+"""Writes small, real models in milliseconds: random weights, a real vocabulary, a chat template."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgemem.llama.template import CHATML
+
+_SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+_UINT32, _FLOAT32, _STRING, _ARRAY = 4, 6, 8, 9
+_ALIGNMENT = 32
+
+
+def write_llama_gguf(
+    path: Path,
+    *,
+    vocabularies: Path,
+    vocabulary: str = "qwen2",
+    template: str | None = CHATML,
+    layers: int = 2,
+    width: int = 64,
+    seed: int = 0,
+    context: int = 4096,
+) -> Path:
+    """Write a model of the llama architecture that loads, answers nonsense and counts like the real ones.
+
+    `vocabularies` is the folder of the unpacked ones (the fixture of that name). `template` is Jinja, or the
+    name of a file in the folder's `templates/`; None leaves the model without one.
+    """
+    keys, tokens = _tokenizer_keys(vocabularies / f"ggml-vocab-{vocabulary}.gguf")
+    heads, hidden = 4, width * 2
+    keys += [_text("general.architecture", "llama"), _number("general.file_type", 1)]
+    if template is not None:
+        file = vocabularies / "templates" / f"{template}.jinja"
+        keys.append(_text("tokenizer.chat_template", template if "{" in template else file.read_text()))
+    for key, value in {
+        "vocab_size": tokens,
+        "context_length": context,
+        "embedding_length": width,
+        "block_count": layers,
+        "feed_forward_length": hidden,
+        "attention.head_count": heads,
+        "attention.head_count_kv": heads,
+        "rope.dimension_count": width // heads,
+    }.items():
+        keys.append(_number(f"llama.{key}", value))
+    keys.append(_named("llama.attention.layer_norm_rms_epsilon", _FLOAT32) + struct.pack("<f", 1e-5))
+
+    random = np.random.default_rng(seed)
+
+    def weights(*shape: int) -> np.ndarray[Any, Any]:
+        return (random.standard_normal(shape, dtype=np.float32) / np.sqrt(shape[-1])).astype(np.float16)
+
+    ones = np.ones(width, np.float32)
+    tensors = {"token_embd": weights(tokens, width), "output": weights(tokens, width), "output_norm": ones}
+    for layer in range(layers):
+        block = {part: weights(width, width) for part in ("attn_q", "attn_k", "attn_v", "attn_output")}
+        block |= {"ffn_gate": weights(hidden, width), "ffn_up": weights(hidden, width)}
+        block |= {"ffn_down": weights(width, hidden), "attn_norm": ones, "ffn_norm": ones}
+        tensors |= {f"blk.{layer}.{part}": values for part, values in block.items()}
+    _write(path, keys, tensors)
+    return path
+
+
+def _write(path: Path, keys: list[bytes], tensors: dict[str, np.ndarray[Any, Any]]) -> None:
+    infos, offset = b"", 0
+    for name, values in tensors.items():
+        kind = 1 if values.dtype == np.float16 else 0
+        infos += _string(f"{name}.weight") + struct.pack("<I", values.ndim)
+        infos += struct.pack(f"<{values.ndim}Q", *reversed(values.shape)) + struct.pack("<IQ", kind, offset)
+        offset += values.nbytes + -values.nbytes % _ALIGNMENT
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(keys) + infos
+    with path.open("wb") as file:
+        file.write(head + b"\0" * (-len(head) % _ALIGNMENT))
+        for values in tensors.values():
+            file.write(values.tobytes() + b"\0" * (-values.nbytes % _ALIGNMENT))
+
+
+def _tokenizer_keys(path: Path) -> tuple[list[bytes], int]:
+    """Copy the keys of a vocabulary byte for byte; return them and the number of tokens."""
+    raw = path.read_bytes()
+    keys, tokens, at = [], 0, 24
+    for _ in range(struct.unpack_from("<Q", raw, 16)[0]):
+        begin = at
+        length = struct.unpack_from("<Q", raw, at)[0]
+        name = raw[at + 8 : at + 8 + length].decode()
+        kind = struct.unpack_from("<I", raw, at + 8 + length)[0]
+        at = _end(raw, at + 12 + length, kind)
+        if name == "tokenizer.ggml.tokens":
+            tokens = struct.unpack_from("<Q", raw, begin + 16 + length)[0]
+        # llama.cpp knows Phi-3's tokens by the model's name
+        if name == "general.name" or (name.startswith("tokenizer.") and name != "tokenizer.chat_template"):
+            keys.append(raw[begin:at])
+    return keys, tokens
+
+
+def _end(raw: bytes, at: int, kind: int) -> int:
+    if kind == _STRING:
+        return at + 8 + int(struct.unpack_from("<Q", raw, at)[0])
+    if kind != _ARRAY:
+        return at + _SIZES[kind]
+    inner, count = struct.unpack_from("<IQ", raw, at)
+    at += 12
+    if inner != _STRING:
+        return at + _SIZES[inner] * int(count)
+    for _ in range(count):
+        at += 8 + struct.unpack_from("<Q", raw, at)[0]
+    return at
+
+
+def _string(text: str) -> bytes:
+    return struct.pack("<Q", len(text.encode())) + text.encode()
+
+
+def _named(key: str, kind: int) -> bytes:
+    return _string(key) + struct.pack("<I", kind)
+
+
+def _text(key: str, value: str) -> bytes:
+    return _named(key, _STRING) + _string(value)
+
+
+def _number(key: str, value: int) -> bytes:
+    return _named(key, _UINT32) + struct.pack("<I", value)

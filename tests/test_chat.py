@@ -1,0 +1,287 @@
+"""A chat model: streams, stops, and evaluates nothing twice."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ggufs import write_llama_gguf
+
+from edgemem.errors import ClosedError, ContextOverflowError, InvalidInputError, ModelError
+from edgemem.llama.chat import LlamaChat
+from edgemem.llama.tokenizer import LlamaTokenizer
+
+MODELS = {
+    "qwen2": "Qwen-Qwen2.5-7B-Instruct",
+    "llama-bpe": "meta-llama-Llama-3.2-3B-Instruct",
+    "phi-3": "microsoft-Phi-3.5-mini-instruct",
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> dict[str, Path]:
+    """Return real models of random weights, one for each vocabulary."""
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        name: write_llama_gguf(
+            folder / f"{name}.gguf", vocabularies=vocabularies, vocabulary=name, template=template, width=32
+        )
+        for name, template in MODELS.items()
+    }
+
+
+@pytest.fixture
+def chat(files: dict[str, Path]) -> Iterator[LlamaChat]:
+    """Return an open chat model with the vocabulary that loads fastest."""
+    with LlamaChat(files["phi-3"], n_ctx=2048, threads=1, batch=256) as chat:
+        yield chat
+
+
+def opening() -> list[dict[str, Any]]:
+    """Return the first messages of a conversation."""
+    return [
+        {"role": "system", "content": "You are a kitchen robot. " * 10},
+        {"role": "user", "content": "Where is my cup? " * 10},
+    ]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_turn_evaluates_only_what_is_new(files: dict[str, Path], name: str) -> None:
+    """From the second turn on, the tokens evaluated are those after the last reply, and its last token."""
+    with LlamaChat(files[name], n_ctx=2048, threads=1) as chat:
+        messages = opening()
+        reply = "".join(chat.stream(messages, max_tokens=12))
+        assert chat.last.evaluated_tokens == chat.last.prompt_tokens == chat.tokenizer.count(messages)
+        for turn in range(4):
+            seen = chat.last.prompt_tokens + len(chat.last.ids)
+            messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": f"And {turn}?"}]
+            reply = "".join(chat.stream(messages, max_tokens=12))
+            new = chat.last.prompt_tokens - seen
+            assert 0 < new < 30
+            assert new <= chat.last.evaluated_tokens <= new + 1
+
+
+def test_ids_in_the_context_are_those_generated(chat: LlamaChat) -> None:
+    """The ids of the next prompt contain the reply as generated, even where its text tokenises differently."""
+    messages = opening()
+    reply = "".join(chat.stream(messages, max_tokens=20))
+    generated = list(chat.last.ids)
+    start = chat.last.prompt_tokens
+    messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": "Thanks."}]
+    "".join(chat.stream(messages, max_tokens=1))
+    held = [int(token) for token in chat._llama._input_ids[start : start + 20]]
+    assert held == generated
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_after_a_barge_in_only_what_follows_is_evaluated(files: dict[str, Path], name: str) -> None:
+    """A reply that was cut where the voice stopped costs only the tokens behind the heard part."""
+    with LlamaChat(files[name], n_ctx=2048, threads=1) as chat:
+        messages = opening()
+        reply = "".join(chat.stream(messages, max_tokens=24))
+        prompt = chat.last.prompt_tokens
+        heard = reply[: len(reply) // 2]
+        chat.cut(heard)
+        kept = len(chat._log.ids) - prompt
+        assert 0 < kept < 24
+        messages += [{"role": "assistant", "content": heard}, {"role": "user", "content": "Stop. Go on."}]
+        "".join(chat.stream(messages, max_tokens=1))
+        assert chat.last.evaluated_tokens == chat.last.prompt_tokens - prompt - kept
+
+
+def test_stop_within_one_token(chat: LlamaChat) -> None:
+    """When `stop` turns true, not one more token is generated."""
+    pieces: list[str] = []
+    for text in chat.stream(opening(), max_tokens=50, stop=lambda: len(pieces) >= 5):
+        pieces.append(text)  # noqa: PERF402
+    assert len(pieces) == 5
+    assert chat.last.stopped == "interrupted"
+    assert chat.last.text == "".join(pieces)
+
+
+def test_stop_before_anything(chat: LlamaChat) -> None:
+    """A reply that nobody wants any more evaluates nothing."""
+    assert list(chat.stream(opening(), max_tokens=5, stop=lambda: True)) == []
+    assert chat.last.stopped == "interrupted"
+    assert chat.last.ids == ()
+    assert chat.last.evaluated_tokens == 0
+
+
+def test_stop_while_the_prompt_is_evaluated(files: dict[str, Path]) -> None:
+    """A long prompt is given up in the middle, and the next one is answered as if nothing had happened."""
+    words = [{"role": "user", "content": "Where is my cup? " * 700}]
+    with LlamaChat(files["qwen2"], n_ctx=4096, threads=1, batch=4096) as chat:
+        asked = 0
+
+        def stop() -> bool:
+            nonlocal asked
+            asked += 1
+            return asked > 1  # the first question comes before the prompt is evaluated
+
+        assert list(chat.stream(words, max_tokens=5, stop=stop)) == []
+        assert chat.last.stopped == "interrupted"
+        after = list(chat.stream(opening(), max_tokens=8))
+        ids = chat.last.ids
+    with LlamaChat(files["qwen2"], n_ctx=4096, threads=1, batch=4096) as fresh:
+        assert list(fresh.stream(opening(), max_tokens=8)) == after
+        assert fresh.last.ids == ids
+
+
+def test_error_in_stop_reaches_the_caller(chat: LlamaChat) -> None:
+    """What goes wrong in `stop` is raised where the reply is read, and the model can be asked again."""
+
+    def stop() -> bool:
+        raise LookupError("no microphone")
+
+    with pytest.raises(LookupError, match="no microphone"):
+        list(chat.stream(opening(), max_tokens=5, stop=stop))
+    assert list(chat.stream(opening(), max_tokens=2))
+
+
+def test_error_in_the_watch_reaches_the_caller(chat: LlamaChat) -> None:
+    """What goes wrong in `stop` while the model is busy is raised too."""
+    stop = chat._stop
+
+    def failing() -> bool:
+        raise LookupError("no microphone")
+
+    def busy() -> None:
+        with stop.watching(failing):
+            while not stop.asked:
+                time.sleep(0.001)
+
+    with pytest.raises(LookupError):
+        busy()
+
+
+def test_same_text_with_the_same_seed(chat: LlamaChat) -> None:
+    """At any temperature a seed decides the reply, and no reply holds half a character."""
+    hot = ["".join(chat.stream(opening(), max_tokens=30, temperature=2.0, seed=seed)) for seed in (1, 1, 2)]
+    assert hot[0] == hot[1] != hot[2]
+    for text in chat.stream(opening(), max_tokens=60, temperature=3.0, seed=3):
+        text.encode()
+    raw = b"".join(map(chat.tokenizer.vocabulary.piece, chat.last.ids))
+    assert raw.decode("utf-8", "replace").lstrip().startswith(chat.last.text)
+
+
+def test_markers_are_not_spoken(chat: LlamaChat) -> None:
+    """Control tokens end a reply or add nothing to its text."""
+    vocabulary = chat.tokenizer.vocabulary
+    for special in vocabulary.specials:
+        if special.control:
+            assert vocabulary.piece(special.id) == b""
+    end = next(special for special in vocabulary.specials if special.text == "<|end|>")
+    assert vocabulary.ends_reply(end.id)
+
+
+def test_end_token_ends_the_reply(chat: LlamaChat, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the model generates its end token, the reply ends and the token is not part of it."""
+    reply = list(chat.stream(opening(), max_tokens=4))
+    third = chat.last.ids[2]
+    monkeypatch.setattr(chat.tokenizer.vocabulary, "ends_reply", lambda token: token == third)
+    again = list(chat.stream(opening(), max_tokens=4))
+    assert chat.last.stopped == "eos"
+    assert third not in chat.last.ids
+    assert again == reply[: len(again)]
+
+
+def test_context_window(chat: LlamaChat) -> None:
+    """A prompt that is too long is refused in one sentence; a reply ends where the window does."""
+    with pytest.raises(ContextOverflowError, match=r"The prompt has \d+ tokens, the context window 2048"):
+        chat.stream([{"role": "user", "content": "cup " * 3000}], max_tokens=5)
+    nearly = [{"role": "user", "content": "cup " * 2000}]
+    room = chat.n_ctx - chat.tokenizer.count(nearly)
+    assert 0 < room < 60
+    list(chat.stream(nearly, max_tokens=500))
+    assert len(chat.last.ids) <= room
+    assert chat.last.stopped in ("length", "eos")
+    with pytest.raises(InvalidInputError):
+        chat.stream(opening(), max_tokens=0)
+
+
+def test_abandoned_reply(chat: LlamaChat) -> None:
+    """The model is held by a reply until it is closed, and says so instead of hanging."""
+    first = chat.stream(opening(), max_tokens=20)
+    next(first)
+    with pytest.raises(InvalidInputError, match="still being streamed"):
+        next(chat.stream(opening(), max_tokens=20))
+    first.close()  # type: ignore[attr-defined]
+    assert chat.last.stopped == "interrupted"
+    assert list(chat.stream(opening(), max_tokens=2))
+
+
+def test_several_threads(chat: LlamaChat) -> None:
+    """Threads that ask at the same time are served one after the other."""
+    expected = "".join(chat.stream(opening(), max_tokens=8))
+    replies: list[str] = []
+
+    def ask() -> None:
+        replies.extend("".join(chat.stream(opening(), max_tokens=8)) for _ in range(3))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert replies == [expected] * 12
+
+
+def test_shares_its_vocabulary(chat: LlamaChat, files: dict[str, Path]) -> None:
+    """The chat model's tokenizer counts like one that was opened apart, without loading a second vocabulary."""
+    with LlamaTokenizer(files["phi-3"]) as apart:
+        assert chat.tokenizer.fingerprint == apart.fingerprint
+        assert chat.tokenizer.render(opening()) == apart.render(opening())
+    assert chat.tokenizer.vocabulary._free is None
+
+
+def test_closed(files: dict[str, Path]) -> None:
+    """After close() every use says so; closing twice, or in the middle of a reply, is fine."""
+    chat = LlamaChat(files["phi-3"], n_ctx=512, threads=1)
+    reply = chat.stream(opening(), max_tokens=50)
+    next(reply)
+    chat.close()
+    chat.close()
+    assert list(reply) == []
+    for use in (
+        lambda: chat.stream(opening(), max_tokens=5),
+        lambda: chat.cut("x"),
+        lambda: chat.tokenizer.encode("x"),
+    ):
+        with pytest.raises(ClosedError):
+            use()
+
+
+def test_closed_from_another_thread(files: dict[str, Path]) -> None:
+    """close() ends a reply that another thread is reading, and waits for it."""
+    chat = LlamaChat(files["phi-3"], n_ctx=2048, threads=1)
+    begun = threading.Event()
+
+    def read() -> None:
+        for _ in chat.stream(opening(), max_tokens=100_000):
+            begun.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert begun.wait(30)
+    chat.close()
+    reader.join()
+    assert chat.last.stopped in ("interrupted", "eos", "length")
+
+
+def test_damaged_model(tmp_path: Path, files: dict[str, Path], vocabularies: Path) -> None:
+    """A missing file, no GGUF, half of one and one without weights are refused in one sentence."""
+    (tmp_path / "text.gguf").write_text("hello" * 100)
+    (tmp_path / "half.gguf").write_bytes(files["phi-3"].read_bytes()[:2_000_000])
+    for file in (
+        tmp_path / "missing.gguf",
+        tmp_path / "text.gguf",
+        tmp_path / "half.gguf",
+        vocabularies / "ggml-vocab-phi-3.gguf",
+    ):
+        with pytest.raises(ModelError) as caught:
+            LlamaChat(file, threads=1)
+        assert "\n" not in str(caught.value)

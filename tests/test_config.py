@@ -1,0 +1,100 @@
+"""The profile: TOML to frozen Structs."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from edgemem import config
+from edgemem.config import Profile, load_profile, profile_named, profile_names
+from edgemem.errors import ConfigError
+
+CONFIGS = Path(config.__file__).parent.parent / "configs"
+
+
+def write(folder: Path, text: str | bytes) -> Path:
+    """Write a profile file."""
+    path = folder / "edgemem.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_the_default_file_says_what_the_code_says() -> None:
+    """configs/default.toml holds every key, and equals the defaults."""
+    assert load_profile(CONFIGS / "default.toml") == Profile() == load_profile(None)
+    written: dict[str, Any] = msgspec.toml.decode((CONFIGS / "default.toml").read_bytes())
+    assert written == msgspec.to_builtins(Profile())
+
+
+def test_every_key_of_every_profile_is_explained() -> None:
+    """A reason stands beside each number: above it, or behind it on its line."""
+    for path in CONFIGS.glob("*.toml"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for above, line in pairwise(lines):
+            if " = " in line and not line.startswith("#"):
+                assert "#" in line or above.startswith("#"), f"{path.name}: {line}"
+
+
+@pytest.mark.parametrize("name", ["default", "desktop", "jetson-orin-nano", "pi4", "pi5"])
+def test_shipped_profiles_load_by_name(name: str) -> None:
+    """Each profile that comes with edgemem loads, and can be read back after a round trip."""
+    assert name in profile_names()
+    profile = profile_named(name)
+    assert msgspec.convert(msgspec.to_builtins(profile), Profile) == profile
+
+
+def test_a_file_needs_only_what_differs(tmp_path: Path) -> None:
+    """Keys that a file leaves out keep their defaults; a whole number may stand for a fraction."""
+    profile = load_profile(write(tmp_path, "[recall]\ndeadline_ms = 90\n"))
+    assert profile.recall.deadline_ms == 90.0
+    assert profile.recall.k == Profile().recall.k
+    assert load_profile(write(tmp_path, "")) == Profile()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[context]\nwindow_token = 4096", r"no key context\.window_token; perhaps window_tokens was meant"),
+        ("[contxt]\nk = 1", r"no section \[contxt\]; perhaps context was meant"),
+        ("[context]\nzzz = 1", r"no key context\.zzz; use one of block_tokens, "),
+        ("[recall]\nk = 'five'", r"recall\.k must be a whole number, not 'five'"),
+        ("[recall]\nk = 0", r"recall\.k must be a whole number >= 1, not 0"),
+        ("[recall]\nk = 1.5", r"recall\.k must be a whole number, not 1\.5"),
+        ("[recall]\ndeadline_ms = nan", r"recall\.deadline_ms must be a number that ends"),
+        ("[context]\nhigh_water = 1.5", r"context\.high_water must be a number <= 1\.0"),
+        ("[context]\nhigh_water = 0.4", r"\[context\]: `low_water` must be below `high_water`"),
+        ("[context]\nreply_tokens = 4000", r"together must be below `window_tokens`"),
+        ("[notes]\nmax_chars = 100", r"`low_water_chars` must be below `max_chars`"),
+        ("[memory]\ndefault_level = 'public'", r"must be one of shared, household, private, not 'public'"),
+        ("[llama]\nembedder = 3", r"llama\.embedder must be text"),
+        ("memory = 3", r"\[memory\] must be a section"),
+        ("a =", "is not TOML"),
+        (b"\xff\xfe", "is not TOML"),
+    ],
+)
+def test_a_mistake_is_named_with_what_was_expected(tmp_path: Path, text: str | bytes, says: str) -> None:
+    """What cannot be a profile is refused with one sentence that names the file and the key."""
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError, match=says) as caught:
+        load_profile(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_profile_is_named(tmp_path: Path) -> None:
+    """A file or name that does not exist is said, with the nearest one that does."""
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_profile(tmp_path / "none.toml")
+    with pytest.raises(ConfigError, match="perhaps pi5 was meant"):
+        profile_named("pi55")
+    with pytest.raises(ConfigError, match="no profile"):
+        profile_named("../default")
+
+
+def test_a_profile_cannot_be_changed() -> None:
+    """Settings are frozen: a running memory never sees half a change."""
+    with pytest.raises(AttributeError):
+        Profile().recall.k = 3  # type: ignore[misc]

@@ -1,0 +1,60 @@
+"""The documentation cannot rot: README blocks run, commands are listed, tests say what they test."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from edgemem.cli import COMMANDS
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=[f"block{i}" for i in range(len(BLOCKS))])
+def test_code_of_the_readme_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each Python block runs by itself in an empty home."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("EDGEMEM_MODELS", str(ROOT / "models"))
+    exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
+    assert (tmp_path / ".edgemem" / "kitchen" / "db" / "memory.db").is_file()
+
+
+def test_there_are_blocks_to_run() -> None:
+    """The pattern above still finds the README's code."""
+    assert len(BLOCKS) >= 2
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_is_in_the_readme(command: str) -> None:
+    """A new command is documented the day it comes."""
+    assert f"`edgemem {command}" in README
+
+
+def test_every_test_says_what_it_tests() -> None:
+    """Each test function has a docstring that states the behaviour."""
+    silent = [
+        f"{path.name}:{node.lineno} {node.name}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not ast.get_docstring(node)
+    ]
+    assert silent == []
+
+
+def test_no_path_of_one_machine_is_in_the_tree() -> None:
+    """Nothing that is committed names a folder of the machine that it was written on."""
+    pattern = re.compile(r"(?<![\w.])/(?:root|home/\w+|work)/")
+    found = []
+    for path in ROOT.rglob("*"):
+        if path.suffix not in {".py", ".md", ".toml", ".jsonl", ".txt"} or any(
+            part.startswith(".") and part != ".ci" for part in path.parts[len(ROOT.parts) :]
+        ):
+            continue
+        if path != Path(__file__) and pattern.search(path.read_text(encoding="utf-8", errors="replace")):
+            found.append(str(path.relative_to(ROOT)))
+    assert found == []

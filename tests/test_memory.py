@@ -1,0 +1,305 @@
+"""Memory: a home directory opened, wired and closed, and whole turns through all default hooks."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+import edgemem
+from edgemem.clock import Clock
+from edgemem.errors import ClosedError, ConfigError, InvalidInputError
+from edgemem.hooks import HookRegistry
+from edgemem.hooks.conversation import conversation_of
+from edgemem.loop import AgentLoop, Tool
+from edgemem.memory import Memory
+from edgemem.records import Heard
+from edgemem.replay import Player, ScriptedModel
+from edgemem.script import Line, ScriptedCall, ScriptedFact
+
+
+@pytest.fixture
+def memory(tmp_path: Path, clock: Clock, minilm: Path):
+    """Return an open memory with the real embedder and no upkeep thread."""
+    from edgemem.llama.embedder import LlamaEmbedder
+
+    with edgemem.open(tmp_path / "home", clock=clock, embedder=LlamaEmbedder(minilm), worker=False) as opened:
+        yield opened
+
+
+def say(text: str, reply: str = "ok", **fields: object) -> Line:
+    return Line(say=text, reply=reply, at=1_770_000_000.0, session="kitchen", **fields)  # type: ignore[arg-type]
+
+
+def loop_of(memory: Memory, *, session: str = "kitchen", speaker: str | None = "alice") -> AgentLoop:
+    return AgentLoop(
+        ScriptedModel(), hooks=memory.hooks(session_id=session, speaker=speaker), speaker=speaker
+    )
+
+
+def test_a_home_is_made_closed_to_others(tmp_path: Path) -> None:
+    """Directories are 0700 and files 0600."""
+    with edgemem.open(tmp_path / "home", worker=False) as memory:
+        memory.store.add_fact("a", "b")
+        memory.notes.append("c")
+    modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in (tmp_path / "home").rglob("*")}
+    assert all(
+        mode == (0o700 if (tmp_path / "home" / name).is_dir() else mode) for name, mode in modes.items()
+    )
+    assert {
+        mode
+        for p in (tmp_path / "home").rglob("*")
+        if p.is_file()
+        for mode in [stat.S_IMODE(p.stat().st_mode)]
+    } == {0o600}
+
+
+def test_closing_twice_is_fine_and_use_after_close_is_an_error(tmp_path: Path) -> None:
+    """A closed memory says so."""
+    memory = edgemem.open(tmp_path / "home", worker=False)
+    memory.close()
+    memory.close()
+    with pytest.raises(ClosedError, match="closed"):
+        memory.recall("anything")
+
+
+def test_a_file_in_place_of_the_home_is_one_sentence(tmp_path: Path) -> None:
+    """The path is named."""
+    (tmp_path / "home").write_text("x")
+    with pytest.raises(InvalidInputError, match="is a file"):
+        edgemem.open(tmp_path / "home")
+
+
+def test_a_broken_profile_is_named(tmp_path: Path) -> None:
+    """A misspelt key in the home's own profile is found at once."""
+    (tmp_path / "edgemem.toml").write_text("[recall]\ndeadlin_ms = 3\n")
+    with pytest.raises(ConfigError, match="deadline_ms"):
+        edgemem.open(tmp_path)
+
+
+def test_what_was_said_a_moment_ago_is_found_at_once(memory: Memory) -> None:
+    """A turn is recalled before any upkeep has run, from another session."""
+    player = Player(memory)
+    player.turn(say("My sister's rabbit is called Wolfgang.", "What a name.", speaker="alice"))
+    (first, *_) = memory.recall("what is the rabbit called?", speaker="alice")
+    assert "Wolfgang" in first.text
+    assert first.kind == "turn"
+
+
+def test_a_turn_is_kept_with_its_block_apart_from_what_was_said(memory: Memory) -> None:
+    """The utterance, the injected text and who said it stand in fields of their own."""
+    memory.store.add_fact("allergy", "hazelnuts", scope="user:alice")
+    memory.idle(5.0)
+    loop = loop_of(memory)
+    loop.run("am I allergic to anything?", heard=Heard(speaker="alice", room="kitchen", asr_confidence=0.9))
+    (turn,) = memory.sessions.journal.read_turns("kitchen")
+    assert turn.messages[0].content == "am I allergic to anything?"
+    assert "hazelnuts" in turn.block
+    assert (turn.level, turn.owner) == ("private", "alice")
+    assert turn.heard is not None
+    assert (turn.heard.room, turn.heard.asr_confidence) == ("kitchen", 0.9)
+
+
+def test_a_session_goes_on_after_a_restart(tmp_path: Path, clock: Clock) -> None:
+    """The prompt of the next turn is the one that an uninterrupted run would have had."""
+    texts = [f"number {i} is my favourite" for i in range(6)]
+
+    def run(home: Path, restart: bool) -> list[object]:
+        memory = edgemem.open(home, clock=clock, worker=False)
+        memory.store.add_fact("tea", "black", scope="household")
+        loop = loop_of(memory)
+        for i, text in enumerate(texts):
+            if restart and i == 3:
+                memory.close()
+                memory = edgemem.open(home, clock=clock, worker=False)
+                loop = loop_of(memory)
+            result = loop.run(text)
+        memory.close()
+        return list(result.handed[0])
+
+    assert run(tmp_path / "a", restart=False) == run(tmp_path / "b", restart=True)
+
+
+def test_the_loops_own_state_comes_back(memory: Memory) -> None:
+    """What a loop keeps in its session's state is stored with the turn, without edgemem's own part."""
+    loop = loop_of(memory)
+    loop.session.state["timers"] = [6]
+    loop.run("hello")
+    again = loop_of(memory)
+    again.run("hello")
+    assert again.session.state["timers"] == [6]
+    stored = memory.sessions.load("kitchen")
+    assert stored is not None
+    assert stored.state == {"timers": [6]}
+
+
+def test_private_things_stay_private_in_recall_and_in_the_prompt(memory: Memory) -> None:
+    """What alice told in private is shown neither to bob nor to a stranger, nor to her while bob listens."""
+    player = Player(memory)
+    player.turn(
+        say(
+            "The tickets to Lisbon are in the flour tin.",
+            speaker="alice",
+            private=True,
+            remember=(ScriptedFact("surprise", "Lisbon tickets in the flour tin", "user:alice"),),
+        )
+    )
+    for speaker, present in (("bob", ()), (None, ()), ("alice", ("bob",))):
+        played = player.turn(
+            say("What is in the flour tin?", speaker=speaker, present=present, must_not=("Lisbon",))
+        )
+        assert played.leaked == (), speaker
+    assert not [
+        item for item in memory.recall("Lisbon tickets flour tin", speaker="bob") if "Lisbon" in item.text
+    ]
+    played = player.turn(say("Where did I put the tickets?", speaker="alice", must=("flour tin",)))
+    assert played.missing == ()
+
+
+def test_a_correction_is_told_as_a_change(memory: Memory, hand) -> None:
+    """A fact that changed while its old value stands in the prompt is said with both values."""
+    memory.store.add_fact("jonas.doctor", "Thursday", scope="household")
+    loop = loop_of(memory)
+    assert "Thursday" in str(loop.run("when is the doctor of Jonas?").handed)
+    hand.advance(60)
+    memory.store.add_fact("jonas.doctor", "Tuesday", scope="household")
+    assert "now Tuesday (before: Thursday)" in str(loop.run("thanks").handed[0][-1])
+
+
+def test_tool_outcomes_are_written_with_their_turn(memory: Memory) -> None:
+    """A tool's failure is an episode that recall finds."""
+    player = Player(memory)
+    line = say(
+        "Heat the oven.",
+        "It does not answer.",
+        speaker="alice",
+        tools=(ScriptedCall("oven", {"c": 200}, error="no answer"),),
+    )
+    played = next(iter(player.play([line])))
+    assert [tool.ok for tool in played.result.tools] == [False]
+    (episode,) = memory.store.recent_episodes(1)
+    assert (episode.outcome, episode.payload["name"]) == ("failed", "oven")
+    assert any(item.kind == "episode" for item in memory.recall("did the oven fail?", speaker="alice"))
+
+
+def test_a_long_conversation_stays_within_the_window(memory: Memory) -> None:
+    """New epochs begin rarely, every prompt fits, and the originals are all there."""
+    player = Player(memory)
+    room = memory.profile.context.window_tokens - memory.profile.context.reply_tokens
+    epochs = set()
+    for i in range(120):
+        line = say(
+            f"Today is the {i}th day and I planted {i} tulips in the garden behind the house.",
+            f"That is {i} more tulips.",
+            speaker="alice",
+        )
+        played = player.turn(line)
+        epochs.add(played.epoch)
+        assert played.tokens <= room
+        if i % 10 == 9:
+            memory.idle(5.0)
+    assert 1 < len(epochs) < 12
+    assert len(memory.sessions.journal.read_turns("kitchen")) == 120
+    assert player.failures == []
+
+
+def test_an_interrupted_reply_is_kept_as_heard(memory: Memory) -> None:
+    """What nobody heard is stored apart and never recalled as said."""
+    player = Player(memory)
+    player.turn(
+        say(
+            "Tell me the plan.",
+            "First we bake. Then we paint the shed green.",
+            speaker="alice",
+            interrupted="First we bake.",
+        )
+    )
+    memory.database.flush()
+    (turn,) = memory.sessions.journal.read_turns("kitchen")
+    assert turn.state == "interrupted"
+    assert turn.messages[-1].content == "First we bake."
+    assert "shed" in (turn.messages[-1].unheard or "")
+    assert not [item for item in memory.recall("paint the shed", speaker="alice") if "shed" in item.text]
+
+
+def test_an_aborted_turn_leaves_no_trace(memory: Memory) -> None:
+    """A prepared turn that is thrown away is in no table."""
+    loop = loop_of(memory)
+    loop.prepare("turn on the")
+    loop.abort()
+    loop.run("turn on the light")
+    turns = memory.sessions.journal.read_turns("kitchen")
+    assert [turn.messages[0].content for turn in turns] == ["turn on the light"]
+
+
+def test_a_failing_memory_never_stops_a_reply(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+    """With the store closed under its feet the loop still answers, and the failures are counted."""
+    hooks = HookRegistry(memory.hooks(session_id="kitchen", speaker="alice"))
+    model = ScriptedModel()
+    loop = AgentLoop(model, hooks=hooks, tools=[Tool("t", "", {}, lambda: 1)])
+    memory.database.close()
+    model.expect(say("hello", "still here"))
+    assert loop.run("hello").reply == "still here"
+    assert hooks.failures()
+
+
+def test_a_new_home_needs_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any model recall works by words."""
+    monkeypatch.setenv("EDGEMEM_MODELS", str(tmp_path / "none"))
+    profile = edgemem.Profile()
+    with edgemem.open(tmp_path / "home", profile=profile, embedder=None, worker=False) as memory:
+        memory.embedder = None
+        memory.store.add_fact("tea", "black, no sugar")
+        assert memory.recall("tea?")[0].text == "tea: black, no sugar"
+
+
+def test_names_are_hints_for_the_recogniser(memory: Memory) -> None:
+    """Proper names of facts come back, at most as many as asked for."""
+    memory.store.add_fact("guest", "Professor Oyelaran")
+    assert "Oyelaran" in memory.hints()
+    assert len(memory.hints(limit=1)) == 1
+
+
+def test_forgetting_erases_from_files(memory: Memory) -> None:
+    """A forgotten value stands in no file of the home any more."""
+    memory.store.add_fact("secret", "xylophone-under-the-bed")
+    memory.idle(5.0)
+    assert memory.forget("secret")
+    memory.idle(5.0)
+    assert memory.recall("xylophone under the bed") == []
+    home = memory.home
+    memory.close()
+    for path in home.rglob("*"):
+        if path.is_file():
+            assert b"xylophone" not in path.read_bytes(), path
+
+
+def test_a_turn_left_open_comes_back_unfinished(tmp_path: Path, clock: Clock) -> None:
+    """What had been said before a crash is there, marked, and the next prompt is legal."""
+    with edgemem.open(tmp_path, clock=clock, worker=False) as memory:
+        loop = loop_of(memory)
+        loop.prepare("remember the milk")
+        memory.database.flush()
+    with edgemem.open(tmp_path, clock=clock, worker=False) as memory:
+        loop = loop_of(memory)
+        result = loop.run("what did I say?")
+        first, second = memory.sessions.journal.read_turns("kitchen")
+        assert (first.state, second.state) == ("unfinished", "complete")
+        assert next(m["content"] for m in result.handed[0] if m["role"] == "user").endswith(
+            "remember the milk"
+        )
+        assert conversation_of(loop.ctx).layout.next_n == 2
+
+
+def test_no_file_of_the_home_is_world_readable_under_an_open_umask(tmp_path: Path) -> None:
+    """Rights do not depend on the caller's umask."""
+    before = os.umask(0)
+    try:
+        with edgemem.open(tmp_path / "home", worker=False) as memory:
+            memory.store.add_fact("a", "b")
+            modes = {stat.S_IMODE(p.stat().st_mode) for p in (tmp_path / "home").rglob("*") if p.is_file()}
+    finally:
+        os.umask(before)
+    assert modes == {0o600}

@@ -1,0 +1,107 @@
+"""The registry: order, isolation, and who has the last word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from edgemem.errors import InvalidInputError
+from edgemem.hooks.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, Hook, HookResult
+from edgemem.hooks.registry import HookRegistry, ending
+
+
+class Doing:
+    """A hook that does what a test says."""
+
+    def __init__(
+        self, do: Callable[[Any], HookResult | None], *, points: set[str] | None = None, priority: int = 0
+    ) -> None:
+        self.points = frozenset(points or {ON_RUN_START})
+        self.priority = priority
+        self.do = do
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        return self.do(payload)
+
+
+def broken(payload: Any) -> HookResult | None:
+    raise RuntimeError("disk on fire")
+
+
+def append(name: str) -> Callable[[Any], HookResult]:
+    return lambda payload: HookResult.replace([*payload, name])
+
+
+def test_priority_comes_before_registration() -> None:
+    """Higher priority acts first; equals act in the order they came in."""
+    registry = HookRegistry([Doing(append("a")), Doing(append("b"), priority=5), Doing(append("c"))])
+    assert registry.fire(ON_RUN_START, None, []).payload == ["b", "a", "c"]
+
+
+def test_each_hook_sees_what_the_one_before_left() -> None:
+    """Replaced payloads are handed on, and an unchanged fire says so."""
+    registry = HookRegistry([Doing(lambda p: None), Doing(lambda p: HookResult.cont())])
+    fired = registry.fire(ON_RUN_START, None, [1])
+    assert fired.is_continue
+    assert fired.payload == [1]
+
+
+def test_the_first_that_ends_the_turn_wins() -> None:
+    """Later hooks are not called once one has ended the turn."""
+    called: list[str] = []
+    registry = HookRegistry(
+        [Doing(lambda p: HookResult.end("no")), Doing(lambda p: called.append("late"))]  # type: ignore[func-returns-value]
+    )
+    fired = registry.fire(ON_RUN_START, None, [])
+    assert (fired.is_end, fired.payload, called) == (True, "no", [])
+
+
+def test_a_failing_hook_is_isolated_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """The others go on, and the failure is there for `edgemem check`."""
+    registry = HookRegistry([Doing(broken, priority=1), Doing(append("ok"))])
+    for _ in range(3):
+        assert registry.fire(ON_RUN_START, None, []).payload == ["ok"]
+    (failure,) = registry.failures()
+    assert (failure.count, failure.point) == (3, ON_RUN_START)
+    assert "disk on fire" in failure.message
+    assert len(caplog.records) == 1
+
+
+def test_a_safety_hook_fails_closed() -> None:
+    """A hook registered as fail_closed ends the turn when it raises."""
+    registry = HookRegistry()
+    registry.register(Doing(broken), fail_closed=True)
+    assert registry.fire(ON_RUN_START, None, []).is_end
+
+
+def test_every_hook_hears_of_the_end() -> None:
+    """At on_run_end nobody can keep the others from being called, and an error changes nothing."""
+    heard: list[str] = []
+    registry = HookRegistry(
+        [
+            Doing(lambda p: HookResult.end("mine"), points={ON_RUN_END}),
+            Doing(broken, points={ON_RUN_END}),
+            Doing(heard.append, points={ON_RUN_END}),
+        ]
+    )
+    with pytest.raises(KeyError), ending(registry, None, ["bye"]):
+        raise KeyError("model died")
+    assert heard == ["bye"]
+
+
+def test_an_unknown_point_is_refused() -> None:
+    """A misspelt point is named when the hook is registered."""
+    with pytest.raises(InvalidInputError, match="befor_llm"):
+        HookRegistry([Doing(lambda p: None, points={"befor_llm"})])
+
+
+def test_a_copy_shares_hooks_and_not_failures() -> None:
+    """A copied registry can be extended without changing the first."""
+    first = HookRegistry([Doing(broken)])
+    first.fire(ON_RUN_START, None, [])
+    twin = first.copy()
+    twin.register(Doing(lambda p: None, points={BEFORE_LLM}))
+    assert (len(first), len(twin), twin.failures()) == (1, 2, [])
+    assert all(isinstance(hook, Hook) for hook in twin)

@@ -1,0 +1,259 @@
+"""What a summary keeps, what it leaves out, and that it invents nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from word_tokenizer import WordTokenizer
+
+from edgemem.context.sentences import MAX_CHARS, gather, split_sentences, tool_lines
+from edgemem.context.summarizer import ExtractiveSummarizer
+from edgemem.fence import fence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from edgemem.llama import Embedder
+
+
+def said(text: str, name: str = "Alice") -> dict[str, Any]:
+    """Return what a person said."""
+    return {"role": "user", "name": name, "content": text}
+
+
+def reply(text: str) -> dict[str, Any]:
+    """Return what the robot said."""
+    return {"role": "assistant", "content": text}
+
+
+def summary_of(*turns: list[dict[str, Any]], max_tokens: int = 200, previous: str = "") -> str:
+    """Summarise by words alone."""
+    return ExtractiveSummarizer(None, WordTokenizer()).summarize(
+        turns, max_tokens=max_tokens, previous=previous
+    )
+
+
+KITCHEN = [
+    [said("Good morning! How are you?"), reply("Hello Alice! I am fine.")],
+    [said("I'm allergic to peanuts. Please remember that."), reply("I will remember it.")],
+    [said("My dentist appointment is on Tuesday at 3 pm with Dr. Brown."), reply("Noted.")],
+    [said("Bob and I decided to cook lasagna on Saturday.", "Bob"), reply("That sounds tasty!")],
+    [said("What is the capital of France?"), reply("Paris is the capital of France.")],
+    [said("No, the dentist appointment moved to Thursday."), reply("Changed.")],
+]
+
+
+def test_facts_stay_and_small_talk_goes() -> None:
+    """A tight summary holds the allergy and the plan, attributed, in the order in which they were said."""
+    summary = summary_of(*KITCHEN, max_tokens=40)
+    lines = summary.splitlines()
+    assert "Alice: I'm allergic to peanuts." in lines[0]
+    assert "Bob: Bob and I decided to cook lasagna on Saturday." in lines
+    assert "morning" not in summary
+    assert "?" not in summary
+
+
+def test_the_newest_wins_over_what_it_corrects() -> None:
+    """The moved appointment stands in the summary, the old date does not."""
+    summary = summary_of(*KITCHEN)
+    assert "Alice: No, the dentist appointment moved to Thursday." in summary
+    assert "Tuesday" not in summary
+
+
+def test_a_changed_value_needs_no_cue() -> None:
+    """The same sentence with another number replaces the earlier one."""
+    summary = summary_of([said("My locker code is 4711.")], [said("My locker code is 1234.")])
+    assert summary == "Alice: My locker code is 1234."
+
+
+def test_two_people_do_not_correct_each_other_about_themselves() -> None:
+    """What Bob says of himself leaves Alice's words alone, even where it is the same sentence."""
+    summary = summary_of([said("I take 2 pills each day.")], [said("I take 3 pills each day.", "Bob")])
+    assert summary.splitlines() == ["Alice: I take 2 pills each day.", "Bob: I take 3 pills each day."]
+    same = summary_of([said("I'm allergic to nuts.")], [said("I'm allergic to nuts.", "Bob")])
+    assert len(same.splitlines()) == 2
+
+
+def test_the_robot_does_not_correct_people() -> None:
+    """A wrong echo by the model leaves what the person said."""
+    summary = summary_of([said("Alice's locker code is 4711."), reply("Alice's locker code is 4712.")])
+    assert "Alice: Alice's locker code is 4711." in summary
+
+
+def test_what_is_said_twice_stands_once() -> None:
+    """Of two equal sentences the newest stays; neither a question nor the robot's echo displaces it."""
+    fact = "The spare key hangs behind the blue door."
+    assert summary_of([said(fact)], [said("Anna, a friend, is here.")], [said(fact)]).count(fact) == 1
+    asked = summary_of([said(fact), reply(fact)], [said("The spare key hangs behind the blue door?")])
+    assert asked.splitlines()[0] == f"Alice: {fact}"
+    assert "Robot" not in asked
+
+
+def test_injected_blocks_and_thoughts_are_never_picked() -> None:
+    """What memory put into a message, and what a model thought, was said by nobody."""
+    block = fence(["- bob's pin: 9999", "- alice likes figs"], header="Known:")
+    summary = summary_of(
+        [
+            said(block + "I moved to Bonn in 2019."),
+            reply("<think>The user has 3 cats in Rome.</think>Welcome to Bonn!"),
+        ]
+    )
+    assert "9999" not in summary
+    assert "cats" not in summary
+    assert "Alice: I moved to Bonn in 2019." in summary
+
+
+def test_tool_calls_take_one_line() -> None:
+    """A call and its result become `name -> outcome`, clipped; one that was cut off says so."""
+    calls = [
+        {"id": "a", "type": "function", "function": {"name": "weather", "arguments": "{}"}},
+        {"id": "b", "type": "function", "function": {"name": "oven", "arguments": "{}"}},
+    ]
+    turn = [
+        said("Is it warm?"),
+        {"role": "assistant", "content": "", "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "a", "content": "18 degrees\n" + "sunny " * 100},
+    ]
+    lines = tool_lines(turn)
+    assert lines[0].startswith("weather -> 18 degrees sunny")
+    assert len(lines[0]) < 120
+    assert lines[1:] == ["oven -> no result: interrupted"]
+    assert "oven -> no result: interrupted" in summary_of(turn).splitlines()
+
+
+def test_an_earlier_summary_competes_and_does_not_pile_up() -> None:
+    """Fifty rounds on top of each other stay within the budget, and the allergy survives them all."""
+    tokenizer = WordTokenizer()
+    summarizer = ExtractiveSummarizer(None, tokenizer)
+    summary = summarizer.summarize(KITCHEN, max_tokens=80)
+    for n in range(50):
+        turns = [[said(f"Today the neighbour's cat number {n} sat on the red sofa."), reply("How nice!")]]
+        summary = summarizer.summarize(turns, max_tokens=80, previous=summary)
+        assert len(tokenizer.encode(summary)) <= 80
+    assert "I'm allergic to peanuts." in summary
+    assert "number 49" in summary
+
+
+def test_nothing_in_nothing_out() -> None:
+    """Empty turns, empty phrases, no room and a raised stop flag all give an empty text."""
+    summarizer = ExtractiveSummarizer(None, WordTokenizer())
+    assert summarizer.summarize([], max_tokens=100) == ""
+    assert summarizer.summarize([[]], max_tokens=100) == ""
+    assert summarizer.summarize([[said("  "), reply("Okay.")]], max_tokens=100) == ""
+    assert summarizer.summarize(KITCHEN, max_tokens=1) == ""
+    assert summarizer.summarize(KITCHEN, max_tokens=100, stop=lambda: True) == ""
+
+
+def test_it_stops_in_the_middle() -> None:
+    """Wherever the stop flag is raised, the result is empty rather than half a summary."""
+    for after in range(12):
+        looks: Iterator[int] = iter(range(100))
+        summarizer = ExtractiveSummarizer(None, WordTokenizer())
+        assert (
+            summarizer.summarize(KITCHEN, max_tokens=100, stop=lambda it=looks, n=after: next(it) >= n) == ""
+        )
+
+
+texts = st.text(st.sampled_from("ab Ñ日本 \n.!?。…'\"0123:->/<|"), max_size=60) | st.sampled_from(
+    ["I live in Bonn. My cat is 3.", "No, on Friday.", "Dr. Who is in.", "user: hi", "x" * 700, "word " * 200]
+)
+turns = st.lists(
+    st.lists(
+        st.builds(
+            lambda role, text: {"role": role, "content": text},
+            st.sampled_from(["user", "assistant", "tool", "system"]),
+            texts,
+        ),
+        max_size=4,
+    ),
+    max_size=5,
+)
+
+
+@given(turns, st.integers(0, 60))
+def test_a_summary_is_word_for_word_within_its_budget_and_repeatable(
+    conversation: list[list[dict[str, Any]]], max_tokens: int
+) -> None:
+    """Whatever was said: each sentence stands in the source, tokens are exact, the same input gives the same text."""
+    tokenizer = WordTokenizer()
+    summary = ExtractiveSummarizer(None, tokenizer).summarize(conversation, max_tokens=max_tokens)
+    assert len(tokenizer.encode(summary)) <= max_tokens
+    assert (
+        ExtractiveSummarizer(None, WordTokenizer()).summarize(conversation, max_tokens=max_tokens) == summary
+    )
+    sources = [str(m["content"]) for turn in conversation for m in turn if m["role"] in ("user", "assistant")]
+    for line in summary.splitlines():
+        speaker, _, text = line.partition(": ")
+        assert speaker in ("Somebody", "Robot")
+        for sentence in split_sentences(text):
+            assert any(sentence in source for source in sources)
+
+
+def test_sentences_end_where_they_should() -> None:
+    """Abbreviations, initials and decimals do not end a sentence; line breaks and foreign full stops do."""
+    assert split_sentences("Dr. Brown paid 3.50 euros. He left at 3 p.m. on Monday! Why?") == [
+        "Dr. Brown paid 3.50 euros.",
+        "He left at 3 p.m. on Monday!",
+        "Why?",
+    ]
+    assert split_sentences("J. Smith came.\n- first point\n猫が好きです。犬も好きです。") == [
+        "J. Smith came.",
+        "first point",
+        "猫が好きです。",
+        "犬も好きです。",
+    ]
+    assert all(len(piece) <= MAX_CHARS for piece in split_sentences("no full stop " * 5000))
+    assert all(len(piece) <= MAX_CHARS for piece in split_sentences("x" * 5000))
+
+
+def test_a_megabyte_of_speech_is_summarised_within_its_budget() -> None:
+    """The comparison of all pairs is bounded, so a huge utterance costs a bounded time."""
+    flood = " ".join(f"I put box {n} on shelf {n % 7} in room {n % 3}." for n in range(25_000))
+    tokenizer = WordTokenizer()
+    summary = ExtractiveSummarizer(None, tokenizer).summarize([[said(flood)]], max_tokens=120)
+    assert 60 < len(tokenizer.encode(summary)) <= 120
+
+
+def test_a_summary_reads_back_as_what_it_was_made_of() -> None:
+    """Lines of an earlier summary keep their speaker, their sentences and their tool outcomes."""
+    told = gather(
+        [], previous="Alice: I moved to Bonn. My cat is 3.\noven -> failed: too hot", user="U", assistant="R"
+    )
+    assert [(one.speaker, one.text, one.teller) for one in told] == [
+        ("Alice", "I moved to Bonn.", "user"),
+        ("Alice", "My cat is 3.", "user"),
+        ("", "oven -> failed: too hot", "tool"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def embedder(minilm: Path) -> Iterator[Embedder]:
+    """Return the real default embedder."""
+    from edgemem.llama import LlamaEmbedder
+
+    with LlamaEmbedder(minilm) as model:
+        yield model
+
+
+def test_with_an_embedder_the_same_in_other_words_stands_once(embedder: Embedder, vocabularies: Path) -> None:
+    """Meaning decides what is a repetition; tokens are those of the real vocabulary."""
+    from edgemem.llama import LlamaTokenizer
+
+    tokenizer = LlamaTokenizer(vocabularies / "ggml-vocab-qwen2.gguf")
+    summarizer = ExtractiveSummarizer(embedder, tokenizer)
+    repeated = [
+        [said("My sister Anna lives in Hamburg with her husband.")],
+        *KITCHEN,
+        [said("My sister Anna lives in Hamburg together with her husband.")],
+    ]
+    summary = summarizer.summarize(repeated, max_tokens=90)
+    assert summary.count("Hamburg") == 1
+    assert "peanuts" in summary
+    assert "Thursday" in summary
+    assert "Tuesday" not in summary
+    assert 0 < len(tokenizer.encode(summary)) <= 90
+    assert summarizer.summarize(repeated, max_tokens=90) == summary

@@ -1,0 +1,172 @@
+"""The token log: it only grows, and its ids begin every prompt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemem.llama.prompt import Prompt, Segment
+from edgemem.llama.tokenlog import TokenLog
+
+PAIRS = {"th": 1000, "he": 1001, "e ": 1002, "\n\n": 1003, "in": 1004}
+BYTES = {token: text.encode() for text, token in PAIRS.items()}
+
+
+def tokenize(text: str) -> tuple[int, ...]:
+    """Tokenise greedily by pairs, else by bytes: a small stand-in for BPE, in which texts have several spellings."""
+    ids: list[int] = []
+    raw, at = text, 0
+    while at < len(raw):
+        pair = PAIRS.get(raw[at : at + 2])
+        ids.extend([pair] if pair else raw[at].encode())
+        at += 2 if pair else 1
+    return tuple(ids)
+
+
+def piece(token: int) -> bytes:
+    """Return a token's bytes."""
+    return BYTES.get(token) or bytes([token])
+
+
+def render(messages: list[tuple[str, str]], *, generate: bool = True) -> Prompt:
+    """Render messages in the manner of ChatML, cut before each marker."""
+    texts = []
+    for role, content in messages:
+        texts += [f"<{role}>\n{content}", "<end>\n"]
+    if generate:
+        texts.append("<assistant>\n")
+    return Prompt("".join(texts), tuple(Segment(text, tokenize(text)) for text in texts))
+
+
+def generate(log: TokenLog, ids: list[int]) -> str:
+    """Let the log see a reply; return its text."""
+    for token in ids:
+        log.append(token, piece(token))
+    return b"".join(map(piece, ids)).decode("utf-8", "replace")
+
+
+words = st.text(alphabet="the in\n", min_size=1, max_size=12)
+# ids as a model may generate them: any spelling, also in single bytes where a pair exists
+replies = st.lists(st.sampled_from([*PAIRS.values(), *b"thein \n", *"é好".encode()]), min_size=1, max_size=12)
+
+
+@given(st.lists(st.tuples(words, replies), min_size=1, max_size=6), st.booleans())
+def test_log_only_grows(turns: list[tuple[str, list[int]]], trim: bool) -> None:
+    """Whatever is said and generated, the ids of a turn begin with every id the model has seen before."""
+    log = TokenLog(tokenize)
+    messages = [("system", "be kind")]
+    for said, reply_ids in turns:
+        messages.append(("user", said))
+        before = log.ids
+        taken = log.take(render(messages))
+        assert taken.ids[: len(before)] == before
+        assert taken.common == len(before)
+        assert taken.ids == log.ids
+        reply = generate(log, reply_ids)
+        assert log.ids == [*taken.ids, *reply_ids]
+        messages.append(("assistant", reply.strip() if trim else reply))
+
+
+@given(st.lists(st.tuples(words, replies, st.floats(0, 1)), min_size=1, max_size=6))
+def test_after_a_cut_only_what_follows_is_new(turns: list[tuple[str, list[int], float]]) -> None:
+    """After each barge-in the log ends with what was heard, and the next prompt begins with all of it."""
+    log = TokenLog(tokenize)
+    messages = [("system", "be kind")]
+    for said, reply_ids, share in turns:
+        messages.append(("user", said))
+        before = log.ids
+        taken = log.take(render(messages))
+        assert taken.ids[: len(before)] == before
+        reply = generate(log, reply_ids)
+        heard = reply[: int(len(reply) * share)]
+        log.cut(heard)
+        left = log.ids[len(taken.ids) :]
+        assert left == reply_ids[: len(left)]
+        assert heard.lstrip().startswith(b"".join(map(piece, left)).decode("utf-8", "replace").strip())
+        messages.append(("assistant", heard))
+
+
+def test_ids_stay_as_generated() -> None:
+    """A reply whose text would tokenise to other ids keeps those that the model made."""
+    log = TokenLog(tokenize)
+    log.take(render([("user", "hi")]))
+    spelled = list(b"the")
+    assert tuple(spelled) != tokenize("the")
+    generate(log, spelled)
+    taken = log.take(render([("user", "hi"), ("assistant", "the"), ("user", "more")]))
+    n = len(render([("user", "hi")]).ids)
+    assert taken.ids[n : n + 3] == spelled
+
+
+def test_cut_in_the_middle_of_a_token() -> None:
+    """The log ends with the last token that was heard whole; the rest of the word is new."""
+    log = TokenLog(tokenize)
+    start = log.take(render([("user", "x")])).ids
+    generate(log, [1000, 1002, *b"bin"])  # th|e |b|i|n
+    log.cut("the")
+    assert log.ids == [*start, 1000]
+    taken = log.take(render([("user", "x"), ("assistant", "the"), ("user", "y")]))
+    assert taken.ids[: len(start) + 2] == [*start, 1000, ord("e")]
+    assert taken.common == len(start) + 1
+
+
+def test_cut_keeps_no_half_character() -> None:
+    """A character that two tokens make is kept whole or not at all."""
+    log = TokenLog(tokenize)
+    start = log.take(render([("user", "x")])).ids
+    generate(log, list("a好b".encode()))
+    log.cut("a好")
+    assert log.ids == [*start, *"a好".encode()]
+    log.cut("a")
+    assert log.ids == [*start, *b"a"]
+    log.cut("")
+    assert log.ids == start
+
+
+@pytest.mark.parametrize("heard", ["in  the\nbin", "in the bin", "inthebin"])
+def test_white_space_in_what_was_heard_does_not_matter(heard: str) -> None:
+    """A voice reports words; how they were spaced makes no difference to where the log ends."""
+    log = TokenLog(tokenize)
+    start = log.take(render([("user", "x")])).ids
+    generate(log, list(b" in the\nbin there"))
+    log.cut(heard)
+    assert bytes(log.ids[len(start) :]) == b" in the\nbin"
+
+
+def test_reply_with_special_tokens() -> None:
+    """A reply that the next prompt cuts into several segments is recognised all the same."""
+    log = TokenLog(tokenize)
+    log.take(render([("user", "x")]))
+    generate(log, [*b"a", *b"<call>", *b"thx"])
+    before = log.ids
+    texts = ["<user>\nx", "<end>\n", "<assistant>\na", "<call>thx", "<end>\n", "<user>\ny"]
+    prompt = Prompt("".join(texts), tuple(Segment(text, tokenize(text)) for text in texts))
+    taken = log.take(prompt)
+    assert taken.common == len(before)
+    assert taken.ids[len(before) :] == [*tokenize("<end>\n"), *tokenize("<user>\ny")]
+
+
+def test_changed_history_is_new_from_there_on() -> None:
+    """Where the conversation was rewritten, the log follows the prompt from that place on."""
+    log = TokenLog(tokenize)
+    log.take(render([("system", "a"), ("user", "b")]))
+    generate(log, list(b"reply"))
+    prompt = render([("system", "a"), ("user", "c")])
+    taken = log.take(prompt)
+    assert taken.ids == prompt.ids
+    assert taken.common == len([*tokenize("<system>\na"), *tokenize("<end>\n"), *tokenize("<user>\n")])
+    other: Any = render([("system", "z")])
+    assert log.take(other).common == len(tokenize("<system>\n"))
+
+
+def test_empty_log() -> None:
+    """Cutting an empty log does nothing; a cleared one has seen nothing."""
+    log = TokenLog(tokenize)
+    log.cut("hello")
+    assert log.ids == []
+    log.take(render([("user", "x")]))
+    log.clear()
+    assert log.take(render([("user", "x")])).common == 0
