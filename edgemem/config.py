@@ -121,8 +121,12 @@ class InjectionSettings(_Section, frozen=True):
     """Episodes that are considered, as in the EdgeVox memory module."""
     max_chars: CountOrZero = 1200
     """Characters that are considered before tokens are counted."""
-    min_score: Share = 0.25
-    """Score below which nothing is injected: a wrong memory is worse than none."""
+    min_score: Share = 0.2
+    """Score below which no fact, preference or note is injected: a wrong memory is worse than none."""
+    min_episode_score: Share = 0.3
+    """The same for what tools did."""
+    min_turn_score: Share = 0.45
+    """The same for what was said: long, and seldom the answer by itself."""
 
 
 class LlamaSettings(_Section, frozen=True):

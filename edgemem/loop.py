@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from edgemem.errors import InvalidInputError
+from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.hooks.points import (
     AFTER_LLM,
     AFTER_TOOL,
@@ -350,7 +350,7 @@ class AgentLoop:
         try:
             done.result = tool.run(**request.arguments)
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is its outcome, told to the model
-            done.error = f"{type(error).__name__}: {error}"
+            done.error = str(error) if isinstance(error, EdgememError) else f"{type(error).__name__}: {error}"
 
     def _system(self) -> list[Message]:
         return [{"role": "system", "content": self.instructions}] if self.instructions else []

@@ -14,6 +14,7 @@ import os
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,12 @@ from edgemem.store.sessions import SQLiteSessionStore
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Embedder, Tokenizer
+
+SIGHTS: tuple[frozenset[Kind], ...] = (
+    frozenset(("fact", "preference", "note")),
+    frozenset(("episode", "turn", "summary")),
+)
+"""What a turn recalls apart: turns are many and long, and would leave no place for the few facts."""
 
 PROFILE_FILE = "edgemem.toml"
 
@@ -218,6 +225,11 @@ class Memory:
                 max_chars=injection.max_chars,
                 block_tokens=context.block_tokens,
                 speaker=speaker,
+                floors={
+                    "fact": injection.min_score,
+                    "episode": injection.min_episode_score,
+                    "turn": injection.min_turn_score,
+                },
                 recall=self._recaller(conversation),
                 tokenizer=counter,
                 conversation=conversation,
@@ -302,15 +314,20 @@ class Memory:
 
         def recall(utterance: str, reader: Reader | None) -> list[Recalled]:
             layout = conversation.layout
-            return self._recall.recall(
-                utterance,
-                reader=reader,
-                k=settings.recall.k,
-                min_score=settings.injection.min_score,
-                deadline_s=settings.recall.deadline_ms / 1e3,
-                exclude=frozenset(layout.visible()),
-                skip_turns=(layout.session, layout.visible_turns()),
-            )
+            end = monotonic() + settings.recall.deadline_ms / 1e3
+            found: list[Recalled] = []
+            for kinds in SIGHTS:
+                found += self._recall.recall(
+                    utterance,
+                    reader=reader,
+                    k=settings.recall.k,
+                    kinds=kinds,
+                    min_score=settings.injection.min_score,
+                    deadline_s=max(0.0, end - monotonic()),
+                    exclude=frozenset(layout.visible()),
+                    skip_turns=(layout.session, layout.visible_turns()),
+                )
+            return found
 
         return recall
 

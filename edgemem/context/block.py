@@ -17,6 +17,34 @@ LINE_CHARS = 240
 """A recalled item longer than this is cut; the whole of it stays retrievable."""
 
 
+TOLD = {"episode": 0.15}
+"""What a tool did is told ahead of a turn that scores a little more: it is short, and it is what happened."""
+
+
+def worth_saying(recalled: Iterable[Recalled], floors: Mapping[str, float]) -> list[Recalled]:
+    """Return what is worth its tokens: facts first, then what tools did and what was said, each best first.
+
+    A fact says what holds now in few words, while the turn in which it was told may have been corrected since; a
+    turn that only asks answers nothing.
+
+    Args:
+        floors: the least score by kind; a kind that is not named has the one of facts.
+    """
+    worth = [
+        item
+        for item in recalled
+        if item.score >= floors.get(item.kind, floors["fact"])
+        and not (item.kind == "turn" and item.text.rstrip().endswith("?"))
+    ]
+    return sorted(
+        worth,
+        key=lambda item: (
+            item.kind not in ("fact", "preference", "note"),
+            -item.score - TOLD.get(item.kind, 0.0),
+        ),
+    )
+
+
 def lines_for(
     recalled: Iterable[Recalled],
     *,
@@ -141,7 +169,8 @@ def _subject(scope: str) -> str:
 def _told(item: Recalled) -> str:
     day = day_of(item.event_time or item.recorded_at)
     if item.kind == "turn":
-        return clean(f"{day} {item.speaker or 'somebody'} said: {item.text}", max_chars=LINE_CHARS)
+        who = item.speaker or ("you" if item.source == "assistant" else "somebody")
+        return clean(f"{day} {who} said: {item.text}", max_chars=LINE_CHARS)
     if item.kind == "note":
         return clean(f"note: {item.text}", max_chars=LINE_CHARS)
     return clean(f"{day} {item.text}", max_chars=LINE_CHARS)

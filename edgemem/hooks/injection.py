@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgemem.context.block import changes, fact_as_recalled, lines_for, within
+from edgemem.context.block import changes, fact_as_recalled, lines_for, within, worth_saying
 from edgemem.context.layout import Shown, may_read
 from edgemem.fence import clean
 from edgemem.hooks.conversation import Conversation, conversation_of
@@ -41,6 +41,7 @@ class MemoryInjectionHook:
         max_chars: int = 1200,
         block_tokens: int = 80,
         speaker: str | None = None,
+        floors: Mapping[str, float] | None = None,
         recall: Recaller | None = None,
         tokenizer: Tokenizer | None = None,
         conversation: Conversation | None = None,
@@ -54,6 +55,7 @@ class MemoryInjectionHook:
             max_chars: at most this much text is candidate.
             block_tokens: the budget of the whole block, in tokens of `tokenizer`.
             speaker: who speaks where the loop does not say it.
+            floors: the least score at which something is said, by kind.
             recall: finds what matters; None looks through the store's own lists.
         """
         self.store = store
@@ -63,6 +65,7 @@ class MemoryInjectionHook:
         self.max_chars = max_chars
         self.block_tokens = block_tokens
         self.speaker = speaker
+        self.floors = floors or {"fact": 0.0}
         self.last: list[Recalled] = []
         """What was recalled for the newest turn, before it was cut to the block."""
         self._recall = recall or self._listed
@@ -102,7 +105,7 @@ class MemoryInjectionHook:
         lines += changes(visible, self._current(layout.reader))
         self.last = list(self._recall(layout.utterance, layout.reader))
         found = lines_for(
-            self._capped(self.last),
+            self._capped(worth_saying(self.last, self.floors)),
             visible=visible,
             visible_turns=layout.visible_turns(),
             session=layout.session,

@@ -7,6 +7,7 @@ scored alike (see `tail`).
 
 from __future__ import annotations
 
+from itertools import accumulate
 from math import log
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,9 @@ if TYPE_CHECKING:
 
 K1, B = 1.2, 0.75
 MAX_TERMS = 24
-COMMON = 0.1
-"""Terms in more than this share of all texts are left out while others remain: each text that a term matches
-costs time, and such a term tells little apart."""
-_FEW = 500
+MAX_MATCHES = 2000
+"""The commonest terms of a question are left out while the others alone match this many texts: each text costs
+time to score, and such a term tells little apart."""
 
 
 class Statistics(msgspec.Struct, frozen=True):
@@ -54,8 +54,10 @@ class Statistics(msgspec.Struct, frozen=True):
         """Return the terms worth looking for: the rarest first, those that stand nowhere last."""
         count = self.counts.get
         rare = sorted(terms, key=lambda term: (not count(term, 0), count(term, 0), term))
-        most = self.docs * COMMON if self.docs > _FEW else self.docs
-        return ([term for term in rare if count(term, 0) <= most] or rare[:1])[:MAX_TERMS]
+        total = list(accumulate(count(term, 0) for term in rare))
+        return [term for term, n in zip(rare, total, strict=True) if n <= max(MAX_MATCHES, total[0])][
+            :MAX_TERMS
+        ]
 
 
 def count_docs(database: Database, terms: Sequence[str]) -> dict[str, int]:

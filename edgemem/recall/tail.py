@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from edgemem.recall.docs import State
 from edgemem.recall.paragraphs import notes_stamp, read_paragraphs
 from edgemem.recall.sources import NOTE, SOURCES, TURN, Doc, read_newest
 from edgemem.recall.words import terms
@@ -16,7 +17,6 @@ from edgemem.recall.words import terms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgemem.recall.docs import State
     from edgemem.recall.index import Index
     from edgemem.recall.lexical import Statistics
     from edgemem.store.database import Database
@@ -43,8 +43,9 @@ class Tail:
         self._lengths: dict[int, int] = {}
         self._next = {True: 0, False: 0}
 
-    def refresh(self, state: State) -> None:
-        """Read what was written since the last question."""
+    def refresh(self, state: State | None) -> None:
+        """Read what was written since the last question; without an index, the newest of everything."""
+        known, state = state is not None, state or State()
         of = (
             *(state.reached(source) for source in SOURCES),
             state.last_message,
@@ -61,7 +62,7 @@ class Tail:
                 self._reached[source.table] = new[-1].ref
             for doc in new:
                 self._take(doc)
-        self._take_notes(state)
+        self._take_notes(state, known=known)
 
     def counts(self, asked: Sequence[str]) -> dict[str, int]:
         """Return in how many of its texts each term stands."""
@@ -111,15 +112,17 @@ class Tail:
         for term, n in stems.items():
             self._postings[term][id_] = n
 
-    def _take_notes(self, state: State) -> None:
+    def _take_notes(self, state: State, *, known: bool) -> None:
         if self._notes is None:
             return
         stamp = notes_stamp(self._notes)
         if self._notes_of == stamp or state.notes == "{}:{}".format(*stamp):
             return
-        known = {ref for (ref,) in self._index.database.query("select ref from docs where kind = ?", (NOTE,))}
-        known |= {doc.ref for doc in self.docs.values() if doc.kind == NOTE}
+        there = {doc.ref for doc in self.docs.values() if doc.kind == NOTE}
+        if known:
+            rows = self._index.database.query("select ref from docs where kind = ?", (NOTE,))
+            there.update(ref for (ref,) in rows)
         for ref, doc in read_paragraphs(self._notes).items():
-            if ref not in known:
+            if ref not in there:
                 self._take(doc)
         self._notes_of = stamp

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float32]
 
 # Distances of sign bits of unrelated texts are all alike, so a few more are looked at than are asked for.
-_OVERSAMPLING = 2
-_MOST_BITS = 64
+_OVERSAMPLING = 1.5
 
 
 class VectorIndex(Protocol):
@@ -154,7 +153,7 @@ class BitVectors(ExactVectors):
             select v.doc, v.vector from (select rowid as doc from bits where embedding match vec_bit(?) and k = ?) b
             join vectors v on v.doc = b.doc
             """,
-            (_signs(query), max(k, min(k * _OVERSAMPLING, _MOST_BITS))),
+            (_signs(query), int(k * _OVERSAMPLING)),
         )
         return self._best(rows, query, k)
 

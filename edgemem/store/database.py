@@ -30,6 +30,7 @@ from edgemem.store.readers import Readers
 from edgemem.store.sqlite_errors import meaning_of
 from edgemem.store.transaction import Transaction
 from edgemem.store.vec0 import load_vec0, register_vec0, vec0_version
+from edgemem.store.wal import WriteAheadLog
 from edgemem.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -79,29 +80,30 @@ class Database:
         self.path = Path(path).expanduser().absolute()
         self.clock = clock or Clock()
         self.vec_version: str | None = None
-        self._wal = self.path.with_name(self.path.name + "-wal")
         self._durable = durable
         self._busy_timeout_s = busy_timeout_s
-        self._wal_limit = int(wal_limit_mb * 1e6)
         self._pid = os.getpid()
         self._readers = Readers(partial(_connect, self.path, "ro", busy_timeout_s, load_vec))
         self._closing = threading.Lock()
         self._running: Transaction | None = None
         self._ticks = ""
         self._version = -1
-        self._wal_left = 0
-        self._unsynced = False
         self._synchronous = "full" if durable else "off"
         if load_vec and not hasattr(sqlite3.Connection, "enable_load_extension"):
             register_vec0()
-        with self._meaningful():
+        with _meaningful(self.path):
             create_private(self.path)
             self._lock = FileLock(self.path.with_name(self.path.name + ".lock"), timeout_s=busy_timeout_s)
+        # Not a method of ours: what refers back to us would keep a forgotten database from being collected.
+        self._exclusively = partial(_exclusive, self.path, self._lock)
         try:
             self._connection = self._open_writer(migrations, page_size, load_vec)
         except BaseException:
             self._lock.close()
             raise
+        self._log = WriteAheadLog(
+            self._connection, self.path, exclusively=self._exclusively, limit_mb=wal_limit_mb
+        )
         self._writer = Writer(f"edgemem {self.path.name}")
         self.closed = False
 
@@ -110,14 +112,14 @@ class Database:
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a statement that only reads, as of the last commit."""
         self._check_open()
-        with self._meaningful(), self._readers.mine() as reader:
+        with _meaningful(self.path), self._readers.mine() as reader:
             rows: list[tuple[Any, ...]] = reader.connection.execute(sql, parameters).fetchall()
             return rows
 
     def now(self) -> float:
         """Return the clock's time, which is not before anything that any process has stored here."""
         self._check_open()
-        with self._meaningful(), self._readers.mine() as reader:
+        with _meaningful(self.path), self._readers.mine() as reader:
             version = reader.connection.execute("pragma data_version").fetchone()[0]
             if version != reader.version:
                 reader.version = version
@@ -127,7 +129,7 @@ class Database:
     def high_water(self) -> int:
         """Return the highest tick that the file holds; 0 if it holds none."""
         self._check_open()
-        with self._meaningful(), self._readers.mine() as reader:
+        with _meaningful(self.path), self._readers.mine() as reader:
             return self._high_water(reader.connection)
 
     def quick_check(self) -> list[str]:
@@ -164,7 +166,7 @@ class Database:
         """
         self._check_open()
         if not self._writer.here:
-            return self._queue(lambda: self._transact(work, durable=durable), afterwards=self._tidy)
+            return self._queue(lambda: self._transact(work, durable=durable), afterwards=self._log.tidy)
         future: Future[T] = Future()
         if self._running is None:  # called when a future was done
             future.set_result(self._transact(work, durable=durable))
@@ -175,21 +177,24 @@ class Database:
 
     def flush(self) -> None:
         """Wait until everything that was submitted is durable; not from inside of a write."""
-        self._run(self._sync)
+        self._run(self._log.sync)
 
     def checkpoint(self) -> None:
         """Move the log into the database file and empty it; what was erased is then gone from both.
 
         A reader of another program that holds an old snapshot can keep the log from being emptied.
         """
-        self._run(self._checkpoint)
+        self._run(self._log.checkpoint)
 
     def backup(self, target: Path) -> None:
         """Write a complete copy to `target`, which is replaced in one step or not at all."""
         target = Path(target).expanduser().absolute()
         part = target.with_name(f".{target.name}.{os.getpid()}.part")
         self._check_open()
-        with self._meaningful(), closing(_connect(self.path, "ro", self._busy_timeout_s, False)) as source:
+        with (
+            _meaningful(self.path),
+            closing(_connect(self.path, "ro", self._busy_timeout_s, False)) as source,
+        ):
             try:
                 os.close(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_RDWR, 0o600))
                 with closing(sqlite3.connect(part, isolation_level=None)) as copy:
@@ -213,7 +218,7 @@ class Database:
         self._writer.stop()
         self.closed = True
         self._readers.close()
-        self._empty_log()
+        self._log.empty()
         try:
             with self._lock.held():
                 self._connection.close()
@@ -241,7 +246,7 @@ class Database:
 
     def _transact(self, work: Callable[[Transaction], T], *, durable: bool) -> T:
         connection = self._connection
-        with self._meaningful(), self._lock.held():
+        with self._exclusively():
             if self._durable:
                 self._set_synchronous("full" if durable else "normal")
             connection.execute("begin immediate")
@@ -259,7 +264,7 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("rollback")
                 raise
-            self._unsynced = not durable
+            self._log.unsynced = not durable
             return result
 
     def _set_synchronous(self, level: str) -> None:
@@ -278,41 +283,12 @@ class Database:
         if self._ticks and self._high_water(self._connection) < newest:
             self._connection.execute("insert or replace into meta values ('clock', ?)", (newest,))
 
-    def _sync(self) -> None:
-        if self._unsynced:
-            with self._meaningful():
-                sync(self._wal)
-            self._unsynced = False
-
-    def _checkpoint(self) -> None:
-        with self._meaningful(), self._lock.held():
-            self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
-        self._unsynced = False
-
-    def _tidy(self) -> None:
-        size = self._wal.stat().st_size
-        if size > self._wal_limit + self._wal_left:
-            self._empty_log()
-            # A reader of another process can keep the log from being emptied: do not try after each commit.
-            self._wal_left = self._wal.stat().st_size
-
-    def _empty_log(self) -> None:
-        try:
-            with self._meaningful(), self._lock.held():
-                # Nobody waits for this, so it waits for nobody either.
-                self._connection.execute("pragma busy_timeout = 0")
-                self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
-        except StoreError as error:
-            _log.warning("The log of %s could not be emptied and grows on: %s", self.path, error)
-        finally:
-            self._connection.execute(f"pragma busy_timeout = {int(self._busy_timeout_s * 1000)}")
-
     # Opening
 
     def _open_writer(
         self, migrations: Sequence[Migration], page_size: int, load_vec: bool
     ) -> sqlite3.Connection:
-        with self._meaningful(), self._lock.held():
+        with self._exclusively():
             connection = _connect(self.path, "rw", self._busy_timeout_s, load_vec)
             try:
                 if load_vec:
@@ -365,12 +341,21 @@ class Database:
     def _high_water(self, connection: sqlite3.Connection) -> int:
         return int(connection.execute(self._ticks).fetchone()[0]) if self._ticks else 0
 
-    @contextmanager
-    def _meaningful(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError, UnicodeEncodeError, OverflowError) as error:
-            raise meaning_of(error, self.path) from error
+
+@contextmanager
+def _meaningful(path: Path) -> Iterator[None]:
+    """Give SQLite's and the system's errors their meaning."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, UnicodeEncodeError, OverflowError) as error:
+        raise meaning_of(error, path) from error
+
+
+@contextmanager
+def _exclusive(path: Path, lock: FileLock) -> Iterator[None]:
+    """Keep other processes from writing."""
+    with _meaningful(path), lock.held():
+        yield
 
 
 def _connect(path: Path, mode: Literal["rw", "ro"], timeout_s: float, load_vec: bool) -> sqlite3.Connection:

@@ -10,7 +10,8 @@ import msgspec
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, storable
 from edgemem.records import Episode
-from edgemem.store.facts import heard_columns, heard_of, storable_value
+from edgemem.store.facts import storable_value
+from edgemem.store.heard import heard_columns, heard_of
 from edgemem.store.reading import LEVELS, level_and_owner, reading_rule
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.fence import clean
-from edgemem.store import episodes, facts, preferences
+from edgemem.store import beliefs, episodes, facts, preferences
 from edgemem.store.database import Database
 
 if TYPE_CHECKING:
@@ -85,11 +85,11 @@ class SQLiteMemoryStore:
 
     def get_fact(self, key: str, *, scope: str = "global") -> str | None:
         """Return the value that holds now, or None."""
-        return facts.get_fact(self.database, key, scope=scope, t=self.database.now())
+        return beliefs.get_fact(self.database, key, scope=scope, t=self.database.now())
 
     def facts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
         """Return what holds now, newest first."""
-        return facts.facts_as_of(self.database, self.database.now(), scope=scope, reader=reader)
+        return beliefs.facts_as_of(self.database, self.database.now(), scope=scope, reader=reader)
 
     def facts_as_of(
         self,
@@ -100,7 +100,7 @@ class SQLiteMemoryStore:
         reader: Reader | None = None,
     ) -> list[Fact]:
         """Return what held at `t`, as believed now, or as the robot believed at `known_at`; newest first."""
-        return facts.facts_as_of(self.database, t, scope=scope, known_at=known_at, reader=reader)
+        return beliefs.facts_as_of(self.database, t, scope=scope, known_at=known_at, reader=reader)
 
     def fact_history(self, key: str, *, scope: str = "global") -> list[Fact]:
         """Return every version that was ever said, in recorded order, with what it supersedes and what superseded it.
@@ -108,7 +108,7 @@ class SQLiteMemoryStore:
         `invalidated_at` tells when a version was first contradicted; `valid_from` and `valid_to` what is still
         believed of it, or all that it said if nothing is.
         """
-        return facts.fact_history(self.database, key, scope=scope)
+        return beliefs.fact_history(self.database, key, scope=scope)
 
     def retract_fact(self, key: str, *, scope: str = "global", valid_from: float | None = None) -> bool:
         """Note that a fact has no value from `valid_from` (now) on; its history stays. Tell whether it had one."""

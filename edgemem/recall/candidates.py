@@ -1,0 +1,93 @@
+"""Candidates: what may be found at all, and what is known of it before it is read from the truth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from edgemem.recall.sources import KINDS, Doc
+from edgemem.store.reading import reading_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from edgemem.records import Reader
+
+COLUMNS = "d.id, d.kind, d.ref, d.who, d.session_id, d.at"
+"""What a Candidate is made of, after its number, from `docs d`."""
+
+
+class Candidate(NamedTuple):
+    """One doc that a signal found."""
+
+    kind: int
+    ref: int
+    who: str | None
+    session_id: int | None
+    at: float
+
+    @property
+    def name(self) -> str:
+        """Return `kind:id`, as a turn remembers what it was shown."""
+        return f"{KINDS[self.kind]}:{self.ref}"
+
+
+class Filter(NamedTuple):
+    """Which docs may be found: a condition in SQL on `docs d`, and the same for those in memory."""
+
+    where: str
+    values: dict[str, Any]
+    kinds: frozenset[int]
+    session_id: int | None
+    turns: frozenset[int]
+    past: bool
+
+    def allows(self, doc: Doc) -> bool:
+        """Tell whether a doc that is not in the file may be found."""
+        if doc.kind not in self.kinds or (doc.past and not self.past):
+            return False
+        if doc.session_id is not None and doc.session_id == self.session_id and doc.turn in self.turns:
+            return False
+        if doc.level == 0 or "known" not in self.values:
+            return True
+        if doc.level == 1:
+            return bool(self.values["known"])
+        return bool(self.values["alone"]) and doc.owner == self.values["speaker"]
+
+
+def make_filter(
+    reader: Reader | None,
+    *,
+    kinds: Collection[str] | None = None,
+    session_id: int | None = None,
+    turns: Collection[int] = (),
+    past: bool = False,
+) -> Filter:
+    """Return the filter for a reader.
+
+    Args:
+        kinds: only these.
+        session_id: of this session, leave `turns` out.
+        past: also facts that do not hold any more.
+    """
+    where, values = reading_rule(reader, "d.")
+    wanted = frozenset(number for number, name in KINDS.items() if kinds is None or name in kinds)
+    if not past:
+        where += " and d.past = 0"
+    if len(wanted) < len(KINDS):
+        where += f" and d.kind in ({','.join(map(str, sorted(wanted))) or 'null'})"
+    if session_id is not None and turns:
+        ranges = " or ".join(f"d.turn between {first:d} and {last:d}" for first, last in _ranges(turns))
+        where += f" and (d.session_id is null or d.session_id <> :skipped or not ({ranges}))"
+        values["skipped"] = session_id
+    return Filter(where, values, wanted, session_id, frozenset(turns), past)
+
+
+def _ranges(turns: Collection[int]) -> list[tuple[int, int]]:
+    """Return the first and last of each run of consecutive numbers."""
+    runs: list[tuple[int, int]] = []
+    for n in sorted(turns):
+        if runs and n == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], n)
+        else:
+            runs.append((n, n))
+    return runs

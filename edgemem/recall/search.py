@@ -1,0 +1,254 @@
+"""Search: one question on its way through the signals, within a deadline.
+
+Words are looked up first, because that always takes little; then the question is embedded under its own share of
+the deadline; what is late is left out. The best of both, with the messages beside them, are fused.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from edgemem.errors import ClosedError, ModelError
+from edgemem.recall.candidates import COLUMNS, Candidate, Filter
+from edgemem.recall.docs import FIRST_OTHER, State
+from edgemem.recall.fusion import Signals, Weights, own_score, reasons, score
+from edgemem.recall.lexical import Statistics, count_docs, match
+from edgemem.recall.question import Question, read_question
+from edgemem.recall.sources import TURN, Doc, bound, marks
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from edgemem.llama.protocols import Embedder
+    from edgemem.recall.index import Index
+    from edgemem.recall.tail import Tail
+
+_HALF_LIFE_S = 30 * 86400.0
+_FEWEST = 8  # candidates by meaning that a reader must be left with, before more are looked for
+
+
+class RecallStats(msgspec.Struct, frozen=True):
+    """How one recall went."""
+
+    embed_ms: float = 0.0
+    search_ms: float = 0.0
+    """Everything but the embedding of the question."""
+    signals: tuple[str, ...] = ()
+    """What could be used: `words`, `meaning`."""
+    late: bool = False
+    """Whether the deadline cut something off."""
+    candidates: int = 0
+
+
+class Limits(NamedTuple):
+    """How much one search may take."""
+
+    candidates: int = 64
+    """What the words hand over to the fusion; meaning hands over half, since each costs more."""
+    embed_s: float = 0.08
+    deadline: float | None = None
+    """By the monotonic clock; None: take the time it needs."""
+
+
+class Hit(NamedTuple):
+    """A candidate with its score."""
+
+    score: float
+    why: tuple[str, ...]
+    candidate: Candidate
+
+
+class Search:
+    """One question; made anew for each.
+
+    Args:
+        state: how far the index has come; None: do without it.
+        tail: what the index does not know yet.
+        now: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        state: State | None,
+        embedder: Embedder | None,
+        allowed: Filter,
+        limits: Limits,
+        weights: Weights,
+        *,
+        now: float,
+    ) -> None:
+        self._index = index
+        self._state = state
+        self._embedder = embedder
+        self._allowed = allowed
+        self._limits = limits
+        self._weights = weights
+        self._now = now
+        self._tail: Mapping[int, Doc] = {}
+        self._candidates: dict[int, Candidate] = {}
+        self._words: dict[int, float] = {}
+        self._meaning: dict[int, float] | None = None
+        self._people: frozenset[str] = frozenset()
+        self.embed_s = 0.0
+        self.late = False
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """Return what could be used."""
+        return (("words",) if self._words else ()) + (("meaning",) if self._meaning is not None else ())
+
+    @property
+    def candidates(self) -> int:
+        """Return how many candidates were fused."""
+        return len(self._candidates)
+
+    def look_up_words(
+        self, query: str, tail: Tail, *, names: Collection[str], reader: str | None
+    ) -> Question:
+        """Take the question apart and find its words; whoever calls holds the tail."""
+        people = {*names, *tail.people()}
+        if self._state is not None:
+            people.update(name for (name,) in self._index.database.query("select name from people"))
+        question = read_question(query, people=people, reader=reader)
+        self._people = question.people
+        self._tail = {number: doc for number, doc in tail.docs.items() if self._allowed.allows(doc)}
+        if question.terms:
+            self._words = self._match(question, tail)
+        return question
+
+    def look_up_meaning(self, question: Question) -> None:
+        """Embed the question, find what is near to it, and how near the words' finds are."""
+        vectors = self._index.space(self._state) if self._state is not None else None
+        if vectors is None or self._embedder is None or not question.meaning:
+            return
+        vector = self._embed(self._embedder, question.meaning)
+        if vector is None or self._is_late():
+            return
+        wanted = max(1, self._limits.candidates // 2)
+        near = dict(vectors.nearest(vector, wanted))
+        readable = self._read(near)
+        if len(near) == wanted and len(readable) < _FEWEST:
+            # Most of what is near is somebody else's, or in the prompt already.
+            near = dict(vectors.nearest(vector, 4 * wanted))
+            readable = self._read(near)
+        self._candidates.update(readable)
+        self._meaning = {number: near[number] for number in readable}
+        self._meaning.update(vectors.cosines(vector, self._words.keys() - self._meaning.keys()))
+
+    def rank(self) -> list[Hit]:
+        """Return the best candidates and the messages beside them, best first."""
+        own = {number: self._own(number) for number in self._words.keys() | (self._meaning or {}).keys()}
+        if not own:
+            own = dict.fromkeys(self._newest(), 0.0)
+        best = sorted(own, key=lambda number: (-own[number], number))[: self._limits.candidates]
+        self._add_beside(best)
+        there = self._candidates = {
+            number: self._candidates[number] for number in best if number in self._candidates
+        } | {number: candidate for number, candidate in self._candidates.items() if number not in own}
+        hits = []
+        for number, candidate in there.items():
+            signals = self._signals(number, candidate, own)
+            hits.append((score(signals, self._weights), candidate, signals))
+        hits.sort(key=lambda hit: (-hit[0], -hit[1].at, -hit[1].ref))
+        return [Hit(value, reasons(signals, self._weights), candidate) for value, candidate, signals in hits]
+
+    def _match(self, question: Question, tail: Tail) -> dict[int, float]:
+        state = self._state
+        counts = tail.counts(question.terms)
+        if state is not None:
+            for term, count in count_docs(self._index.database, question.terms).items():
+                counts[term] += count
+        statistics = Statistics(
+            docs=(state.docs if state else 0) + len(tail.docs),
+            terms=(state.terms if state else 0) + tail.terms,
+            counts=counts,
+        )
+        asked = statistics.telling(question.terms)
+        scores = {n: score for n, score in tail.match(asked, statistics).items() if n in self._tail}
+        if state is not None:
+            rows = match(
+                self._index.database,
+                asked,
+                columns=COLUMNS,
+                where=self._allowed.where,
+                values=self._allowed.values,
+                limit=self._limits.candidates,
+            )
+            for found, number, *columns in rows:
+                self._candidates[number] = Candidate(*columns)
+                scores[number] = found
+        best = statistics.best(asked)
+        return {number: min(1.0, max(0.0, found / best)) for number, found in scores.items()}
+
+    def _embed(self, embedder: Embedder, text: str) -> Any:
+        begin = monotonic()
+        timeout = None
+        if self._limits.deadline is not None:
+            timeout = min(self._limits.embed_s, self._limits.deadline - begin)
+            if timeout <= 0:
+                self.late = True
+                return None
+        try:
+            vector = embedder.embed_query(text, timeout_s=timeout)
+        except (ModelError, ClosedError):
+            return None  # `check` says what is wrong with the model; words still find
+        finally:
+            self.embed_s = monotonic() - begin
+        self.late = self.late or vector is None
+        return vector
+
+    def _add_beside(self, best: Iterable[int]) -> None:
+        """Make candidates of what is in memory, and of the messages before and after what was found."""
+        wanted = set(best)
+        wanted |= {number + step for number in wanted if number < FIRST_OTHER for step in (-1, 1)}
+        for number in wanted & self._tail.keys():
+            doc = self._tail[number]
+            self._candidates[number] = Candidate(doc.kind, doc.ref, doc.who, doc.session_id, doc.at)
+        if self._state is not None and not self._is_late():
+            self._candidates.update(self._read(wanted - self._candidates.keys()))
+
+    def _read(self, numbers: Iterable[int]) -> dict[int, Candidate]:
+        ids = list(numbers)
+        if not ids:
+            return {}
+        rows = self._index.database.query(
+            f"select {COLUMNS} from docs d where d.id in ({marks(ids)}) and {self._allowed.where}",  # noqa: S608 - ours
+            {**bound(ids), **self._allowed.values},
+        )
+        return {row[0]: Candidate(*row[1:]) for row in rows}
+
+    def _own(self, number: int) -> float:
+        meaning = None if self._meaning is None else self._meaning.get(number, 0.0)
+        return own_score(self._words.get(number, 0.0), meaning, self._weights)
+
+    def _signals(self, number: int, candidate: Candidate, own: Mapping[int, float]) -> Signals:
+        before = after = 0.0
+        if candidate.kind == TURN:
+            before, after = (self._beside(number + step, candidate, own) for step in (-1, 1))
+        return Signals(
+            words=self._words.get(number, 0.0),
+            meaning=None if self._meaning is None else self._meaning.get(number, 0.0),
+            before=before,
+            after=after,
+            person=float(candidate.who in self._people),
+            recent=0.5 ** max(0.0, (self._now - candidate.at) / _HALF_LIFE_S),
+        )
+
+    def _beside(self, number: int, candidate: Candidate, own: Mapping[int, float]) -> float:
+        other = self._candidates.get(number)
+        return own.get(number, 0.0) if other is not None and other.session_id == candidate.session_id else 0.0
+
+    def _newest(self) -> list[int]:
+        """Return the numbers of the last few messages, for a question that says nothing."""
+        last = self._state.last_message if self._state else 0
+        tail = sorted(number for number in self._tail if number < FIRST_OTHER)[-_FEWEST:]
+        return [*range(max(1, last - _FEWEST + 1), last + 1), *tail]
+
+    def _is_late(self) -> bool:
+        if self._limits.deadline is not None and monotonic() > self._limits.deadline:
+            self.late = True
+        return self.late

@@ -1,0 +1,171 @@
+"""What is believed about facts: questions of valid time, and of when something was known."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from edgemem.errors import InvalidInputError
+from edgemem.records import Fact
+from edgemem.store.heard import heard_of
+from edgemem.store.reading import LEVELS, reading_rule
+
+if TYPE_CHECKING:
+    from edgemem.records import Reader
+    from edgemem.store.database import Database
+
+FACT_COLUMNS = """
+  k.key, f.value, k.scope, f.origin, f.source, f.valid_from, f.valid_to, f.known_to, f.supersedes, f.level, f.owner,
+  f.speaker, f.speaker_confidence, f.asr_confidence, f.device, f.room, f.event_time
+"""
+"""What `fact_of` makes a Fact of, from `facts f join fact_keys k`."""
+
+_BELIEVED = """
+  select case when coalesce(b.valid_to, 9e999) > :t then b.id end from facts b
+  where b.key_id = k.id and b.known_to is null and b.valid_from <= :t order by b.valid_from desc limit 1
+"""
+
+# Most answers are still believed, or were replaced by the very next version; the walk up the tree of versions
+# is for those that were believed for long and are not any more.
+_KNOWN = """
+  coalesce(
+    (select case when b.recorded <= :known_at then b.id end from facts b
+      where b.key_id = k.id and b.known_to is null and b.valid_from <= :t order by b.valid_from desc limit 1),
+    (select case when coalesce(c.valid_to, 9e999) > :t then c.id end from facts c
+      where c.key_id = k.id and c.valid_from <= :t and c.node = (
+        select v.version from facts v where v.key_id = k.id and v.recorded <= :known_at and v.id = v.origin
+        order by v.recorded desc limit 1)
+      order by c.valid_from desc limit 1),
+    (with recursive path (node, bit, newest) as (
+        select v.version, v.version & -v.version,
+          (select n.version from facts n where n.key_id = k.id and n.id = n.origin order by n.recorded desc limit 1)
+        from facts v where v.id = (select u.id from facts u where u.key_id = k.id and u.recorded <= :known_at
+          and u.id = u.origin order by u.recorded desc limit 1)
+        union all
+        select (node - bit) | (bit << 1), bit << 1, newest from path where bit << 1 <= newest)
+      select d.id from path cross join facts d on d.id = (
+        select case when coalesce(c.valid_to, 9e999) > :t and c.recorded <= :known_at and c.known_to > :known_at
+          then c.id end from facts c
+        where c.key_id = k.id and c.node = path.node and c.valid_from <= :t order by c.valid_from desc limit 1)
+      limit 1)
+  )
+"""
+
+
+def get_fact(db: Database, key: str, *, scope: str, t: float) -> str | None:
+    """Return the value that is believed to hold at `t`."""
+    rows = db.query(
+        """
+        select case when coalesce(valid_to, 9e999) > :t then value end from facts
+        where key_id = (select id from fact_keys where scope = :scope and key = :key)
+          and known_to is null and valid_from <= :t order by valid_from desc limit 1
+        """,
+        {"scope": scope, "key": key, "t": t},
+    )
+    return rows[0][0] if rows else None
+
+
+def facts_as_of(
+    db: Database,
+    t: float,
+    *,
+    scope: str | None = None,
+    known_at: float | None = None,
+    reader: Reader | None = None,
+) -> list[Fact]:
+    """Return what held at `t`, as believed now or at `known_at`; newest first."""
+    sql, values = as_of(t, scope=scope, known_at=known_at, reader=reader)
+    rows = db.query(sql, values)
+    rows.sort(key=_origin, reverse=True)
+    return [fact_of(row) for row in rows]
+
+
+def as_of(
+    t: float, *, scope: str | None = None, known_at: float | None = None, reader: Reader | None = None
+) -> tuple[str, dict[str, Any]]:
+    """Return the statement behind `facts_as_of`, and its values."""
+    rule, values = reading_rule(reader, "f.")
+    values["t"] = checked_time(t, "t")
+    where = [rule, "f.value is not null"]
+    if scope is not None:
+        where.insert(0, "k.scope = :scope")
+        values["scope"] = scope
+    found = _BELIEVED
+    if known_at is not None:
+        found = _KNOWN
+        values["known_at"] = round(checked_time(known_at, "known_at") * 1e6)
+    sql = f"select {FACT_COLUMNS} from fact_keys k cross join facts f on f.id = ({found}) where {' and '.join(where)}"  # noqa: S608 - our own constants
+    return sql, values
+
+
+def fact_history(db: Database, key: str, *, scope: str) -> list[Fact]:
+    """Return every version that was ever said, in recorded order.
+
+    `invalidated_at` and `superseded_by` tell when and by what a version was first contradicted; `valid_from`
+    and `valid_to` what is still believed of it, or all of it if nothing is.
+    """
+    rows = db.query(
+        f"select {FACT_COLUMNS}, f.id, f.recorded from fact_keys k join facts f on f.key_id = k.id"  # noqa: S608 - ours
+        " where k.scope = ? and k.key = ? and f.value is not null order by f.id",
+        (scope, key),
+    )
+    left: dict[int, tuple[float, float | None]] = {}
+    said: dict[int, int] = {}
+    for row in rows:
+        origin, valid_from, valid_to, known_to, row_id, recorded = *_origin_and_times(row), *row[-2:]
+        if known_to is None:
+            begin, end = left.get(origin, (valid_from, valid_to))
+            later = None if end is None or valid_to is None else max(end, valid_to)
+            left[origin] = min(begin, valid_from), later
+        if row_id == origin:
+            said[recorded] = row_id
+    history = []
+    for row in rows:
+        origin, valid_from, valid_to, known_to, row_id = *_origin_and_times(row), row[-2]
+        if row_id == origin:
+            by = said.get(known_to) if known_to is not None else None
+            begin, end = left.get(origin, (valid_from, valid_to))
+            history.append(fact_of((*row[:5], begin, end, *row[7:-2]), superseded_by=by))
+    return history
+
+
+def fact_of(row: tuple[Any, ...], *, superseded_by: int | None = None) -> Fact:
+    """Return the record of a row of FACT_COLUMNS."""
+    key, value, scope, origin, source, valid_from, valid_to, known_to, supersedes, level, owner, *heard = row
+    at = origin / 1e6
+    return Fact(
+        key,
+        value,
+        scope,
+        at,
+        source,
+        str(origin),
+        valid_from,
+        valid_to,
+        None if known_to is None else known_to / 1e6,
+        None if supersedes is None else str(supersedes),
+        at,
+        None if superseded_by is None else str(superseded_by),
+        LEVELS[level],
+        owner,
+        heard_of(heard),
+    )
+
+
+def checked_time(seconds: float, what: str) -> float:
+    """Return seconds since the epoch; raise InvalidInputError for what is no such number."""
+    try:
+        value = float(seconds)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise InvalidInputError(f"{what} must be seconds since the epoch, not {seconds!r}.")
+    return value
+
+
+def _origin(row: tuple[Any, ...]) -> int:
+    return int(row[3])
+
+
+def _origin_and_times(row: tuple[Any, ...]) -> tuple[int, float, float | None, int | None]:
+    return row[3], row[5], row[6], row[7]

@@ -1,0 +1,75 @@
+"""The write-ahead log beside a database: made durable when asked, emptied when it is large and nobody waits."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from edgemem.errors import StoreError
+from edgemem.store.files import sync
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+_log = logging.getLogger(__name__)
+
+
+class WriteAheadLog:
+    """The log of one writer connection; used on the writer thread only.
+
+    Args:
+        path: of the database.
+        exclusively: keeps other processes out, and gives SQLite's errors their meaning.
+        limit_mb: how large the log may become before it is emptied.
+    """
+
+    def __init__(
+        self,
+        connection: Any,
+        path: Path,
+        *,
+        exclusively: Callable[[], AbstractContextManager[None]],
+        limit_mb: float,
+    ) -> None:
+        self._connection = connection
+        self._path = path
+        self._file = path.with_name(path.name + "-wal")
+        self._exclusively = exclusively
+        self._limit = int(limit_mb * 1e6)
+        self._left = 0
+        self.unsynced = False
+        """Whether commits stand in the log that a pulled plug would take."""
+
+    def sync(self) -> None:
+        """Make every commit durable."""
+        if self.unsynced:
+            with self._exclusively():
+                sync(self._file)
+            self.unsynced = False
+
+    def checkpoint(self) -> None:
+        """Move the log into the database and empty it; wait for readers as long as the connection does."""
+        with self._exclusively():
+            self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+        self.unsynced = False
+
+    def tidy(self) -> None:
+        """Empty the log if it has grown by its limit."""
+        if self._file.stat().st_size > self._limit + self._left:
+            self.empty()
+            # A reader of another process can keep the log from being emptied: do not try after each commit.
+            self._left = self._file.stat().st_size
+
+    def empty(self) -> None:
+        """Empty the log if nobody is in the way; nobody waits for this, so it waits for nobody either."""
+        timeout = self._connection.execute("pragma busy_timeout").fetchone()[0]
+        try:
+            with self._exclusively():
+                self._connection.execute("pragma busy_timeout = 0")
+                self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+        except StoreError as error:
+            _log.warning("The log of %s could not be emptied and grows on: %s", self._path, error)
+        finally:
+            self._connection.execute(f"pragma busy_timeout = {timeout}")
