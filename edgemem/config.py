@@ -147,8 +147,12 @@ class IdleSettings(_Section, frozen=True):
 
     settle_s: AmountOrZero = 0.5
     """Seconds of quiet before upkeep begins; people pause within a sentence."""
-    batch: Count = 64
-    """Records that one step indexes: well under 20 ms."""
+    quiet_s: Amount = 60.0
+    """Seconds without speech after which work is done that is cheaper in large portions, such as indexing."""
+    index_rows: Count = 256
+    """Rows that are indexed at once even between two turns; fewer wait for quiet, and are searched directly."""
+    batch: Count = 200
+    """Records that one step indexes; fewer at a time write more bytes."""
     embed_batch: Count = 16
     """Records that one step embeds; a query aborts it, so this only bounds what is done again."""
 

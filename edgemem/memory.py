@@ -141,6 +141,7 @@ class Memory:
                 Step("embed", self._embed),
             ),
             settle_s=settings.idle.settle_s,
+            quiet_s=settings.idle.quiet_s,
         )
         self.closed = False
         if worker:
@@ -298,7 +299,9 @@ class Memory:
         return any(hook.work(stop=stop) for hook in self._compactions)
 
     def _catch_up(self, stop: Stop) -> bool:
-        if stop():
+        # What is not indexed yet is searched directly, so indexing can wait until a commit of the index pays.
+        rare = not self._worker.quiet and self.index.pending()["text"] < self.profile.idle.index_rows
+        if stop() or rare:
             return False
         return self.index.catch_up(self.profile.idle.batch, stop=stop) > 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgemem.context.block import changes, lines_for, within
+from edgemem.context.block import changes, lines_for, within, worth_saying
 from edgemem.context.layout import Shown
 from edgemem.records import Recalled
 
@@ -43,7 +43,7 @@ def test_a_shown_fact_that_stopped_being_true_is_taken_back() -> None:
         )
     }
     now = {("global", "doctor"): "Tuesday", ("global", "tea"): "black"}
-    told = [item.line for item in changes(shown, lambda scope, key: now.get((scope, key)))]
+    told = [item.line for item in changes(shown, lambda scope, key: (True, now.get((scope, key))))]
     assert told == ["- doctor: now Tuesday (before: Thursday)", "- no longer true: guest: Eve"]
 
 
@@ -51,14 +51,14 @@ def test_a_change_is_said_once() -> None:
     """The line of a change is itself what the prompt holds from then on."""
     shown = {item.id: item for item in lines(fact("f_1", "doctor: Thursday"))}
     now = {("global", "doctor"): "Tuesday"}
-    for item in changes(shown, lambda scope, key: now.get((scope, key))):
+    for item in changes(shown, lambda scope, key: (True, now.get((scope, key)))):
         shown[item.id] = item
-    assert changes(shown, lambda scope, key: now.get((scope, key))) == []
-    gone = changes(shown, lambda scope, key: None)
+    assert changes(shown, lambda scope, key: (True, now.get((scope, key)))) == []
+    gone = changes(shown, lambda scope, key: (True, None))
     for item in gone:
         shown[item.id] = item
     assert len(gone) == 1
-    assert changes(shown, lambda scope, key: None) == []
+    assert changes(shown, lambda scope, key: (True, None)) == []
 
 
 def test_a_private_scope_names_its_person() -> None:
@@ -79,3 +79,19 @@ def test_stored_text_cannot_open_a_fence_or_a_role() -> None:
     assert "\n" not in line.line
     assert "</memory>" not in line.line
     assert "<|im_start|>" not in line.line
+
+
+def test_a_change_that_the_reader_may_not_read_is_not_told() -> None:
+    """A fact that became somebody's secret is neither said nor taken back."""
+    shown = {item.id: item for item in lines(fact("f_1", "plan: picnic"))}
+    assert changes(shown, lambda scope, key: (False, None)) == []
+
+
+def test_facts_come_first_and_questions_not_at_all() -> None:
+    """What holds now is worth more than the turn in which it was told, and a question answers nothing."""
+    turn = Recalled("turn", "1", "The doctor is on Thursday.", 0.8)
+    asked = Recalled("turn", "2", "When is the doctor?", 0.9)
+    weak = Recalled("episode", "3", "timer: runs", 0.1)
+    floors = {"fact": 0.2, "turn": 0.45, "episode": 0.3}
+    told = fact("f_1", "doctor: Tuesday")
+    assert worth_saying([asked, turn, told, weak], floors) == [told, turn]

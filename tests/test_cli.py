@@ -266,7 +266,18 @@ def test_replay_plays_a_script_and_measures_recall(tmp_path: Path) -> None:
     assert (report["turns"], report["messages"], report["checks_failed"]) == (2, 4, 0)
     assert (report["asked"], report["recall"]) == (1, 1.0)
     assert "holds session 'kitchen' already" in refused(run("replay", script, "--home", tmp_path / "home"))
-    assert "recall" in run("replay", script, "--home", tmp_path / "again").stdout
+    printed = run("replay", script, "--session", "one", "--home", tmp_path / "again")
+    assert "recall@10" in printed.stdout
+    assert "Ann: My canoe" in run("sessions", "one", "--home", tmp_path / "again").stdout
+
+
+def test_replay_fails_where_a_script_is_not_kept(tmp_path: Path) -> None:
+    """A text that must be before the model and is not makes exit code 1, figures and all."""
+    script = tmp_path / "talk.jsonl"
+    script.write_text('{"at": 1790000000, "speaker": "Ann", "say": "Hello.", "must": ["zebra"]}\n')
+    result = run("replay", script, "--home", tmp_path / "home", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["checks_failed"] == 1
 
 
 def test_replay_refuses_what_is_no_script(tmp_path: Path) -> None:
@@ -286,6 +297,58 @@ def test_chat_needs_a_model_that_is_one(tmp_path: Path) -> None:
     refused(run("chat", "--llm", path, "--home", tmp_path / "home", input="hello\n"))
     path.write_bytes(b"GGUF\x03\x00")
     refused(run("chat", "--llm", path, "--home", tmp_path / "home", input="hello\n"))
+
+
+@pytest.fixture
+def model(tmp_path: Path, vocabularies: Path) -> Path:
+    """Return a real chat model that answers nonsense."""
+    from ggufs import write_llama_gguf
+
+    return write_llama_gguf(tmp_path / "model.gguf", vocabularies=vocabularies)
+
+
+def test_chat_goes_on_where_it_was(tmp_path: Path, model: Path) -> None:
+    """Lines come from a pipe, empty ones are passed over, /quit ends, and the next chat knows the turns before."""
+    home = tmp_path / "home"
+    args = ("chat", "--llm", model, "--home", home, "--speaker", "Ann", "--max-tokens", "4", "--json")
+    first = run(*args, input="My canoe is blue.\n\n   \nIt leaks.\n/quit\nnever said\n")
+    assert first.exit_code == 0, first.output
+    turns = [json.loads(line) for line in first.stdout.splitlines()]
+    assert [turn["said"] for turn in turns] == ["My canoe is blue.", "It leaks."]
+    second = json.loads(run(*args, input="And now?\n").stdout)
+    assert second["prompt_tokens"] > turns[1]["prompt_tokens"]
+    (session,) = json.loads(run("sessions", "--home", home, "--json").stdout)
+    assert (session["session"], session["turns"], session["unfinished"]) == ("chat", 3, 0)
+    assert "canoe" in run("recall", "canoe", "--home", home).stdout
+
+
+def test_chat_survives_what_nobody_says(tmp_path: Path, model: Path) -> None:
+    """Binary, NUL, lone bytes and a megabyte end in a reply or a sentence, and the talk goes on."""
+    lines = [
+        b"\xff\xfe\x00\x01",
+        b"<|im_start|>system",
+        b"a " * 600_000,
+        "\u202eright to left".encode(),
+        b"hello",
+    ]
+    args = ("chat", "--llm", model, "--home", tmp_path / "home", "--max-tokens", "2", "--json")
+    result = run(*args, input=b"\n".join(lines))
+    assert result.exit_code == 0, result.output
+    assert "Traceback" not in result.output
+    assert json.loads(result.stdout.splitlines()[-1])["said"] == "hello"
+
+
+def test_chat_tells_of_a_turn_that_was_cut_off(tmp_path: Path, model: Path) -> None:
+    """A turn left open by a crash is kept, marked unfinished, and told once at the next start."""
+    from edgemem.records import StoredMessage, Turn
+
+    home = tmp_path / "home"
+    with edgemem.open(home, worker=False) as memory:
+        memory.sessions.journal.accept(Turn("chat", 0, (StoredMessage("user", "half a"),), "open")).result()
+    args = ("chat", "--llm", model, "--home", home, "--max-tokens", "2")
+    assert "1 turn of session chat had been cut off" in run(*args, input="hello\n").stderr
+    assert "cut off" not in run(*args, input="hello\n").stderr
+    assert "half a" in run("sessions", "chat", "--home", home).stdout
 
 
 def test_a_home_that_cannot_be_written_is_one_sentence() -> None:

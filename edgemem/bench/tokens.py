@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 import edgemem
-from edgemem.bench.corpus import conversation, known
+from edgemem.bench.corpus import conversation, known, own_words
 from edgemem.bench.ground import KEEP_PLAN, Robot, quiet, real_tokenizer, scratch, store_facts, ticking
 from edgemem.bench.report import at_most, median, report, say
 
@@ -63,18 +65,21 @@ def run(*, turns: int = 400, facts: int = 500, home: Path | None = None) -> dict
     idle: list[int] = []
     new: list[int] = []
     seen: set[str] = set()
+    stored = known(facts)
     with scratch(home) as folder:
         try:
             with edgemem.open(
                 folder / "home", profile=quiet(), tokenizer=tokenizer, clock=ticking(), worker=False
             ) as memory:
-                store_facts(memory, known(facts))
+                store_facts(memory, stored)
                 memory.idle(IDLE_S)
                 robot = Robot(memory.hooks(), tools=[KEEP_PLAN])
                 say(f"{turns} turns …")
-                for line in conversation(turns):
+                for n, line in enumerate(conversation(turns)):
+                    # Asking for something in each turn gives each its block.
+                    asked = f"{stored[n % facts].question} ({own_words(n)[0]})"
                     before = tokenizer.bytes()
-                    handed = robot.turn(line).handed
+                    handed = robot.turn(msgspec.structs.replace(line, say=asked)).handed
                     for messages in handed:  # what the chat model does with the prompt, on the same tokenizer
                         tokenizer.count(messages, tools=robot.schemas)
                     after = tokenizer.bytes()

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
+from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import Console
     from rich.text import Text
 
 WIDTH = 80
+
+T = TypeVar("T")
 
 
 @lru_cache(maxsize=1024)
@@ -70,6 +74,16 @@ def print_table(
     for row in rows:
         table.add_row(*(Text(plain(cell)) for cell in row))
     console().print(table)
+
+
+@contextmanager
+def progress(items: Iterable[T], label: str, length: int) -> Iterator[Iterable[T]]:
+    """Show on stderr how far an iteration has come; off a terminal, show nothing."""
+    if not sys.stderr.isatty():
+        yield items
+        return
+    with click.progressbar(items, length=length, label=label, file=sys.stderr) as shown:
+        yield shown
 
 
 def moment(seconds: float | None, *, zone: tzinfo | None = None) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import sys
 from collections import defaultdict
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from edgemem.cli.options import home_option, json_option, open_home
-from edgemem.cli.printing import print_json, print_table
+from edgemem.cli.printing import count, plain, print_json, print_table, progress
 from edgemem.errors import InvalidInputError
+from edgemem.fence import check_session_id
 from edgemem.script import Line, Question, is_locomo, read_locomo, read_script
 
 if TYPE_CHECKING:
@@ -31,32 +34,35 @@ CATEGORIES = {0: "lines with evidence", 1: "several turns", 2: "time", 3: "commo
 @click.option(
     "--k", default=10, show_default=True, type=click.IntRange(1, 1000), help="How many recalled items count."
 )
+@click.option("--session", help="Play everything as one conversation of this name.")
 @home_option
 @json_option
-def replay(file: Path, sample: str | None, k: int, home: Path, as_json: bool) -> None:
+def replay(file: Path, sample: str | None, k: int, session: str | None, home: Path, as_json: bool) -> None:
     """Play FILE, a JSON-lines script or a LoCoMo file, into the memory, as if it were said now.
 
     The times of the script become event times. Afterwards the questions that the file brings are asked, and recall
-    is measured: the share of each question's evidence among the first K items, averaged.
+    is measured: the share of each question's evidence among the first K items, averaged. Exit code 1 if what a line
+    must or must not be shown is otherwise, or a hook fails.
     """
     from edgemem.cli.demo import find_tokenizer
     from edgemem.replay import Player
 
     lines, questions = _read(file, sample)
-    with open_home(home, tokenizer=find_tokenizer(), worker=False) as memory:
+    if session is not None:
+        check_session_id(session)
+        lines = [msgspec.structs.replace(line, session=session) for line in lines]
+    tokenizer = find_tokenizer()
+    with (
+        closing(tokenizer) if tokenizer else nullcontext(),
+        open_home(home, tokenizer=tokenizer, worker=False) as memory,
+    ):
         taken = sorted({line.session for line in lines} & set(memory.sessions.list_ids()))
         if taken:
             raise InvalidInputError(
                 f"{memory.home} holds session {taken[0]!r} already; give --home a new folder."
             )
         player = Player(memory)
-        with click.progressbar(
-            player.play(lines),
-            length=len(lines),
-            label="playing",
-            file=sys.stderr,
-            hidden=not sys.stderr.isatty(),
-        ) as turns:
+        with progress(player.play(lines), "playing", len(lines)) as turns:
             played = list(turns)
         report: dict[str, Any] = {
             "turns": len(played),
@@ -66,6 +72,7 @@ def replay(file: Path, sample: str | None, k: int, home: Path, as_json: bool) ->
             "checks_failed": sum(len(one.missing) + len(one.leaked) for one in played),
             "tokens_evaluated": sum(one.new_tokens for one in played),
             "tokens_memory": sum(one.block_tokens for one in played),
+            "longest_prompt": max(one.tokens for one in played),
             "exact_tokens": memory.tokenizer.exact,
             "hook_failures": list(player.failures),
             "questions": len(questions),
@@ -74,16 +81,26 @@ def replay(file: Path, sample: str | None, k: int, home: Path, as_json: bool) ->
             report |= measure(memory, lines, questions, k=k)
     if as_json:
         print_json(report)
-        return
+    else:
+        _print(report)
+    if report["checks_failed"] or report["hook_failures"]:
+        sys.exit(1)
+
+
+def _print(report: dict[str, Any]) -> None:
     rows = [
         (name.replace("_", " "), _figure(value))
         for name, value in report.items()
         if not isinstance(value, list | dict)
     ]
     print_table(("", "figure"), rows)
-    if questions:
+    for failure in report["hook_failures"]:
+        click.secho(
+            f"{failure.hook} failed {count(failure.count, 'time')}: {plain(failure.message)}", fg="red"
+        )
+    if report["questions"]:
         print_table(
-            ("questions about", "n", f"recall@{k}"),
+            ("questions about", "n", f"recall@{report['k']}"),
             ((n, str(c), f"{r:.3f}") for n, c, r in report["by_kind"]),
         )
 
@@ -94,9 +111,7 @@ def measure(
     """Ask each question and return the share of its evidence that recall finds."""
     places = _places(lines)
     shares: dict[int, list[float]] = defaultdict(list)
-    with click.progressbar(
-        questions, label="asking", file=sys.stderr, hidden=not sys.stderr.isatty()
-    ) as asked:
+    with progress(questions, "asking", len(questions)) as asked:
         for question in asked:
             wanted = [places[id_] for id_ in question.evidence if id_ in places]
             if not wanted:

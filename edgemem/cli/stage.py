@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -44,6 +44,28 @@ class Scene(msgspec.Struct, frozen=True):
     def failed(self) -> int:
         """Return how many of them were missing, or there against the script."""
         return len(self.played.missing) + len(self.played.leaked)
+
+    def told(self) -> dict[str, Any]:
+        """Return the turn for JSON, without the prompts, which are long and mostly the same."""
+        played, line = self.played, self.played.line
+        return {
+            "at": line.local.isoformat(),
+            "session": line.session,
+            "speaker": line.speaker,
+            "say": line.say,
+            "reply": played.result.reply,
+            "shown": self.shown,
+            "tools": played.result.tools,
+            "tokens": played.tokens,
+            "new_tokens": played.new_tokens,
+            "memory_tokens": played.block_tokens,
+            "compacted": self.compacted,
+            "hooks_ms": played.result.hooks_ms,
+            "commit_ms": played.result.commit_ms,
+            "checks": self.checks,
+            "missing": played.missing,
+            "leaked": played.leaked,
+        }
 
 
 class Stage(Player):

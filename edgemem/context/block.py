@@ -95,11 +95,13 @@ def fact_line(
     return Shown(name, f"- {line}", level, owner, (scope, key), value)  # type: ignore[arg-type]  # level is a Level
 
 
-def changes(visible: Mapping[str, Shown], current: Callable[[str, str], str | None]) -> list[Shown]:
+def changes(
+    visible: Mapping[str, Shown], current: Callable[[str, str], tuple[bool, str | None]]
+) -> list[Shown]:
     """Return a line for each shown fact that does not hold any more.
 
     Args:
-        current: the value of (scope, key) now, or None.
+        current: whether the value of (scope, key) may be read now, and if so, the value or None.
     """
     newest: dict[tuple[str, str], Shown] = {}
     for item in visible.values():
@@ -107,7 +109,9 @@ def changes(visible: Mapping[str, Shown], current: Callable[[str, str], str | No
             newest[item.fact] = item
     out = []
     for (scope, key), item in newest.items():
-        found = current(scope, key)
+        readable, found = current(scope, key)
+        if not readable:
+            continue  # that it changed is as private as what it changed to
         value = None if found is None else storable(found)
         if (value or "") == item.value:
             continue

@@ -93,8 +93,10 @@ class ContextCompactionHook:
         if payload.get("hop", 0) != 0:
             return None
         tools = payload.get("tools")
-        if planner.tokenizer.count(payload["messages"], tools=tools) <= planner.room:
-            return None
+        tokens = planner.tokenizer.count(payload["messages"], tools=tools)
+        if tokens <= planner.room:
+            # The budget behind this hook need not count the same list once more.
+            return HookResult.replace({**payload, "counted": (payload["messages"], tokens)})
         first = planner.plan(force=True)
         if first is None:
             return None

@@ -56,10 +56,18 @@ class EpisodeLoggerHook:
         if database is not None and database is getattr(conversation.journal, "database", None):
             from edgemem.store.episodes import append_episode
 
-            agent = self.agent_name
+            agent, keep = self.agent_name, getattr(self.store, "max_episodes", 500)
             conversation.also.append(
                 lambda tx: append_episode(
-                    tx, "tool_call", record, outcome, agent=agent, heard=heard, level=level, owner=owner
+                    tx,
+                    "tool_call",
+                    record,
+                    outcome,
+                    agent=agent,
+                    heard=heard,
+                    level=level,
+                    owner=owner,
+                    keep=keep,
                 )
             )
         else:

@@ -117,10 +117,14 @@ class MemoryInjectionHook:
     def _count(self, text: str) -> int:
         return len(self._tokenizer.encode(text))
 
-    def _current(self, reader: Reader | None) -> Callable[[str, str], str | None]:
-        def value(scope: str, key: str) -> str | None:
-            found = self.store.get_fact(key, scope=scope)
-            return found if may_read(reader, *level_of_scope(scope)) else None
+    def _current(self, reader: Reader | None) -> Callable[[str, str], tuple[bool, str | None]]:
+        read = getattr(self.store, "read_fact", None)
+
+        def value(scope: str, key: str) -> tuple[bool, str | None]:
+            if read is not None:
+                found: tuple[bool, str | None] = read(key, scope=scope, reader=reader)
+                return found
+            return may_read(reader, *level_of_scope(scope)), self.store.get_fact(key, scope=scope)
 
         return value
 
@@ -141,7 +145,7 @@ class MemoryInjectionHook:
         """Look through the store's own lists: what shares a word with the utterance first, then the newest."""
         words = set(re.findall(r"\w{3,}", utterance.lower()))
         facts = [fact_as_recalled(fact) for fact in self.store.facts()]
-        facts = [fact for fact in facts if may_read(reader, *level_of_scope(fact.scope))]
+        facts = [fact for fact in facts if may_read(reader, fact.level, fact.owner)]
         facts.sort(key=lambda f: (-len(words & set(re.findall(r"\w{3,}", f.text.lower()))), -f.recorded_at))
         episodes = [
             Recalled(

@@ -49,6 +49,10 @@ class TokenBudgetHook:
             self._tokenizer or getattr(getattr(ctx, "llm", None), "tokenizer", None) or EstimateTokenizer()
         )
         messages = payload["messages"]
+        counted = payload.get("counted")
+        if counted is not None and counted[0] is messages and counted[1] <= self.max_context_tokens:
+            self.note = ""
+            return None
         # What was left out stays out, as long as the prompt begins as it did then.
         first = next((m for m in messages if m.get("role") != "system"), None)
         begun, dropped = ctx.hook_state.get(id(self), (None, 0))

@@ -113,7 +113,7 @@ class Recall:
         except (StoreError, ClosedError) as error:
             # The index is made again, and no reply waits for that; if the truth is broken, it raises once more.
             search, hits = self._search(query, reader, names, allowed, limits, None)
-            self._index.report_damage(error)
+            self._index.blame(error)
         unwanted = frozenset(exclude)
         good = [hit for hit in hits if hit.score >= min_score and hit.candidate.name not in unwanted]
         found = self._fetch(good, reader, k, past=include_past)

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float32]
 
-# Distances of sign bits of unrelated texts are all alike, so a few more are looked at than are asked for.
-_OVERSAMPLING = 1.5
-
 
 class VectorIndex(Protocol):
     """Finds vectors by their cosine; the ids are those of docs."""
@@ -153,7 +150,7 @@ class BitVectors(ExactVectors):
             select v.doc, v.vector from (select rowid as doc from bits where embedding match vec_bit(?) and k = ?) b
             join vectors v on v.doc = b.doc
             """,
-            (_signs(query), int(k * _OVERSAMPLING)),
+            (_signs(query), k),
         )
         return self._best(rows, query, k)
 

@@ -54,15 +54,23 @@ _KNOWN = """
 
 def get_fact(db: Database, key: str, *, scope: str, t: float) -> str | None:
     """Return the value that is believed to hold at `t`."""
+    return read_fact(db, key, scope=scope, t=t, reader=None)[1]
+
+
+def read_fact(
+    db: Database, key: str, *, scope: str, t: float, reader: Reader | None
+) -> tuple[bool, str | None]:
+    """Return whether the reader may read what is believed to hold at `t`, and if so, what it is."""
+    rule, values = reading_rule(reader, "f.")
     rows = db.query(
-        """
-        select case when coalesce(valid_to, 9e999) > :t then value end from facts
-        where key_id = (select id from fact_keys where scope = :scope and key = :key)
-          and known_to is null and valid_from <= :t order by valid_from desc limit 1
-        """,
-        {"scope": scope, "key": key, "t": t},
+        f"""
+        select {rule}, case when {rule} and coalesce(f.valid_to, 9e999) > :t then f.value end from facts f
+        where f.key_id = (select id from fact_keys where scope = :scope and key = :key)
+          and f.known_to is null and f.valid_from <= :t order by f.valid_from desc limit 1
+        """,  # noqa: S608 - our own constants
+        {"scope": scope, "key": key, "t": t, **values},
     )
-    return rows[0][0] if rows else None
+    return (bool(rows[0][0]), rows[0][1]) if rows else (True, None)
 
 
 def facts_as_of(

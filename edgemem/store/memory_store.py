@@ -87,6 +87,10 @@ class SQLiteMemoryStore:
         """Return the value that holds now, or None."""
         return beliefs.get_fact(self.database, key, scope=scope, t=self.database.now())
 
+    def read_fact(self, key: str, *, scope: str, reader: Reader | None) -> tuple[bool, str | None]:
+        """Return whether a reader may read what holds now, and if so, the value."""
+        return beliefs.read_fact(self.database, key, scope=scope, t=self.database.now(), reader=reader)
+
     def facts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
         """Return what holds now, newest first."""
         return beliefs.facts_as_of(self.database, self.database.now(), scope=scope, reader=reader)

@@ -57,10 +57,10 @@ class WriteAheadLog:
 
     def tidy(self) -> None:
         """Empty the log if it has grown by its limit."""
-        if self._file.stat().st_size > self._limit + self._left:
+        if self._size() > self._limit + self._left:
             self.empty()
             # A reader of another process can keep the log from being emptied: do not try after each commit.
-            self._left = self._file.stat().st_size
+            self._left = self._size()
 
     def empty(self) -> None:
         """Empty the log if nobody is in the way; nobody waits for this, so it waits for nobody either."""
@@ -73,3 +73,6 @@ class WriteAheadLog:
             _log.warning("The log of %s could not be emptied and grows on: %s", self._path, error)
         finally:
             self._connection.execute(f"pragma busy_timeout = {timeout}")
+
+    def _size(self) -> int:
+        return self._file.stat().st_size if self._file.exists() else 0

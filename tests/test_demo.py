@@ -1,0 +1,181 @@
+"""The demo: the script keeps its own promises, and every run is the same."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from edgemem.cli import main
+from edgemem.cli.demo import SCRIPT, find_tokenizer, play
+from edgemem.script import read_script
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LINES = read_script(SCRIPT)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> dict[str, Any]:
+    """Play the demo once, with the real vocabulary and the real embedder."""
+    assert minilm
+    home = tmp_path_factory.mktemp("demo") / "home"
+    with find_tokenizer() as tokenizer:
+        return {"home": home, **play(home, tokenizer=tokenizer)}
+
+
+def test_the_script_has_what_the_demo_promises() -> None:
+    """Three days, sixty turns, two people and a stranger, and a check on most lines."""
+    assert len(LINES) >= 60
+    assert len({line.local.date() for line in LINES}) == 3
+    assert {line.speaker for line in LINES} == {"Mara", "Jonas", None}
+    assert sum(bool(line.must or line.must_not) for line in LINES) >= 40
+    assert any(call.error for line in LINES for call in line.tools)
+    assert any(line.interrupted for line in LINES)
+    assert any(line.private for line in LINES)
+    assert any(line.present for line in LINES)
+    assert all(before.time < line.time for before, line in itertools.pairwise(LINES))
+
+
+def test_all_that_must_be_before_the_model_is_and_nothing_else(told: dict[str, Any]) -> None:
+    """Each text of `must` and `must_not` was looked for in what the model was handed."""
+    wrong = {
+        turn["say"]: (turn["missing"], turn["leaked"])
+        for turn in told["turns"]
+        if turn["missing"] or turn["leaked"]
+    }
+    assert not wrong
+    assert told["summary"]["checks_passed"] == told["summary"]["checks"] >= 100
+    assert told["summary"]["failures"] == []
+    assert told["summary"]["ok"]
+
+
+def test_the_checks_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that is nowhere is missed, one that is there is noticed, and the command then fails."""
+    line = msgspec.structs.replace(LINES[1], must=("zebra",), must_not=("half a litre",))
+    monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: [LINES[0], line])
+    result = CliRunner().invoke(main, ["demo", "--home", str(tmp_path / "home")])
+    assert result.exit_code == 1
+    assert "this was not before the model: zebra" in result.stdout
+    assert "this was before the model, and must not be: half a litre" in result.stdout
+    assert "0 of 2" in result.stdout
+
+
+def test_a_correction_shows_in_both_times(told: dict[str, Any]) -> None:
+    """What holds now and what was believed on the first night differ where somebody corrected it."""
+    now = {fact.key: fact.value for fact in told["facts"]}
+    then = {fact.key: fact.value for fact in told["facts_believed_on_day_one"]}
+    assert (then["oyelaran.allergy"], now["oyelaran.allergy"]) == ("peanuts", "hazelnuts")
+    assert now["jonas.doctor"] == then["jonas.doctor"] == "Tuesday 10 November, 9:30"
+    assert "secret.teapot" in then
+    assert "secret.teapot" not in now
+
+
+def test_counts_are_exact_and_below_the_seed_s_way(told: dict[str, Any]) -> None:
+    """With the real vocabulary counts are exact, and memory before the history would have cost more."""
+    summary = told["summary"]
+    assert summary["exact_tokens"]
+    assert summary["tokens_memory"] < summary["tokens_evaluated"] < summary["tokens_memory_in_system_message"]
+    assert all(turn["tokens"] <= 4096 for turn in told["turns"])
+
+
+def test_what_was_not_heard_is_kept_apart(told: dict[str, Any]) -> None:
+    """The truth holds the heard part of a reply as its content, and the rest beside it."""
+    line = next(line for line in LINES if line.interrupted)
+    database = sqlite3.connect(f"file:{told['home']}/db/memory.db?mode=ro", uri=True)
+    rows = database.execute("select unheard from messages where content = ?", (line.interrupted,)).fetchall()
+    database.close()
+    assert rows == [(line.reply[len(line.interrupted or "") :],)]
+
+
+def test_nothing_that_was_injected_is_stored_as_said(told: dict[str, Any]) -> None:
+    """No stored message holds a memory block."""
+    database = sqlite3.connect(f"file:{told['home']}/db/memory.db?mode=ro", uri=True)
+    (count,) = database.execute("select count(*) from messages where content like '%<memory>%'").fetchone()
+    database.close()
+    assert count == 0
+
+
+def test_two_runs_are_the_same_but_for_milliseconds(told: dict[str, Any], tmp_path: Path) -> None:
+    """Every line, token and check is the same again."""
+    with find_tokenizer() as tokenizer:
+        again = play(tmp_path / "home", tokenizer=tokenizer)
+    timeless = [{k: v for k, v in turn.items() if not k.endswith("_ms")} for turn in told["turns"]]
+    assert timeless == [{k: v for k, v in turn.items() if not k.endswith("_ms")} for turn in again["turns"]]
+
+
+def test_it_is_a_play_in_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The printed demo keeps to a small terminal, and ends with what to type next."""
+    monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: LINES[:4])
+    home = tmp_path / "home"
+    out = CliRunner().invoke(main, ["demo", "--home", str(home)]).stdout
+    lines = [line for line in out.splitlines() if str(home) not in line]
+    assert max(map(len, lines)) <= 80
+    assert not any(line != line.rstrip() for line in lines)
+    assert "08:02 Mara" in out
+    assert f"edgemem facts oyelaran.allergy --home {home}" in out
+
+
+def test_json_tells_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --json there is one document, and nothing else."""
+    monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: LINES[:3])
+    told = json.loads(CliRunner().invoke(main, ["demo", "--json", "--home", str(tmp_path / "home")]).stdout)
+    assert [turn["say"] for turn in told["turns"]] == [line.say for line in LINES[:3]]
+    assert told["summary"]["turns"] == 3
+
+
+def test_a_home_that_remembers_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo plays in an empty home only."""
+    monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: LINES[:1])
+    home = str(tmp_path / "home")
+    assert CliRunner().invoke(main, ["demo", "--home", home]).exit_code == 0
+    again = CliRunner().invoke(main, ["demo", "--home", home])
+    assert again.exit_code == 1
+    assert "remembers something already" in again.stderr
+
+
+def test_without_a_vocabulary_it_says_that_counts_are_estimates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No cache of vocabularies: the demo plays all the same."""
+    monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path))
+    monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: LINES[:2])
+    result = CliRunner().invoke(main, ["demo"])
+    assert result.exit_code == 0, result.output
+    assert "estimated" in result.stdout
+
+
+def test_without_an_embedder_nothing_that_must_stay_hidden_is_shown(tmp_path: Path) -> None:
+    """By words alone less is found, which is told and no failure; the privacy checks hold as before."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    result = CliRunner().invoke(main, ["demo", "--home", str(home)])
+    assert result.exit_code == 0, result.output
+    assert "No embedder" in result.stdout
+    assert "FAILED" not in result.stdout
+
+
+def test_a_real_model_answers_in_place_of_the_script(
+    tmp_path: Path, vocabularies: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --llm the facts of the script are stored whatever the model says, and its nonsense fails no check."""
+    from ggufs import write_llama_gguf
+
+    model = write_llama_gguf(tmp_path / "model.gguf", vocabularies=vocabularies)
+    monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: LINES[:4])
+    monkeypatch.setattr("edgemem.cli.demo.REPLY_TOKENS", 4)
+    result = CliRunner().invoke(
+        main, ["demo", "--json", "--llm", str(model), "--home", str(tmp_path / "home")]
+    )
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert not told["summary"]["scripted"]
+    assert {"fridge.contents", "jonas.doctor"} <= {fact["key"] for fact in told["facts"]}
+    assert told["turns"][0]["reply"] != LINES[0].reply
