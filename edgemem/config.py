@@ -16,8 +16,9 @@ import msgspec
 from edgemem.errors import ConfigError
 from edgemem.records import Level
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
-CountOrZero = Annotated[int, msgspec.Meta(ge=0)]
+_MOST = 2**31 - 1  # what every database and every C library can count to
+Count = Annotated[int, msgspec.Meta(ge=1, le=_MOST)]
+CountOrZero = Annotated[int, msgspec.Meta(ge=0, le=_MOST)]
 Amount = Annotated[float, msgspec.Meta(gt=0)]
 AmountOrZero = Annotated[float, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -74,11 +75,11 @@ class RecallSettings(_Section, frozen=True):
     """Items that one recall returns: what fits a block of 80 tokens."""
     candidates: Count = 64
     """Items that each signal hands over to the fusion; more cost time and seldom change the first five."""
-    words_weight: AmountOrZero = 1.0
+    words_weight: AmountOrZero = 0.6
     """Weight of full text in the fusion."""
-    meaning_weight: AmountOrZero = 1.0
+    meaning_weight: AmountOrZero = 0.4
     """Weight of the embedding in the fusion."""
-    neighbour_weight: Share = 0.5
+    neighbour_weight: Share = 0.3
     """Part of a turn's score that the turns beside it get: an answer often stands after its question."""
 
 

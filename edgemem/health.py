@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from edgemem.hooks.registry import HookFailure
+from edgemem.llama.catalog import find_entry
 from edgemem.llama.template import grows_by_appending
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory
+
+_log = logging.getLogger(__name__)
 
 SPARE_MB = 200
 """Below this much free space a robot that logs and learns will soon stop doing so."""
@@ -44,9 +49,15 @@ class FailureLog:
         known[failure.hook, failure.point] = failure
         self._known = known
         part = self.path.with_suffix(".part")
-        part.write_bytes(msgspec.json.format(msgspec.json.encode(list(known.values()))))
-        part.chmod(0o600)
-        part.replace(self.path)
+        try:
+            part.write_bytes(msgspec.json.format(msgspec.json.encode(list(known.values()))))
+            part.chmod(0o600)
+            part.replace(self.path)
+        except OSError as error:
+            # Often the disk itself is what failed; the reply goes on, and the loop's registry has the failure too.
+            _log.warning("A failure could not be kept in %s: %s", self.path, error.strerror)
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
 
     def read(self) -> list[HookFailure]:
         """Return what was kept."""
@@ -105,14 +116,17 @@ def _vectors(memory: Memory) -> Check:
 
 def _embedder(memory: Memory) -> Check:
     name = memory.profile.llama.embedder
+    advice = "Name another in edgemem.toml under [llama] embedder."
+    if name and find_entry(name) is not None:
+        advice = f"edgemem models get {name}"
     if memory.embedder_fault:
-        return Check("embedder", "fail", memory.embedder_fault, f"edgemem models get {name}")
+        return Check("embedder", "fail", memory.embedder_fault, advice)
     if memory.embedder is None:
         return Check(
             "embedder",
             "warn",
             f"{name or 'none'}: not here; recall goes by words alone",
-            f"edgemem models get {name}" if name else "Name one in edgemem.toml under [llama] embedder.",
+            advice,
         )
     return Check(
         "embedder",
@@ -167,10 +181,11 @@ def _upkeep(memory: Memory) -> Check:
     left = ", ".join(f"{count} to {name}" for name, count in pending.items() if count)
     failed = memory.idle_failures()
     if failed:
+        often = "" if failed[0].count == 1 else f" {failed[0].count} times"
         return Check(
             "upkeep",
             "warn",
-            f"{failed[0].step} failed {failed[0].count} times: {failed[0].message}",
+            f"{failed[0].step} failed{often}: {failed[0].message}",
             "See the log.",
         )
     return Check("upkeep", "ok", left or "nothing left to do")
@@ -181,10 +196,11 @@ def _hooks(memory: Memory) -> Check:
     if not failures:
         return Check("hooks", "ok", "no failure on record")
     worst = max(failures, key=lambda failure: failure.count)
+    often = "once" if worst.count == 1 else f"at least {worst.count} times"
     more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
     return Check(
         "hooks",
         "warn",
-        f"{worst.hook} failed at {worst.point}, {worst.count} times or more: {worst.message}{more}",
+        f"{worst.hook} failed at {worst.point}, {often}: {worst.message}{more}",
         f"Replies went on without it. When it is mended, delete {memory.failures.path}.",
     )

@@ -26,11 +26,13 @@ from edgemem.context.epochs import EpochPlanner
 from edgemem.context.layout import Layout
 from edgemem.context.summarizer import ExtractiveSummarizer
 from edgemem.errors import ClosedError, InvalidInputError, ModelError, ReadOnlyError
+from edgemem.fence import check_session_id
 from edgemem.health import Check, FailureLog, check
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import Conversation
 from edgemem.hooks.episode_logger import EpisodeLoggerHook
 from edgemem.hooks.injection import MemoryInjectionHook
+from edgemem.hooks.layout_view import LayoutHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import Hook
@@ -189,6 +191,8 @@ class Memory:
             tokenizer: the chat model's, if it is not the memory's.
         """
         self._check_open()
+        # Hooks must not fail a reply, so an id that can never be stored would lose every turn silently.
+        check_session_id(session_id)
         counter = tokenizer or self.tokenizer
         settings = self.profile
         layout = Layout(session_id, default_level=settings.memory.default_level)
@@ -218,6 +222,7 @@ class Memory:
             PersistSessionHook(
                 self.sessions, session_id=session_id, speaker=speaker, conversation=conversation
             ),
+            LayoutHook(speaker=speaker, conversation=conversation),
             MemoryInjectionHook(
                 self.store,
                 injection.max_facts,
@@ -387,12 +392,18 @@ def _make_home(home: Path) -> Path:
     try:
         for folder in (home, home / "db", home / "models", home / "bank", home / "backups"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise InvalidInputError(
+            f"{error.filename} stands where a folder of the home must be; move it away."
+        ) from error
     except OSError as error:
         raise ReadOnlyError(
             f"{home} cannot be made ({error.strerror}); mount it read-write or name another home."
         ) from error
-    with suppress(PermissionError):  # a folder that somebody else owns keeps the rights it has
-        os.chmod(home, 0o700)  # noqa: PTH101 - Path.chmod is the same call
+    mode = home.stat().st_mode
+    with suppress(OSError):  # where somebody else owns the folder, or the disk is read-only, it keeps its rights
+        if mode & 0o077:
+            home.chmod(mode & 0o700)
     return home
 
 
@@ -404,7 +415,8 @@ def _profile(home: Path, given: Profile | str | Path | None) -> Profile:
     if given is not None:
         return load_profile(Path(given).expanduser())
     own = home / PROFILE_FILE
-    return load_profile(own) if own.exists() else Profile()
+    # A link to a profile that is not mounted must not silently mean the defaults.
+    return load_profile(own) if own.exists() or own.is_symlink() else Profile()
 
 
 def _names(*texts: str) -> Iterator[str]:

@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from edgemem.fence import storable
+
 Level = Literal["shared", "household", "private"]
 """Who may read a record: anyone, recognised speakers, or its owner alone (law 7 of the design)."""
 
@@ -33,6 +35,13 @@ class Heard(msgspec.Struct, frozen=True, omit_defaults=True):
     event_time: float | None = None
     """When it was said or happened, by the best clock known then."""
 
+    def __post_init__(self) -> None:
+        """Make names storable: a recogniser may hand over anything, and no turn shall be lost for it."""
+        for field in ("speaker", "device", "room"):
+            name = getattr(self, field)
+            if name is not None:
+                msgspec.structs.force_setattr(self, field, storable(name))
+
 
 class Reader(msgspec.Struct, frozen=True):
     """Who is going to hear what is read: closed by default.
@@ -43,6 +52,12 @@ class Reader(msgspec.Struct, frozen=True):
 
     speaker: str | None = None
     audience: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Spell names as they are stored, or else nobody would be found to own what they said."""
+        if self.speaker is not None:
+            msgspec.structs.force_setattr(self, "speaker", storable(self.speaker))
+        msgspec.structs.force_setattr(self, "audience", frozenset(storable(name or "") for name in self.audience))
 
 
 class Fact(msgspec.Struct, frozen=True, omit_defaults=True):

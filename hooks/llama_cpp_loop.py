@@ -15,6 +15,7 @@ them. Its prompt is rendered by the GGUF's own template and only ever grows, so 
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -40,12 +41,14 @@ def attach(
     """Return a loop that answers with `llm` and remembers with `memory`.
 
     Args:
-        llm: a `llama_cpp.Llama`; give it to nothing else while a turn runs, it is not thread-safe.
+        llm: a `llama_cpp.Llama`; give it to nothing else while a turn runs, it is not thread-safe. It may be
+            closed before or after the memory; the loop then says that it is.
         session_id: the conversation; one that exists is taken up where it was.
         speaker: who speaks where `run` does not say it.
         max_tokens: the longest reply.
     """
     chat = LlamaChat.of(llm)
+    _close_together(llm, chat)
     return AgentLoop(
         ChatReplies(chat, max_tokens=max_tokens, temperature=temperature),
         hooks=memory.hooks(session_id=session_id, speaker=speaker, tokenizer=chat.tokenizer),
@@ -53,3 +56,15 @@ def attach(
         tools=tools,
         speaker=speaker,
     )
+
+
+def _close_together(llm: Any, chat: LlamaChat) -> None:
+    """Close `chat` when `llm` is closed: what a closed `Llama` has freed would end the process when used."""
+    opened = weakref.ref(chat)
+
+    def close() -> None:
+        chat = opened()
+        if chat is not None:
+            chat.close()
+
+    llm._stack.callback(close)  # run before the model and its context are freed

@@ -194,6 +194,16 @@ def test_a_changed_past_keeps_the_turns_before_the_change() -> None:
     assert [text_of(m) for m in view[-3:]] == ["three", "re three", "four"]
 
 
+def test_an_edit_of_the_past_opens_nothing_private() -> None:
+    """Turns that replace a private one are as private as it was."""
+    layout, said = Layout("kitchen"), []
+    turn(layout, said, "the flour tin", lines=(Shown("fact:1", "- tickets", "private", "alice"),))
+    turn(layout, said, "something else")
+    said[0] = user("the flour tin, once more")
+    view = turn(layout, said, "what?", reader=BOB)
+    assert "flour" not in str(view)
+
+
 def test_content_lists_get_their_block_as_a_part() -> None:
     """A message with an image keeps its parts behind the block, and its text is what is stored."""
     layout = Layout("kitchen")

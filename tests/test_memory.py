@@ -245,6 +245,18 @@ def test_a_failing_memory_never_stops_a_reply(memory: Memory, caplog: pytest.Log
     assert hooks.failures()
 
 
+def test_a_failing_recall_shows_nothing_private(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+    """When the hook that recalls fails, the listener's own view is sent, not the loop's raw list."""
+    player = Player(memory)
+    player.turn(say("The tickets are in the flour tin.", speaker="alice", private=True))
+    memory.index.close()
+    memory._recall = None  # type: ignore[assignment]
+    played = player.turn(say("What did she say?", speaker="bob", must_not=("flour tin",)))
+    assert [failure.hook for failure in player.failures] == ["MemoryInjectionHook"]
+    assert played.leaked == ()
+    assert "flour" not in str(played.result.handed)
+
+
 def test_a_new_home_needs_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any model recall works by words."""
     monkeypatch.setenv("EDGEMEM_MODELS", str(tmp_path / "none"))

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import edgemem
-from edgemem.bench.corpus import conversation, own_words
+from edgemem.bench.corpus import SPEAKER, conversation, own_words
 from edgemem.bench.ground import KEEP_PLAN, Robot, bytes_written, quiet, refuse_tmpfs, scratch
 from edgemem.bench.report import at_least, at_most, median, report, say, timed_ms
 from edgemem.config import Profile
-from edgemem.records import Message, Session
+from edgemem.errors import InvalidInputError
+from edgemem.records import Epoch, Heard, Session, Turn
+from edgemem.store.epochs import append_epoch
+from edgemem.store.messages import stored_message
 from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.turns import commit_turn
+
+if TYPE_CHECKING:
+    from edgemem.memory import Memory
+    from edgemem.records import Message
+    from edgemem.script import Line
+    from edgemem.store.transaction import Transaction
 
 SESSION = "bench"
 IDLE_S = 30.0
-"""More than upkeep ever needs after one turn: it ends when nothing is left."""
+"""More than upkeep ever needs: it ends when nothing is left."""
+TURNS_A_TALK = 25
+MARKS = (100, 500, 1000)
 WINDOW = 20
+WARM_UP = 3
 MB = 1e6
 
 
 def run(*, turns: int = 1000, home: Path | None = None, vectors: bool = False) -> dict[str, Any]:
-    """Count the bytes that turns write, through all default hooks, and time saving at 100, 500, 1,000 turns.
+    """Count the bytes that turns write, through all default hooks, and compare saving at turn 100, 500 and 1,000.
 
-    Upkeep runs after every turn, as the worker does while the robot speaks. The last checkpoint is included.
+    After every 25 turns it is quiet for a minute, and all upkeep is done. The last checkpoint is included.
 
     Args:
         turns: of 4 messages, one durable commit each.
@@ -36,14 +51,12 @@ def run(*, turns: int = 1000, home: Path | None = None, vectors: bool = False) -
         refuse_tmpfs(folder)
         say(f"{turns} turns through all default hooks …")
         played = _play(folder / "text", turns, quiet())
-        say("saving the whole list after each turn …")
-        saves, text = _save(folder / "save.db", turns)
+        say("timing turns of short and long sessions …")
         figures: dict[str, Any] = {
             "turns": turns,
-            "text_mb": round(text / MB, 3),
+            "text_mb": round(sum(map(_bytes_of, conversation(turns))) / MB, 3),
             **played,
-            "save_ms": _at_marks(saves, turns),
-            "save_growth": _growth(saves),
+            **_growth(folder, turns),
         }
         if vectors:
             say("the same with the embedder …")
@@ -59,28 +72,26 @@ def run(*, turns: int = 1000, home: Path | None = None, vectors: bool = False) -
 
 
 def _play(home: Path, turns: int, profile: Profile) -> dict[str, Any]:
-    """Play all turns; return bytes, where they went, times, and what was found."""
+    """Play all turns; return bytes, where they went, and what was found."""
     before = bytes_written()
-    hooks_ms: list[float] = []
-    commits_ms: list[float] = []
     asked = found = 0
     logs = _Logs(home / "db")
     with edgemem.open(home, profile=profile, worker=False) as memory:
         robot = Robot(memory.hooks(session_id=SESSION), tools=[KEEP_PLAN])
         for n, line in enumerate(conversation(turns)):
-            result = robot.turn(line)
-            hooks_ms.append(result.hooks_ms)
-            commits_ms.append(result.commit_ms)
+            robot.turn(line)
             logs.look()
             if (n + 1) % max(1, turns // 10) == 0:
                 # A tool's call and result are found as the episode that they were.
                 hits = [any(word in item.text for item in memory.recall(word)) for word in own_words(n)]
                 asked += len(hits)
                 found += sum(hits)
-            memory.idle(IDLE_S)
-            logs.look()
+            if (n + 1) % TURNS_A_TALK == 0:
+                memory.idle(IDLE_S)
+                logs.look()
         robot.check()
-        failures = [failure.message for failure in memory.idle_failures()]
+        for failure in memory.idle_failures():
+            raise InvalidInputError(f"idle work {failure.step} failed: {failure.message}")
     written = bytes_written() - before
     return {
         "written_mb": round(written / MB, 3),
@@ -89,10 +100,7 @@ def _play(home: Path, turns: int, profile: Profile) -> dict[str, Any]:
             file.name: round(file.stat().st_size / MB, 3) for file in sorted((home / "db").iterdir())
         },
         "found_at_once": round(found / max(1, asked), 4),
-        "hooks_ms": _at_marks(hooks_ms, turns),
-        "commit_ms": _at_marks(commits_ms, turns),
-        "commit_growth": _growth(commits_ms),
-        "idle_failures": failures,
+        "found_when": "before any upkeep, each tenth of the way",
     }
 
 
@@ -116,41 +124,78 @@ class _Logs:
         return {path.name: round(n / MB, 3) for path, n in zip(self._paths, self._sums, strict=True)}
 
 
-def _save(path: Path, turns: int) -> tuple[list[float], int]:
-    """Save the whole list after each turn; return ms of each save, and the bytes of the text."""
-    messages: list[Message] = []
-    times = []
-    text = 0
-    with SQLiteSessionStore(path) as store:
-        for line in conversation(turns):
-            call = line.tools[0]
-            function = {"name": call.name, "arguments": str(call.arguments)}
-            said: Sequence[Message] = (
-                {"role": "user", "content": line.say},
-                {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": function}]},
-                {"role": "tool", "tool_call_id": "1", "name": call.name, "content": call.result},
-                {"role": "assistant", "content": line.reply},
-            )
-            messages.extend(said)
-            text += len((line.say + str(call.arguments) + str(call.result) + line.reply).encode())
-            times.append(timed_ms(partial(store.save, SESSION, Session(messages))))
-    return times, text
+def _growth(folder: Path, turns: int) -> dict[str, Any]:
+    """Time the hooks' commit and `save` around some lengths, all in turn: a busy machine slows all alike."""
+    marks = sorted({max(WINDOW, mark * turns // 1000) for mark in MARKS})
+    lines = list(conversation(marks[-1] + WINDOW))
+    commits: dict[int, list[float]] = {mark: [] for mark in marks}
+    saves: dict[int, list[float]] = {mark: [] for mark in marks}
+    with ExitStack() as stack:
+        robots, lists = {}, {}
+        for mark in marks:
+            memory = stack.enter_context(edgemem.open(folder / f"from {mark}", profile=quiet(), worker=False))
+            before = mark - WINDOW // 2
+            _lay(memory, lines[:before])
+            memory.idle(IDLE_S)
+            robots[mark] = Robot(memory.hooks(session_id=SESSION), tools=[KEEP_PLAN])
+            store = stack.enter_context(SQLiteSessionStore(folder / f"saved {mark}.db"))
+            said = [message for line in lines[:before] for message in _said(line)]
+            store.save(SESSION, Session(said))
+            lists[mark] = store, said
+        # The first turns resume and find their rhythm; they are played, and not counted.
+        for i in range(WINDOW + WARM_UP):
+            for mark in marks:
+                robot, (store, said) = robots[mark], lists[mark]
+                line = lines[mark - WINDOW // 2 + i]
+                commit_ms = robot.turn(line).commit_ms
+                said.extend(_said(line))
+                save_ms = timed_ms(partial(store.save, SESSION, Session(said)))
+                if i >= WARM_UP:
+                    commits[mark].append(commit_ms)
+                    saves[mark].append(save_ms)
+        for robot in robots.values():
+            robot.check()
+    return {
+        "commit_ms": {f"turn_{mark}": median(times) for mark, times in commits.items()},
+        "commit_growth": round(median(commits[marks[-1]]) / median(commits[marks[0]]), 3),
+        "save_ms": {f"turn_{mark}": median(times) for mark, times in saves.items()},
+        "save_growth": round(median(saves[marks[-1]]) / median(saves[marks[0]]), 3),
+    }
 
 
-def _at_marks(times: Sequence[float], turns: int) -> dict[str, float]:
-    return {f"turn_{mark}": _around(times, mark) for mark in _marks(turns)}
+def _lay(memory: Memory, lines: Sequence[Line]) -> None:
+    """Store turns as if they had been played, with the epoch that a long conversation is in by then."""
+    turns = [
+        Turn(SESSION, n, tuple(map(stored_message, _said(line))), owner=SPEAKER, heard=Heard(speaker=SPEAKER))
+        for n, line in enumerate(lines)
+    ]
+
+    def write(tx: Transaction) -> None:
+        for turn in turns:
+            commit_turn(tx, turn)
+        append_epoch(
+            tx, Epoch(SESSION, max(0, len(turns) - 5), "They spoke about plans.", reason="high water")
+        )
+
+    memory.database.write(write)
 
 
-def _marks(turns: int) -> tuple[int, int, int]:
-    return max(1, turns // 10), max(1, turns // 2), turns
+def _said(line: Line) -> list[Message]:
+    """Return the four messages of a turn as a loop keeps them."""
+    call = line.tools[0]
+    function = {"name": call.name, "arguments": json.dumps(call.arguments)}
+    return [
+        {"role": "user", "content": line.say},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "call_0_0", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": "call_0_0", "name": call.name, "content": call.result},
+        {"role": "assistant", "content": line.reply},
+    ]
 
 
-def _around(times: Sequence[float], mark: int) -> float:
-    """Return the median of the 20 turns around one."""
-    begin = max(0, min(mark - WINDOW // 2, len(times) - WINDOW))
-    return median(times[begin : begin + WINDOW])
-
-
-def _growth(times: Sequence[float]) -> float:
-    first, _, last = _marks(len(times))
-    return round(_around(times, last) / _around(times, first), 3)
+def _bytes_of(line: Line) -> int:
+    call = line.tools[0]
+    return len(f"{line.say}{json.dumps(call.arguments)}{call.result}{line.reply}".encode())

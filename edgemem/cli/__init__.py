@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from importlib import import_module
@@ -81,6 +82,9 @@ def main() -> None:
 
     `edgemem demo` shows in a minute what it does. Everything that prints can print JSON with --json.
     """
+    if not os.environ.get("EDGEMEM_TRACEBACK"):
+        # What was mended or went on without memory is for a program's log; here `check` tells it in a sentence.
+        logging.getLogger("edgemem").addHandler(logging.NullHandler())
     # Stored text may hold what a terminal's encoding cannot say; printing must not fail for it.
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)

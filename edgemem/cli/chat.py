@@ -64,6 +64,7 @@ def chat(
 
     check_session_id(session)
     with open_home(home) as memory, LlamaChat(llm, n_ctx=memory.profile.context.window_tokens) as model:
+        model.tokenizer.count([{"role": "user", "content": "Hello."}])  # a model that cannot chat says so now
         unfinished = memory.sessions.journal.mark_unfinished(session)
         if unfinished:
             _status(

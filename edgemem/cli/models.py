@@ -98,7 +98,7 @@ def verify(name: str | None, as_json: bool) -> None:
     else:
         for row in rows:
             mark = click.style("ok ", fg="green") if row["ok"] else click.style("bad", fg="red")
-            click.echo(f"{mark} {row['name']}: {row['path'] or ''} {row['detail']}".rstrip())
+            click.echo(f"{mark} {row['name']}: {row['detail'] or row['path']}")
     if not all(row["ok"] for row in rows):
         sys.exit(1)
 

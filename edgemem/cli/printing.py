@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import unicodedata
 from contextlib import contextmanager
-from datetime import datetime, tzinfo
+from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -86,17 +86,14 @@ def progress(items: Iterable[T], label: str, length: int) -> Iterator[Iterable[T
         yield shown
 
 
-def moment(seconds: float | None, *, zone: tzinfo | None = None) -> str:
-    """Return a time as people write it, or an empty text for none."""
+def moment(seconds: float | None) -> str:
+    """Return a time in this machine's zone, to the minute, or an empty text for none."""
     if seconds is None:
         return ""
     try:
-        at = (
-            datetime.fromtimestamp(seconds, tz=zone) if zone else datetime.fromtimestamp(seconds).astimezone()
-        )
+        return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}"
     except (ValueError, OverflowError, OSError):
         return f"{seconds:g} s"
-    return f"{at.day} {at:%b %Y, %H:%M}"
 
 
 def count(n: int, noun: str) -> str:

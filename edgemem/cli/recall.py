@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from edgemem.cli.options import home_option, json_option, open_existing, speaker_option
-from edgemem.cli.printing import moment, print_json, print_table
+from edgemem.cli.printing import console, moment, plain, print_hanging, print_json
 from edgemem.fence import check_text
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from edgemem.records import Recalled
 
 
 @click.command()
@@ -30,16 +32,16 @@ def recall(query: str, k: int, speaker: str | None, home: Path, as_json: bool) -
     elif not found:
         click.echo("Nothing is remembered about that.")
     else:
-        print_table(
-            ("score", "kind", "what", "why"),
-            (
-                (
-                    f"{item.score:.2f}",
-                    item.kind,
-                    f"{item.text} ({moment(item.event_time or item.recorded_at)})",
-                    ", ".join(item.why),
-                )
-                for item in found
-            ),
-            wide=("what",),
-        )
+        _print(found)
+
+
+def _print(found: list[Recalled]) -> None:
+    """Print one item after the other, its reasons behind it."""
+    from rich.text import Text
+
+    on = console()
+    for item in found:
+        day = moment(item.event_time or item.recorded_at)[: len("2026-11-02")]
+        who = f"{item.speaker}: " if item.speaker and item.kind == "turn" else ""
+        what = Text(plain(f"{who}{item.text}")).append(f" ({', '.join(item.why)})", style="dim italic")
+        print_hanging(on, Text(f"{item.score:.2f}  {item.kind:<10}  {day:<10}  "), what)

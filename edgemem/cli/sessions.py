@@ -43,7 +43,7 @@ def list_sessions(home: Path, as_json: bool) -> None:
         click.echo("There are no conversations yet.")
     else:
         print_table(
-            ("session", "turns", "from", "to", "unfinished"),
+            ("session", "turns", "first", "last", "cut off"),
             (
                 (
                     s["session"],

@@ -159,7 +159,8 @@ class Show:
         self._say("Look into it:" if self._home else "Keep the memory, and look into it:")
         if self._home is None:
             self._command(f"edgemem demo --home {home}")
-        self._command(f'edgemem recall "is anybody allergic?" --home {home}')
+        self._command(f'edgemem recall "where are the tickets" --home {home}')
+        self._command(f'edgemem recall "where are the tickets" --speaker Jonas --home {home}')
         self._command(f"edgemem facts oyelaran.allergy --home {home}")
         self._command(f'sqlite3 "file:{home}/db/memory.db?mode=ro" "select * from conversation"')  # noqa: S608
 

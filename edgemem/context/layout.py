@@ -177,12 +177,17 @@ class Layout:
             if said[at : at + len(turn.said)] != turn.said:
                 break
             kept, at = kept + 1, at + len(turn.said)
+        # What replaces a turn may repeat it, so it is as closed as the most private one that it replaces.
+        strictest = max(self._turns[kept:], key=lambda turn: _RANK[turn.level], default=None)
+        level, owner = (
+            (strictest.level, strictest.owner) if strictest is not None else (self.default_level, None)
+        )
         self._turns = self._turns[:kept]
         users = [i for i in range(at, len(said)) if said[i].get("role") == "user"]
         # What stands before the first user message (a greeting) belongs to the turn that follows it.
         starts = [at, *users[1:]]
         for begin, end in pairwise(starts):
-            self._turns.append(LaidTurn(self.next_n, said[begin:end], level=self.default_level))
+            self._turns.append(LaidTurn(self.next_n, said[begin:end], level=level, owner=owner))
 
     # -- what memory adds ----------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import Conversation
 from edgemem.hooks.episode_logger import EpisodeLoggerHook
 from edgemem.hooks.injection import MemoryInjectionHook
+from edgemem.hooks.layout_view import LayoutHook
 from edgemem.hooks.loader import available, load
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
@@ -54,6 +55,7 @@ __all__ = [
     "HookFailure",
     "HookRegistry",
     "HookResult",
+    "LayoutHook",
     "MemoryInjectionHook",
     "NotesInjectorHook",
     "PersistSessionHook",

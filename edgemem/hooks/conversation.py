@@ -7,8 +7,7 @@ EdgeVox, still put their lines into one block and their records into one transac
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import Future, wait
 from typing import Any, Protocol
 
 import msgspec
@@ -25,12 +24,22 @@ STATE_KEY = "__edgemem"
 class Journal(Protocol):
     """What can write one turn in one transaction; the SQLite session store is one."""
 
-    def accept(self, turn: Turn) -> Future[None]:
-        """Keep an open turn so that it survives a crash of the process."""
+    def accept(self, turn: Turn) -> Future[int]:
+        """Keep an open turn so that it survives a crash of the process; the result is its number."""
         ...
 
-    def commit(self, turn: Turn, also: list[Callable[[Any], Any]]) -> Future[None]:
-        """Write a whole turn, and whatever else belongs to it, durably and at once."""
+    def commit(
+        self, turn: Turn, also: list[Callable[[Any], Any]], *, accepted: Future[int] | None
+    ) -> Future[int]:
+        """Write a whole turn, and whatever else belongs to it, durably and at once; the result is its number."""
+        ...
+
+    def amend(self, session: str, n: int, heard_text: str, *, committed: Future[int] | None) -> Future[bool]:
+        """Keep of a turn's reply what was heard."""
+        ...
+
+    def discard(self, session: str, accepted: Future[int]) -> Future[bool]:
+        """Erase an accepted turn."""
         ...
 
 
@@ -49,8 +58,10 @@ class Conversation:
         """The ids that the model generated, one entry for each of its messages."""
         self.unheard: str | None = None
         """The rest of a reply that was cut off while the turn still ran."""
-        self.accepted = False
-        self._running: list[Future[None]] = []
+        self.accepted: Future[int] | None = None
+        """The running turn as the journal keeps it already."""
+        self._committed: tuple[LaidTurn, Future[int]] | None = None
+        self._running: list[Future[Any]] = []
 
     def begin(self, ctx: Any, payload: Any, *, speaker: str | None = None, known: bool = True) -> None:
         """Open a turn, once for all hooks of it; what an aborted one had collected is dropped."""
@@ -59,6 +70,7 @@ class Conversation:
             return
         reader = reader_of(ctx, payload, speaker=speaker) if known else None
         self.reset()
+        self._renumber()
         self.layout.begin(reader, _heard(ctx, payload, reader), level=_level(payload))
 
     def end(self, point: str, ctx: Any) -> None:
@@ -77,7 +89,7 @@ class Conversation:
         self.also = []
         self.generated = []
         self.unheard = None
-        self.accepted = False
+        self.accepted = None
 
     def record(self, turn: LaidTurn, state: TurnState) -> Turn:
         """Return the record of a laid turn."""
@@ -103,28 +115,47 @@ class Conversation:
 
     def accept(self, turn: Turn) -> None:
         """Keep the open turn, off the hot path."""
-        if self.journal is not None and not self.accepted:
-            self.accepted = True
-            self._running.append(self.journal.accept(turn))
+        if self.journal is not None and self.accepted is None:
+            self.accepted = self.journal.accept(turn)
+            self._running.append(self.accepted)
 
-    def write(self, turn: Turn) -> None:
+    def write(self, turn: Turn, laid: LaidTurn) -> None:
         """Commit the turn; a slow disk goes on in the background after `commit_wait_s` seconds.
 
         Raises:
-            StoreError: this commit failed, or one that was still running when its turn ended.
+            StoreError: this write failed, or an earlier one that was still running when its turn ended.
         """
         if self.journal is None:
             return
         also, self.also, self.opening = [*self.opening, *self.also], [], []
-        newest = self.journal.commit(turn, also)
-        earlier = [future for future in self._running if future.done()]
-        self._running = [future for future in self._running if not future.done()] + [newest]
-        for future in earlier:
+        newest = self.journal.commit(turn, also, accepted=self.accepted)
+        self._committed = (laid, newest)
+        self._running.append(newest)
+        wait([newest], self.commit_wait_s)
+        self._renumber()
+        ended = [future for future in self._running if future.done()]
+        self._running = [future for future in self._running if future not in ended]
+        for future in ended:
             future.result()
-        try:
-            newest.result(timeout=self.commit_wait_s)
-        except FutureTimeout:
-            return
+
+    def amend(self, turn: LaidTurn, heard_text: str) -> None:
+        """Keep of a committed turn what was heard, in a transaction of its own."""
+        if self.journal is not None:
+            committed = self._committed[1] if self._committed and self._committed[0] is turn else None
+            session = self.layout.session
+            self._running.append(self.journal.amend(session, turn.n, heard_text, committed=committed))
+
+    def erase(self) -> None:
+        """Take back what was accepted of the running turn."""
+        if self.journal is not None and self.accepted is not None:
+            self._running.append(self.journal.discard(self.layout.session, self.accepted))
+
+    def _renumber(self) -> None:
+        """Give the newest turn the number that it got, as soon as that is known: another loop may have been quicker."""
+        if self._committed is not None:
+            laid, written = self._committed
+            if written.done() and written.exception() is None:
+                laid.n = written.result()
 
 
 def conversation_of(ctx: Any, given: Conversation | None = None) -> Conversation:

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from edgemem.store.protocols import MemoryStore
 
 RESULT_CHARS = 500
-"""A longer result is cut in the episode; the session keeps the whole of it."""
+"""A longer result or argument is cut in the episode; the session keeps the whole of it."""
+
+MOST_ARGUMENTS = 16
+"""Arguments that an episode keeps; with their longest names and values they stay below what a payload may have."""
+
+NAME_CHARS = 64
 
 MEMORY_TOOLS = frozenset({"remember_fact", "forget_fact", "recall_fact"})
 """Tools of the memory itself: what they did is a fact already, and need not be an episode too."""
@@ -44,7 +49,7 @@ class EpisodeLoggerHook:
             return None
         conversation = conversation_of(ctx, self._conversation)
         outcome = "ok" if payload.error is None else "failed"
-        record = {"name": payload.name, "args": payload.arguments}
+        record = {"name": payload.name[:NAME_CHARS], "args": _short_arguments(payload.arguments)}
         if payload.error is None:
             record["result"] = _short(payload.result)
         else:
@@ -75,7 +80,16 @@ class EpisodeLoggerHook:
         return None
 
 
-def _short(value: Any) -> Any:
+def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     text = storable(text)
     return text if len(text) <= RESULT_CHARS else text[:RESULT_CHARS] + "…"
+
+
+def _short_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments with long values cut: a payload that is refused would take its turn with it."""
+    kept: dict[str, Any] = {}
+    for name, value in list(arguments.items())[:MOST_ARGUMENTS]:
+        text = _short(value)
+        kept[str(name)[:NAME_CHARS]] = value if len(text) <= RESULT_CHARS else text
+    return kept

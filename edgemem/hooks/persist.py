@@ -119,7 +119,7 @@ class PersistSessionHook:
         A robot that loses its power while it speaks has said what it said; the turn comes back unfinished.
         """
         running = conversation.layout.running
-        if running is None or conversation.accepted:
+        if running is None or conversation.accepted is not None:
             return
         conversation.layout.take(ctx.session.messages)
         said = [*running.said, {"role": "assistant", "content": reply}] if reply else running.said
@@ -128,7 +128,7 @@ class PersistSessionHook:
     def _close_open(self, conversation: Conversation) -> None:
         """Keep a turn that was accepted and never ended, marked unfinished."""
         running = conversation.layout.running
-        if running is None or not running.said or not conversation.accepted:
+        if running is None or not running.said or conversation.accepted is None:
             return
         self._finish(conversation, "unfinished")
 
@@ -156,7 +156,7 @@ class PersistSessionHook:
         record = conversation.record(running, state)
         conversation.layout.commit()
         try:
-            conversation.write(record)
+            conversation.write(record, running)
         finally:
             conversation.reset()
 
@@ -173,17 +173,12 @@ class PersistSessionHook:
                 self.session_store.save(self.session_id, said)
             return
         if changed is not None:
-            journal: Any = conversation.journal
-            journal.amend(self.session_id, changed.n, heard_text)
+            conversation.amend(changed, heard_text)
 
     def _abort(self, conversation: Conversation) -> None:
-        running = conversation.layout.running
-        accepted = conversation.accepted
+        conversation.erase()
         conversation.layout.discard()
         conversation.reset()
-        if running is not None and accepted and conversation.journal is not None:
-            journal: Any = conversation.journal
-            journal.discard(self.session_id, running.n)
 
 
 def conversation_said(conversation: Conversation, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -131,10 +131,6 @@ class HookRegistry:
             note = getattr(entry.hook, "note_failure", None)
             if note is not None:
                 note(self._failures[key])
-        for entry in self._entries:
-            note = getattr(entry.hook, "note_failure", None)
-            if note is not None:
-                note(self._failures[key])
         if count == 1:
             log.warning(
                 "hook %s failed at %s: %s (further failures are only counted)", *key, message, exc_info=error

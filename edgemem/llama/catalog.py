@@ -138,8 +138,9 @@ def check_file(entry: ModelEntry, path: Path) -> None:
     except OSError as error:
         raise ModelError(f"{path} cannot be read ({error.strerror}); mend its rights") from error
     if not same:
+        differs = "same size, other bytes" if size == entry.bytes else f"{size:,} bytes, not {entry.bytes:,}"
         raise ModelError(
-            f"{path} is not the {entry.name} of the catalogue ({size} bytes instead of {entry.bytes}, or other ones); "
+            f"{path} is not the {entry.name} of the catalogue ({differs}); "
             f"delete it and type: edgemem models get {entry.name}"
         )
 

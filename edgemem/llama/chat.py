@@ -51,7 +51,9 @@ class LlamaChat:
         template: str | None = None,
     ) -> None:
         path = Path(path).expanduser()
-        read_header(path)
+        header = read_header(path)
+        if header.metadata.get(f"{header.architecture}.attention.causal") is False:
+            raise ModelError(f"{path} is a model that embeds texts and cannot talk; name a chat model")
         api = backend.llama()
         backend.forget_complaints()
         size = min(batch, n_ctx)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from edgemem.store.notes import NotesFile
 
 _FACT = """
-  select s.id, k.key, f.value, f.valid_from, f.valid_to, f.source, k.scope, f.level, f.owner, f.speaker, f.event_time
+  select s.id, k.key, f.value, f.valid_from, coalesce(f.valid_to, f.known_to / 1e6), f.source, k.scope, f.level, f.owner,
+    f.speaker, f.event_time
   from facts s join fact_keys k on k.id = s.key_id
 """
 # What a statement is still worth is the interval of its key that holds now, if it is the one that said it.
@@ -41,7 +42,13 @@ _NOW = """
     order by b.valid_from desc limit 1)
   where f.origin = s.id and coalesce(f.valid_to, 9e999) > :now and f.value is not null
 """
-_EVER = "join facts f on f.id = s.id where f.value is not null"
+# Of one that does not hold any more: the interval that is still believed of it, or all of it if none is.
+_EVER = """
+  join facts f on f.id = coalesce((
+    select b.id from facts b where b.key_id = s.key_id and b.known_to is null and b.origin = s.id
+    order by b.valid_from desc limit 1), s.id)
+  where f.value is not null
+"""
 
 
 def fetch(
@@ -81,9 +88,22 @@ def _facts(
     )
     for ref, key, value, valid_from, valid_to, source, scope, level, owner, speaker, event_time in rows:
         yield Recalled(
-            "fact", str(ref), fact_text(key, value), 0.0, (), ref / 1e6, valid_from, valid_to, source, scope,
-            speaker, LEVELS[level], owner, event_time, key=key, value=value,
-        )  # fmt: skip
+            "fact",
+            str(ref),
+            fact_text(key, value),
+            0.0,
+            recorded_at=ref / 1e6,
+            valid_from=valid_from,
+            valid_to=valid_to,
+            source=source,
+            scope=scope,
+            speaker=speaker,
+            level=LEVELS[level],
+            owner=owner,
+            event_time=event_time,
+            key=key,
+            value=value,
+        )
 
 
 def _episodes(truth: Database, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:

@@ -171,19 +171,20 @@ class Index:
 
     def _taker(self, source: Source) -> Callable[[int], int]:
         def take(limit: int) -> int:
-            reached = self.state().reached(source)
-            last = newest_id(self.truth, source)
+            state = self.state()
+            reached, last = state.reached(source), newest_id(self.truth, source)
             if last <= reached:
                 return 0
             docs = read_between(self.truth, source, reached, last, limit, self.truth.clock.now())
             upto = docs[-1].ref if len(docs) == limit else last
-            self.database.write(lambda tx: self._advance(tx, source, reached, upto, docs))
+            self.database.write(lambda tx: self._advance(tx, source, state, upto, docs))
             return len(docs)
 
         return take
 
-    def _advance(self, tx: Transaction, source: Source, reached: int, upto: int, docs: Sequence[Doc]) -> None:
-        if get_meta(tx, source.table) == reached:  # or else another process was faster
+    def _advance(self, tx: Transaction, source: Source, state: State, upto: int, docs: Sequence[Doc]) -> None:
+        # Another process may have been faster, or have seen a change of these rows before they were in.
+        if (get_meta(tx, source.table), get_meta(tx, "queue")) == (state.reached(source), state.queue):
             add_docs(tx, docs)
             set_meta(tx, source.table, upto)
 

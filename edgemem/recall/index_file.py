@@ -40,7 +40,9 @@ def delete_index_file(path: Path) -> None:
 
 
 def _open(path: Path, truth: Database) -> Database:
-    database = Database(path, migrations=INDEX, clock=truth.clock, durable=False, load_vec=True)
+    database = Database(
+        path, migrations=INDEX, clock=truth.clock, durable=False, page_size=4096, load_vec=True
+    )
     try:
         if _is_of(database, truth):
             # What is taken out must not stay readable in free pages; it costs 6 % more bytes.

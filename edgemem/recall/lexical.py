@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 K1, B = 1.2, 0.75
 MAX_TERMS = 24
-MAX_MATCHES = 2000
+MAX_MATCHES = 1500
 """The commonest terms of a question are left out while the others alone match this many texts: each text costs
 time to score, and such a term tells little apart."""
 

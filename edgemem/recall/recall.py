@@ -14,7 +14,7 @@ from edgemem.errors import ClosedError, StoreError
 from edgemem.recall.candidates import Filter, make_filter
 from edgemem.recall.docs import State
 from edgemem.recall.found import fetch
-from edgemem.recall.fusion import Weights
+from edgemem.recall.fusion import Weights, reasons
 from edgemem.recall.search import Hit, Limits, RecallStats, Search
 from edgemem.recall.tail import Tail
 
@@ -163,5 +163,9 @@ class Recall:
             for hit in some:
                 item = there.get((hit.candidate.kind, hit.candidate.ref))
                 if item is not None:
-                    found.append(msgspec.structs.replace(item, score=hit.score, why=hit.why))
+                    found.append(
+                        msgspec.structs.replace(
+                            item, score=hit.score, why=reasons(hit.signals, self._weights)
+                        )
+                    )
         return found[:k]

@@ -14,13 +14,13 @@ import msgspec
 from edgemem.errors import ClosedError, ModelError
 from edgemem.recall.candidates import COLUMNS, Candidate, Filter
 from edgemem.recall.docs import FIRST_OTHER, State
-from edgemem.recall.fusion import Signals, Weights, own_score, reasons, score
+from edgemem.recall.fusion import Signals, Weights, own_score, score
 from edgemem.recall.lexical import Statistics, count_docs, match
 from edgemem.recall.question import Question, read_question
 from edgemem.recall.sources import TURN, Doc, bound, marks
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index import Index
@@ -57,7 +57,7 @@ class Hit(NamedTuple):
     """A candidate with its score."""
 
     score: float
-    why: tuple[str, ...]
+    signals: Signals
     candidate: Candidate
 
 
@@ -146,15 +146,12 @@ class Search:
             own = dict.fromkeys(self._newest(), 0.0)
         best = sorted(own, key=lambda number: (-own[number], number))[: self._limits.candidates]
         self._add_beside(best)
-        there = self._candidates = {
-            number: self._candidates[number] for number in best if number in self._candidates
-        } | {number: candidate for number, candidate in self._candidates.items() if number not in own}
         hits = []
-        for number, candidate in there.items():
+        for number, candidate in self._candidates.items():
             signals = self._signals(number, candidate, own)
-            hits.append((score(signals, self._weights), candidate, signals))
-        hits.sort(key=lambda hit: (-hit[0], -hit[1].at, -hit[1].ref))
-        return [Hit(value, reasons(signals, self._weights), candidate) for value, candidate, signals in hits]
+            hits.append(Hit(score(signals, self._weights), signals, candidate))
+        hits.sort(key=lambda hit: (-hit.score, -hit.candidate.at, -hit.candidate.ref))
+        return hits
 
     def _match(self, question: Question, tail: Tail) -> dict[int, float]:
         state = self._state
@@ -201,15 +198,17 @@ class Search:
         self.late = self.late or vector is None
         return vector
 
-    def _add_beside(self, best: Iterable[int]) -> None:
-        """Make candidates of what is in memory, and of the messages before and after what was found."""
-        wanted = set(best)
-        wanted |= {number + step for number in wanted if number < FIRST_OTHER for step in (-1, 1)}
+    def _add_beside(self, best: Sequence[int]) -> None:
+        """Keep the best as candidates, those in memory too, with the messages before and after the first of them."""
+        upper = [number for number in best[: self._limits.candidates // 2] if number < FIRST_OTHER]
+        wanted = {*best, *(number + step for number in upper for step in (-1, 1))}
+        found = {number: self._candidates[number] for number in wanted & self._candidates.keys()}
         for number in wanted & self._tail.keys():
             doc = self._tail[number]
-            self._candidates[number] = Candidate(doc.kind, doc.ref, doc.who, doc.session_id, doc.at)
+            found[number] = Candidate(doc.kind, doc.ref, doc.who, doc.session_id, doc.at)
         if self._state is not None and not self._is_late():
-            self._candidates.update(self._read(wanted - self._candidates.keys()))
+            found.update(self._read(wanted - found.keys()))
+        self._candidates = found
 
     def _read(self, numbers: Iterable[int]) -> dict[int, Candidate]:
         ids = list(numbers)

@@ -120,11 +120,13 @@ def fact_text(key: str, value: str) -> str:
 def episode_text(kind: str, payload: Any, outcome: str) -> str:
     """Return an episode as people read it."""
     if kind == "tool_call" and isinstance(payload, dict) and isinstance(payload.get("name"), str):
+        given = payload.get("args")
+        values = list(given.values()) if isinstance(given, dict) else given
         called = " ".join(
-            [spell_out(payload["name"]), *_flat(list(dict(payload.get("args") or {}).values()))]
+            [spell_out(payload["name"]), *_flat(values), *([] if outcome == "ok" else [outcome])]
         )
         told = " ".join(_flat(payload.get("error" if outcome == "failed" else "result")))
-        return f"{called} {outcome}: {told}" if outcome != "ok" else f"{called}: {told}"
+        return f"{called}: {told}" if told else called
     said = " ".join(_flat(payload))
     return f"{spell_out(kind)}: {said} ({outcome})" if said else f"{spell_out(kind)} ({outcome})"
 

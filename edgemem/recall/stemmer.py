@@ -72,7 +72,8 @@ def _ends_short(word: str) -> bool:
 def _plural(word: str) -> str:
     if word.endswith("s"):
         if word.endswith("es"):
-            return word[:-2] if word.endswith(("sses", "ies")) and len(word) > 3 else word[:-1]
+            whole = (word.endswith("sses") and len(word) > 4) or (word.endswith("ies") and len(word) > 3)
+            return word[:-2] if whole else word[:-1]
         if word[-2] != "s":
             return word[:-1]
     return word

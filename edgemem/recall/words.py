@@ -38,7 +38,7 @@ def plain_words(text: str) -> list[str]:
             letter if letter.isalnum() or unicodedata.category(letter)[0] == "M" else " "
             for letter in unicodedata.normalize("NFC", text)
         )
-        return [word[:_MAX_LETTERS] for word in text.lower().split()]
+        return [word[:_MAX_LETTERS] for word in text.casefold().split()]
     return [word[:_MAX_LETTERS] for word in _RUN.findall(text.lower())]
 
 

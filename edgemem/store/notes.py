@@ -59,11 +59,13 @@ class NotesFile:
         clock: Clock | None = None,
     ) -> None:
         # A link is followed now, so that replacing the file does not replace the link.
-        self.path = Path(path).expanduser().resolve()
+        self.path = Path(os.path.realpath(Path(path).expanduser()))  # Path.resolve fails on links in a circle
         self.max_size_chars = max_size_chars
         self.low_water_chars = max_size_chars * 3 // 4 if low_water_chars is None else low_water_chars
         if self.path.is_dir():
             raise InvalidInputError(f"{self.path} is a folder; give the path of a file for the notes.")
+        if self.path.exists() and not self.path.is_file():
+            raise InvalidInputError(f"{self.path} is not a file of text; give another path for the notes.")
         if max_size_chars and not _SMALLEST <= max_size_chars > self.low_water_chars >= _SMALLEST // 2:
             raise InvalidInputError(
                 f"Notes of {max_size_chars} characters, cut to {self.low_water_chars}, cannot be kept; give at"

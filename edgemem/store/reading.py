@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import InvalidInputError
+from edgemem.fence import storable
 from edgemem.records import Level, level_of_scope
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def level_and_owner(
     """
     meant, owner_of_scope = level_of_scope(scope)
     level = level or meant
+    owner = storable(owner) if owner else owner
     if level not in LEVELS:
         raise InvalidInputError(f"The level {level!r} does not exist; use one of {', '.join(LEVELS)}.")
     if level != "private":

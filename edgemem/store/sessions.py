@@ -13,7 +13,7 @@ import msgspec
 
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
-from edgemem.fence import check_session_id
+from edgemem.fence import check_session_id, storable
 from edgemem.records import Level, Message, Session, StoredMessage
 from edgemem.store import messages
 from edgemem.store.database import Database, Transaction
@@ -290,7 +290,7 @@ def state_text(state: Mapping[Any, Any]) -> str:
         if str(key).startswith("__"):
             continue
         try:
-            kept[str(key)] = msgspec.Raw(messages.to_json(value, what=f"the state under {key!r}").encode())
+            kept[storable(str(key))] = msgspec.Raw(messages.to_json(value, what=f"the state under {key!r}").encode())
         except InvalidInputError as error:
             _log.warning("This part of a session's state is not stored: %s", error)
     return msgspec.json.encode(kept, order="sorted").decode()

@@ -35,7 +35,7 @@ _MEANINGS: tuple[tuple[tuple[str, ...], type[StoreError], str], ...] = (
         CorruptError,
         "{path} is not an SQLite database; name another file. It was left as it is.",
     ),
-    (("malformed",), CorruptError, "{path} is damaged; restore the newest backup."),
+    (("malformed",), CorruptError, "{path} is damaged; put a copy in its place, or save what can be read: sqlite3 {path} .recover"),
     (
         ("disk I/O error",),
         StoreError,
@@ -56,12 +56,16 @@ def meaning_of(error: Exception, path: Path) -> StoreError | InvalidInputError:
     if isinstance(error, OSError):
         if error.errno in (errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP):
             return InvalidInputError(
-                f"{path} cannot be the path of a database ({error.strerror}); name another."
+                f"{path} cannot be used as a file ({error.strerror}); move it away or name another."
             )
         kind, advice = _OS_MEANINGS.get(error.errno or 0, (StoreError, f"{{path}}: {error.strerror}."))
         return kind(advice.format(path=path))
     text = str(error)
-    if isinstance(error, (UnicodeError, OverflowError)) or "too big" in text:
+    if isinstance(error, UnicodeError):
+        return InvalidInputError(
+            "A text holds half a character (a lone surrogate), which no database can keep; remove it."
+        )
+    if isinstance(error, OverflowError) or "too big" in text:
         return InvalidInputError(f"This cannot be stored in {path.name}: {text}.")
     for words, kind, advice in _MEANINGS:
         if any(word in text for word in words):

@@ -44,8 +44,8 @@ with Database(sys.argv[1]) as database:
     n = next_turn(database, "kitchen")
     while True:
         whole = turn_of(n)
-        journal.accept(Turn("kitchen", n, whole.messages[:2], "open", whole.block, whole.shown))
-        journal.commit(whole).result()
+        begun = journal.accept(Turn("kitchen", n, whole.messages[:2], "open", whole.block, whole.shown))
+        journal.commit(whole, accepted=begun).result()
         print(n, flush=True)
         n += 1
 """

@@ -1,0 +1,137 @@
+"""What every vector index must do; the exact one is the oracle of the others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgemem.recall.vectors import BitVectors, ExactVectors, open_vectors
+from edgemem.store.database import Database
+from edgemem.store.migrations import INDEX
+
+DIMENSIONS = 64
+
+
+@pytest.fixture
+def database(tmp_path):
+    """Return an empty index file."""
+    with Database(tmp_path / "index.db", migrations=INDEX, durable=False, load_vec=True) as db:
+        yield db
+
+
+@pytest.fixture(params=[BitVectors, ExactVectors])
+def vectors(request, database):
+    """Return each implementation on that file."""
+    return request.param(database, DIMENSIONS)
+
+
+def unit(*shape: int, seed: int = 1) -> np.ndarray:
+    """Return random unit vectors."""
+    found = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return found / np.linalg.norm(found, axis=-1, keepdims=True)
+
+
+def fill(database, vectors, rows: np.ndarray) -> None:
+    """Store vectors under the numbers from 1."""
+    database.write(lambda tx: vectors.add(tx, list(enumerate(rows, start=1))))
+
+
+def test_an_empty_index_finds_nothing(vectors):
+    """Before anything is stored, and for k of 0, there is nothing and no error."""
+    assert vectors.nearest(unit(DIMENSIONS), 5) == []
+    assert vectors.cosines(unit(DIMENSIONS), [1, 2]) == {}
+
+
+def test_all_are_found_in_the_order_of_their_cosines(database, vectors):
+    """Asked for everything, an index gives exactly what the oracle gives."""
+    rows, query = unit(30, DIMENSIONS), unit(DIMENSIONS, seed=2)
+    fill(database, vectors, rows)
+    found = vectors.nearest(query, 30)
+    oracle = ExactVectors(database, DIMENSIONS).nearest(query, 30)
+    assert [id_ for id_, _ in found] == [id_ for id_, _ in oracle]
+    assert [id_ for id_, _ in found] == list(np.argsort(-(rows @ query)) + 1)
+    assert dict(found) == pytest.approx(dict(enumerate(rows @ query, start=1)), abs=1e-3)
+
+
+def test_k_is_kept(database, vectors):
+    """At most k are returned, fewer where there are fewer."""
+    fill(database, vectors, unit(10, DIMENSIONS))
+    assert len(vectors.nearest(unit(DIMENSIONS), 3)) == 3
+    assert len(vectors.nearest(unit(DIMENSIONS), 99)) == 10
+    assert vectors.nearest(unit(DIMENSIONS), 0) == []
+
+
+def test_the_nearest_are_among_a_few_more(database, vectors):
+    """The ten nearest of 2,000 are nearly all among the 128 that an index gives."""
+    centres = unit(50, DIMENSIONS, seed=3)
+    rows = centres[np.random.default_rng(4).integers(0, 50, 2000)] + 0.4 * unit(2000, DIMENSIONS, seed=5)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    fill(database, vectors, rows)
+    oracle = ExactVectors(database, DIMENSIONS)
+    hits = 0
+    queries = centres[:20] + 0.2 * unit(20, DIMENSIONS, seed=6)
+    for query in queries / np.linalg.norm(queries, axis=1, keepdims=True):
+        wanted = {id_ for id_, _ in oracle.nearest(query, 10)}
+        hits += len(wanted & {id_ for id_, _ in vectors.nearest(query, 128)})
+    assert hits >= 0.9 * 200
+
+
+def test_cosines_of_some(database, vectors):
+    """Cosines are given for the ids that have a vector, also for thousands at once."""
+    rows, query = unit(1200, DIMENSIONS), unit(DIMENSIONS, seed=2)
+    fill(database, vectors, rows)
+    found = vectors.cosines(query, [*range(1, 1201), 5000])
+    assert found == pytest.approx(dict(enumerate(rows @ query, start=1)), abs=1e-3)
+
+
+def test_a_vector_is_replaced(database, vectors):
+    """Adding again under the same id leaves only the new vector."""
+    old, new = unit(2, DIMENSIONS)
+    fill(database, vectors, old[None])
+    fill(database, vectors, new[None])
+    assert vectors.nearest(new, 5) == [(1, pytest.approx(1.0, abs=1e-3))]
+
+
+def test_a_removed_vector_is_gone(database, vectors):
+    """What is removed is not found any more; ids that are not there do no harm."""
+    rows = unit(5, DIMENSIONS)
+    fill(database, vectors, rows)
+    database.write(lambda tx: vectors.remove(tx, [2, 99]))
+    assert sorted(id_ for id_, _ in vectors.nearest(rows[1], 9)) == [1, 3, 4, 5]
+    assert vectors.cosines(rows[1], [2]) == {}
+
+
+def test_clearing_makes_room_for_another_length(database, vectors):
+    """After clear() an index of other dimensions can stand in the same file."""
+    fill(database, vectors, unit(5, DIMENSIONS))
+    database.write(vectors.clear)
+    assert vectors.nearest(unit(DIMENSIONS), 5) == []
+    other = type(vectors)(database, 32)
+    fill(database, other, unit(5, 32))
+    assert len(other.nearest(unit(32), 5)) == 5
+
+
+def test_large_ids(database, vectors):
+    """Ids beyond 32 bits are fine: what is no message has them."""
+    database.write(lambda tx: vectors.add(tx, [(2**40 + 7, unit(DIMENSIONS))]))
+    assert [id_ for id_, _ in vectors.nearest(unit(DIMENSIONS), 1)] == [2**40 + 7]
+
+
+def test_bits_are_repaired_after_a_process_without_sqlite_vec(database):
+    """Vectors that were written or removed without their bits are brought in line."""
+    rows = unit(6, DIMENSIONS)
+    bits, exact = BitVectors(database, DIMENSIONS), ExactVectors(database, DIMENSIONS)
+    database.write(lambda tx: bits.add(tx, [(1, rows[0]), (2, rows[1])]))
+    database.write(lambda tx: exact.remove(tx, [2]))
+    database.write(lambda tx: exact.add(tx, [(3, rows[2])]))
+    database.write(bits.repair)
+    assert dict(bits.nearest(rows[2], 9)) == pytest.approx(dict(exact.nearest(rows[2], 9)), abs=1e-6)
+    assert database.query("select count(*) from bits") == [(2,)]
+
+
+def test_where_vec0_is_missing_the_exact_index_serves(database):
+    """The choice follows what the machine can do, and lengths that bits cannot hold."""
+    assert isinstance(open_vectors(database, 64), BitVectors)
+    assert type(open_vectors(database, 63)) is ExactVectors
+    database.vec_version = None
+    assert type(open_vectors(database, 64)) is ExactVectors

@@ -1,0 +1,339 @@
+"""`edgemem chat` killed with -9: what was answered is there row for row, and the talk goes on where it was."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ggufs import write_llama_gguf
+
+import edgemem
+from edgemem.llama.tokenizer import LlamaTokenizer
+from edgemem.store.turns import STATES
+
+ROOT = Path(__file__).parents[2]
+TRUTH = ("sessions", "turns", "messages", "epochs", "facts", "episodes")
+BEFORE_COMMIT, AFTER_COMMIT = 95, 85
+"""Priorities of a hook that acts just before, and just after, the one that commits the turn."""
+
+# The real command, with two more hooks: one writes down what the model is handed and generates, one stands
+# still at the end of a turn, which is the moment at which the test pulls the plug.
+WATCHED = """
+import json, sys, time
+from edgemem.cli import main
+from edgemem.hooks.points import AFTER_LLM, BEFORE_LLM, ON_RUN_END
+from edgemem.memory import Memory
+
+log, priority, turn, *arguments = sys.argv[1:]
+
+class Watch:
+    points = frozenset({BEFORE_LLM, AFTER_LLM})
+    priority = 0
+
+    def __call__(self, point, ctx, payload):
+        names = ("messages", "now") if point == BEFORE_LLM else ("content", "tokens")
+        with open(log, "a") as file:
+            print(json.dumps({name: payload.get(name) for name in names}), file=file)
+
+class Hold:
+    points = frozenset({ON_RUN_END})
+    priority = int(priority)
+    ended = 0
+
+    def __call__(self, point, ctx, payload):
+        self.ended += 1
+        if self.ended == int(turn):
+            print("held", flush=True)
+            time.sleep(600)
+
+plain = Memory.hooks
+Memory.hooks = lambda self, **settings: [*plain(self, **settings), Watch(), Hold()]
+main(arguments)
+"""
+
+
+class Talk:
+    """A running `edgemem chat`."""
+
+    def __init__(self, home: Path, model: Path, *program: str) -> None:
+        options = f"--home {home} --llm {model} --session kitchen --max-tokens 8 --json"
+        self.process = subprocess.Popen(
+            [sys.executable, *(program or ("-m", "edgemem")), "chat", *options.split()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+
+    def tell(self, *texts: str) -> None:
+        """Say something without waiting for the answer."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("".join(f"{text}\n" for text in texts))
+        self.process.stdin.flush()
+
+    def line(self) -> str:
+        """Return the next line that it prints."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.endswith("\n"), self.process.communicate()[1]
+        return line.strip()
+
+    def say(self, text: str) -> dict[str, Any]:
+        """Say something and return the answer."""
+        self.tell(text)
+        answer: dict[str, Any] = json.loads(self.line())
+        assert answer["said"] == text
+        return answer
+
+    def kill(self) -> tuple[list[dict[str, Any]], str]:
+        """Kill it with -9; return the answers that nobody has read yet, and what it wrote to stderr."""
+        self.process.send_signal(signal.SIGKILL)
+        said, status = self.process.communicate()
+        assert self.process.returncode == -signal.SIGKILL
+        # The kill may have cut the last line off.
+        lines = [line for line in said.splitlines(keepends=True) if line.endswith("\n")]
+        return [json.loads(line) for line in lines if line.startswith("{")], status
+
+    def bye(self) -> str:
+        """End the talk as a person would; return what it wrote to stderr."""
+        _, status = self.process.communicate("/quit\n", timeout=60)
+        assert self.process.returncode == 0, status
+        return status
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> dict[str, Path]:
+    """Return chat models with random weights, real vocabularies and templates."""
+    folder = tmp_path_factory.mktemp("models")
+    templates = {"qwen2": "Qwen-Qwen2.5-7B-Instruct", "phi-3": "microsoft-Phi-3.5-mini-instruct"}
+    return {
+        name: write_llama_gguf(
+            folder / f"{name}.gguf", vocabularies=vocabularies, vocabulary=name, template=template, width=32
+        )
+        for name, template in templates.items()
+    }
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return a home that waits for a slow disk, so that an answer is printed when its turn is durable."""
+    return home_with(tmp_path / "home", embedder="")
+
+
+def home_with(home: Path, *, embedder: str) -> Path:
+    """Make a home with its profile."""
+    home.mkdir()
+    (home / "edgemem.toml").write_text(
+        f'[store]\ncommit_wait_s = 60.0\n[llama]\nembedder = "{embedder}"\n[idle]\nsettle_s = 0.05\n'
+    )
+    return home
+
+
+def select(file: Path, sql: str) -> list[tuple[Any, ...]]:
+    """Read as a person would, while the robot runs or after it died."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
+        return database.execute(sql).fetchall()
+
+
+def rows(home: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Return every row of the truth."""
+    return {table: select(home / "db" / "memory.db", f"select * from {table}") for table in TRUTH}
+
+
+def states(home: Path) -> list[str]:
+    """Return the states of the session's turns in order."""
+    return [
+        STATES[state] for (state,) in select(home / "db" / "memory.db", "select state from turns order by n")
+    ]
+
+
+def replies(home: Path) -> list[tuple[int, str | None, tuple[int, ...]]]:
+    """Return turn, text and generated ids of each reply."""
+    with edgemem.open(home, worker=False) as memory:
+        return [
+            (turn.n, message.content, message.tokens)
+            for turn in memory.sessions.journal.read_turns("kitchen")
+            for message in turn.messages
+            if message.role == "assistant"
+        ]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until something holds; a minute is far more than it takes."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def test_ten_turns_and_three_kills(home: Path, models: dict[str, Path], tmp_path: Path) -> None:
+    """Killed before a commit, after one and in between, ten turns come out as if nobody had pulled the plug."""
+    log = tmp_path / "log.jsonl"
+
+    def talk(priority: int = 0, turn: int = 0) -> Talk:
+        return Talk(home, models["qwen2"], "-c", WATCHED, str(log), str(priority), str(turn))
+
+    # Between the reply and the commit: the turn is there with its reply, and marked unfinished.
+    robot = talk(BEFORE_COMMIT, 4)
+    answers = [robot.say(f"Number {n} is on the table.") for n in range(3)]
+    before = rows(home)
+    robot.tell("Number 3 is on the table.")
+    assert robot.line() == "held"
+    wait_for(lambda: states(home) == ["complete"] * 3 + ["open"])
+    robot.kill()
+    after = rows(home)
+    assert all(after[table][: len(before[table])] == before[table] for table in TRUTH)
+    assert [row[4] for row in after["messages"][6:7]] == ["Number 3 is on the table."]
+
+    # It goes on: nothing but the mark has changed. Right after the commit a turn is complete, answered or not.
+    robot = talk(AFTER_COMMIT, 3)
+    answers += [robot.say(f"Number {n} is on the table.") for n in (4, 5)]
+    resumed = rows(home)
+    assert resumed["messages"][: len(after["messages"])] == after["messages"]
+    assert states(home) == ["complete"] * 3 + ["unfinished"] + ["complete"] * 2
+    robot.tell("Number 6 is on the table.")
+    assert robot.line() == "held"
+    _, status = robot.kill()
+    assert "1 turn of session kitchen had been cut off" in status
+    after = rows(home)
+    assert all(after[table][: len(resumed[table])] == resumed[table] for table in TRUTH)
+    assert states(home) == ["complete"] * 3 + ["unfinished"] + ["complete"] * 3
+
+    # Between two turns, when only upkeep may be at work.
+    robot = talk()
+    answers.append(robot.say("Number 7 is on the table."))
+    kept = rows(home)
+    assert "cut off" not in robot.kill()[1]
+    assert rows(home) == kept
+
+    robot = talk()
+    answers += [robot.say(f"Number {n} is on the table.") for n in (8, 9)]
+    assert robot.bye() == ""
+    assert rows(home)["messages"][: len(kept["messages"])] == kept["messages"]
+    assert states(home) == ["complete"] * 3 + ["unfinished"] + ["complete"] * 6
+    said = select(home / "db" / "memory.db", "select content from messages where role = 'user' order by id")
+    assert said == [(f"Number {n} is on the table.",) for n in range(10)]
+
+    # What was generated is stored as generated, also where the answer was never printed.
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    asked, generated = entries[::2], entries[1::2]
+    stored = replies(home)
+    assert stored == [(n, one["content"], tuple(one["tokens"])) for n, one in enumerate(generated)]
+    answered = [n for n in range(10) if n not in (3, 6)]
+    assert [answer["reply"] for answer in answers] == [stored[n][1] for n in answered]
+
+    # Every prompt begins with the one before and its reply, over the restarts too: text and token ids.
+    with LlamaTokenizer(models["qwen2"]) as tokenizer:
+        prompts = [tokenizer.render(one["messages"], now=one["now"]) for one in asked]
+        for n in range(9):
+            shown = prompts[n + 1].text
+            assert shown.startswith(prompts[n].text + str(generated[n]["content"]).strip())
+            grown = [*asked[n]["messages"], {"role": "assistant", "content": generated[n]["content"]}]
+            history = tokenizer.render(grown, now=asked[n]["now"], add_generation_prompt=False)
+            assert prompts[n + 1].ids[: prompts[n].n] == prompts[n].ids
+            assert prompts[n + 1].ids[: history.n] == history.ids
+
+
+def test_killed_at_random_moments(home: Path, models: dict[str, Path]) -> None:
+    """Whenever the kill comes: all that was answered is complete, one turn at most unfinished, nothing is lost."""
+    chance = random.Random(11)
+    kept: list[tuple[Any, ...]] = []
+    count = unfinished = 0
+    for round_ in range(6):
+        robot = Talk(home, models["phi-3"])
+        told = [f"Round {round_}, number {n}." for n in range(100)]
+        robot.tell(*told)
+        answers = [json.loads(robot.line())]
+        # Every other time the kill waits for the narrow moment between a reply and its commit.
+        narrow = round_ % 2 == 1
+        end = time.monotonic() + chance.uniform(0.0, 0.12) + narrow
+        while time.monotonic() < end and not (narrow and states(home)[-1] == "open"):
+            time.sleep(0.0005)
+        more, status = robot.kill()
+        answers += more
+        assert len(answers) < len(told)
+        assert ("cut off" in status) == (unfinished == 1)
+        assert [answer["said"] for answer in answers] == told[: len(answers)]
+        now = select(
+            home / "db" / "memory.db",
+            "select id, turn, role, content, unheard, tokens from messages order by id",
+        )
+        assert now[: len(kept)] == kept
+        mine = states(home)[count:]
+        assert len(mine) - len(answers) in (0, 1)
+        assert mine[: len(answers)] == ["complete"] * len(answers)
+        assert set(mine[len(answers) :]) <= {"complete", "open"}
+        unfinished = mine.count("open")
+        texts = [(role, content) for _, _, role, content, _, _ in now[len(kept) :]]
+        acknowledged = [
+            part for one in answers for part in (("user", one["said"]), ("assistant", one["reply"]))
+        ]
+        assert texts[: len(acknowledged)] == acknowledged
+        assert texts[len(acknowledged) :][:1] in ([], [("user", told[len(answers)])])
+        kept, count = now, count + len(mine)
+    assert "open" not in states(home)[:-1]
+    with LlamaTokenizer(models["phi-3"]) as tokenizer:
+        for _, content, tokens in replies(home):
+            decoder = codecs.getincrementaldecoder("utf-8")("replace")
+            assert decoder.decode(b"".join(map(tokenizer.vocabulary.piece, tokens))).lstrip() == content
+
+
+def test_killed_during_idle_work(models: dict[str, Path], minilm: Path, tmp_path: Path) -> None:
+    """The truth does not change while the index is made; a new start makes the rest, and all is found."""
+    home = home_with(tmp_path / "home", embedder="all-minilm-l6-v2")
+    assert minilm.is_file()
+    things = list(words())
+    with edgemem.open(home, worker=False) as memory:
+        for n, thing in enumerate(things):
+            memory.store.add_fact(f"place.{thing}", f"the {thing} lies in drawer {n} " + "of the shed " * 12)
+    index = home / "db" / "index.db"
+
+    def embedded() -> int:
+        if not index.exists() or not select(index, "select 1 from sqlite_master where name = 'vectors'"):
+            return 0
+        return int(select(index, "select count(*) from vectors")[0][0])
+
+    done = 0
+    for round_ in range(2):
+        robot = Talk(home, models["phi-3"])
+        robot.say(f"Good morning number {round_}.")
+        truth = rows(home)
+        wait_for(lambda before=done: embedded() > before)
+        robot.kill()
+        assert rows(home) == truth
+        assert done < embedded() < len(things), "the kill did not come in the middle"
+        done = embedded()
+    with edgemem.open(home, worker=False) as memory:
+        assert memory.idle(60)
+        assert not any(memory.pending().values())
+        for n in (0, 57, len(things) - 1):
+            (first, *_) = memory.recall(f"where is the {things[n]}?", kinds=("fact",))
+            assert f"drawer {n} " in first.text
+        (turn, *_) = memory.recall("good morning number 1", kinds=("turn",))
+        assert turn.turn == 1
+        assert memory.index.catch_up(10) == 0
+    assert {table: rows(home)[table] for table in TRUTH} == truth
+    assert states(home) == ["complete"] * 2
+
+
+def words() -> Iterator[str]:
+    """Yield 120 names of things that nobody mixes up."""
+    begin = ("bra", "cor", "del", "gru")
+    middle = ("ba", "co", "di", "fu", "ge", "ho")
+    end = ("lick", "mont", "nard", "pex", "ring")
+    for first in begin:
+        for second in middle:
+            for third in end:
+                yield first + second + third

@@ -1,0 +1,52 @@
+"""An embedder without a model: texts that share words are near to each other, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgemem.recall.words import terms
+
+
+class HashEmbedder:
+    """Adds up one pseudo-random direction for each stem of a text.
+
+    Args:
+        means: words that mean another one, to tell meaning from spelling.
+        slow: answer no query within its timeout.
+    """
+
+    def __init__(
+        self,
+        dimensions: int = 64,
+        *,
+        name: str = "hash",
+        means: dict[str, str] | None = None,
+        slow: bool = False,
+    ) -> None:
+        self.dimensions = dimensions
+        self.fingerprint = f"{name}:{dimensions}"
+        self.embedded: list[str] = []
+        self._means = means or {}
+        self.slow = slow
+
+    def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32] | None:
+        """Embed a question; nothing if it is slow and somebody waits."""
+        return None if self.slow and timeout_s is not None else self._embed(text)
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed texts, one row each."""
+        self.embedded.extend(texts)
+        return np.stack([self._embed(text) for text in texts])
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def _embed(self, text: str) -> NDArray[np.float32]:
+        stems = [self._means.get(stem, stem) for stem in terms(text)] or [""]
+        seeds = [np.random.default_rng(crc32(f"{self.fingerprint}{stem}".encode())) for stem in stems]
+        vector = np.sum([seed.standard_normal(self.dimensions) for seed in seeds], axis=0)
+        return (vector / np.linalg.norm(vector)).astype(np.float32)

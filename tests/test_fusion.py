@@ -1,0 +1,91 @@
+"""Fusion: one score and its reasons."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemem.recall.fusion import Signals, Weights, own_score, reasons, score
+
+share = st.floats(0, 1)
+any_number = st.floats(allow_nan=False, allow_infinity=False, width=32)
+signals = st.builds(
+    Signals,
+    words=share,
+    meaning=st.none() | share,
+    before=share,
+    after=share,
+    person=share,
+    recent=share,
+)
+weights = st.builds(
+    Weights,
+    words=st.floats(0, 2),
+    meaning=st.floats(0, 2),
+    neighbour=share,
+    person=share,
+    recent=share,
+)
+
+
+@given(
+    st.builds(
+        Signals,
+        any_number,
+        st.none() | any_number,
+        any_number,
+        any_number,
+        any_number,
+        any_number,
+    ),
+    weights,
+)
+def test_a_score_is_a_share(some, w):
+    """Whatever the signals are, also out of their range, the score lies between 0 and 1."""
+    assert 0.0 <= score(some, w) <= 1.0
+
+
+@given(signals, weights, st.sampled_from(Signals._fields), share)
+def test_no_signal_does_harm(some, w, name, more):
+    """A signal that grows never lowers the score."""
+    now = getattr(some, name)
+    if now is None:
+        return
+    better = some._replace(**{name: max(now, more)})
+    assert score(better, w) >= score(some, w) - 1e-12
+
+
+@given(signals, weights)
+def test_neighbours_are_equals(some, w):
+    """It does not matter which of the neighbours is the good one."""
+    swapped = some._replace(before=some.after, after=some.before)
+    assert abs(score(some, w) - score(swapped, w)) < 1e-12
+    assert reasons(some, w) == reasons(swapped, w)
+
+
+@given(share, weights)
+def test_words_alone_count_in_full_without_a_vector(words, w):
+    """Where the question has no vector, a perfect match of words is still a perfect match."""
+    assert own_score(words, None, w) == words
+
+
+@given(signals, weights)
+def test_reasons_are_those_that_contribute(some, w):
+    """Each reason is a signal that is not zero, named once."""
+    found = reasons(some, w)
+    assert len(set(found)) == len(found)
+    parts = {"words": some.words, "meaning": some.meaning or 0, "neighbour": max(some.before, some.after)}
+    parts |= {"person": some.person, "recent": some.recent}
+    assert all(parts[name] > 0 for name in found)
+
+
+def test_reasons_come_strongest_first():
+    """What did most for the score stands first; what did next to nothing is not mentioned."""
+    some = Signals(words=0.2, meaning=0.9, before=0.5, person=1.0, recent=0.1)
+    assert reasons(some, Weights()) == ("meaning", "neighbour", "words", "person")
+
+
+def test_nothing_scores_nothing():
+    """Without any signal the score is 0 and there is no reason."""
+    assert score(Signals(), Weights()) == 0.0
+    assert reasons(Signals(), Weights()) == ()

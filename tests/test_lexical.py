@@ -1,0 +1,219 @@
+"""Words, questions and full text."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgemem.recall.docs import add_docs
+from edgemem.recall.lexical import MAX_MATCHES, MAX_TERMS, Statistics, count_docs, match
+from edgemem.recall.question import MAX_CHARS, read_question
+from edgemem.recall.sources import EPISODE, Doc
+from edgemem.recall.stemmer import stem
+from edgemem.recall.words import plain_words, spell_out, terms
+from edgemem.store.database import Database
+from edgemem.store.migrations import INDEX
+
+SUFFIXES = (
+    "ational",
+    "eed",
+    "ed",
+    "ing",
+    "ies",
+    "sses",
+    "logi",
+    "ement",
+    "ion",
+    "y",
+    "ll",
+    "e",
+    "ness",
+    "ous",
+    "s",
+)
+TEXTS = [
+    "The cat sat on the warm kitchen floor and slept",
+    "Kitchen lights: switch them off at ten",
+    "Alice is allergic to peanuts, and peanut butter too",
+    "Peanuts were in the cake that nobody ate",
+    "The doctor moved the date to Friday",
+]
+
+
+@pytest.fixture(scope="module")
+def porter():
+    """Return SQLite's own Porter stemmer as a function of a list of words."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute("create virtual table f using fts5 (a, tokenize = 'porter unicode61')")
+    connection.execute("create virtual table v using fts5vocab (f, 'instance')")
+
+    def stems(words):
+        connection.execute("delete from f")
+        connection.executemany("insert into f (rowid, a) values (?, ?)", list(enumerate(words)))
+        found = dict(connection.execute("select doc, term from v"))
+        return [found[number] for number in range(len(words))]
+
+    yield stems
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    """Return an index of a few texts."""
+    path = tmp_path_factory.mktemp("lexical") / "index.db"
+    with Database(path, migrations=INDEX, durable=False) as db:
+        docs = [Doc(EPISODE, n, text, 0, None, None) for n, text in enumerate(TEXTS)]
+        db.write(lambda tx: add_docs(tx, docs))
+        yield db
+
+
+def found(database, asked):
+    """Return the texts that hold any of some terms, with their scores."""
+    rows = match(database, asked, columns="d.ref", where="1", values={}, limit=9)
+    return {TEXTS[ref]: score for score, ref in rows}
+
+
+def statistics(asked):
+    """Return the statistics of TEXTS, counted in Python."""
+    stems = [terms(text) for text in TEXTS]
+    counts = {term: sum(term in one for one in stems) for term in asked}
+    return Statistics(docs=len(TEXTS), terms=sum(map(len, stems)), counts=counts)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    words=st.lists(
+        st.builds(str.__add__, st.text("abeilotyszxw", max_size=7), st.sampled_from((*SUFFIXES, ""))).filter(
+            bool
+        ),
+        min_size=1,
+        max_size=200,
+    )
+)
+def test_stems_are_those_of_sqlite(porter, words):
+    """Our stemmer and FTS5's agree on any word of plain letters."""
+    assert [stem(word) for word in words] == porter(words)
+
+
+def test_forms_of_a_word_share_a_stem():
+    """Cook, cooks, cooked and cooking are one word; the speaker's accents and case do not matter."""
+    assert len({stem(word) for word in ("cook", "cooks", "cooked", "cooking")}) == 1
+    assert terms("CAFÉ café Cafe\u0301") == [stem("cafe")] * 3
+    assert terms("Straße") == terms("STRASSE")
+
+
+def test_stop_words_are_dropped():
+    """Words that tell nothing are not looked for, nor what is left of contractions."""
+    assert terms("What did she say to you? I don't know, it's what they'd have") == [
+        stem("say"),
+        stem("know"),
+    ]
+
+
+def test_keys_are_spelt_out():
+    """The parts of a key are words of their own."""
+    assert spell_out("user.favouriteColour_2-b") == "user favourite Colour 2 b"
+
+
+@given(st.text())
+def test_no_text_breaks_into_syntax(text):
+    """Whatever somebody says, terms hold no space, quote or control character."""
+    for word in plain_words(text):
+        assert word
+        assert not any(letter.isspace() or letter in "\"'*:^()-\0" for letter in word)
+
+
+@settings(deadline=None)
+@given(
+    text=st.text()
+    | st.sampled_from(['"', "a AND (", "NEAR(x y", "-x", "a:b", "*", "'; drop table docs --", "\ud800"])
+)
+def test_no_question_is_a_syntax_error(database, text):
+    """A question full of FTS syntax is looked for as plain words."""
+    question = read_question(text)
+    assert count_docs(database, question.terms).keys() == set(question.terms)
+    match(database, question.terms, columns="d.id", where="1", values={}, limit=5)
+
+
+def test_any_of_the_words_finds(database):
+    """One common stem is enough, and more of them score higher."""
+    scores = found(database, terms("peanut butter"))
+    assert set(scores) == {TEXTS[2], TEXTS[3]}
+    assert scores[TEXTS[2]] > scores[TEXTS[3]]
+
+
+@pytest.mark.parametrize("question", ["peanut butter", "kitchen floor cat", "doctor kitchen", "nothing here"])
+def test_the_formula_is_that_of_fts5(database, question):
+    """Text outside of the index is scored exactly as FTS5 scores text in it."""
+    asked = terms(question)
+    stats = statistics(asked)
+    for text, score in found(database, asked).items():
+        stems = Counter(terms(text))
+        here = {term: stems[term] for term in asked if term in stems}
+        assert stats.score(here, stems.total()) == pytest.approx(score, rel=1e-6)
+
+
+@given(
+    st.lists(
+        st.sampled_from(sorted({term for text in TEXTS for term in terms(text)} | {"nowhere"})),
+        min_size=1,
+        unique=True,
+    )
+)
+def test_no_text_scores_more_than_the_best(asked):
+    """The best possible score is a bound, so its share lies between 0 and 1."""
+    stats = statistics(asked)
+    for text in TEXTS:
+        stems = Counter(terms(text))
+        assert (
+            0 <= stats.score({t: stems[t] for t in asked if t in stems}, stems.total()) <= stats.best(asked)
+        )
+
+
+def test_common_words_are_left_out_when_others_tell_more():
+    """Terms are taken from the rarest on until they match too much; one is always taken."""
+    stats = Statistics(docs=50_000, terms=500_000, counts={"rare": 3, "known": 900, "common": MAX_MATCHES})
+    assert stats.telling(["common", "nowhere", "known", "rare"]) == ["rare", "known"]
+    assert stats.telling(["common"]) == ["common"]
+    many = [f"t{n}" for n in range(99)]
+    assert len(Statistics(99, 99, dict.fromkeys(many, 1)).telling(many)) == MAX_TERMS
+
+
+def test_names_of_speakers_are_not_looked_for():
+    """The name of a person who speaks here matches everything; it says whom the question is about instead."""
+    question = read_question("What did Alice's doctor say?", people={"alice", "Bob Miller"})
+    assert question.terms == (stem("doctor"), stem("say"))
+    assert question.people == {"alice"}
+    assert question.meaning == "What did doctor say?"
+    assert read_question("Call Bob Miller", people={"Bob Miller"}).people == {"Bob Miller"}
+    assert read_question("Call Bob", people={"Bob Miller"}).people == frozenset()
+
+
+def test_a_question_of_a_name_alone_keeps_it():
+    """Where nothing else is said, the name is what is looked for."""
+    question = read_question("And Alice?", people={"alice"})
+    assert question.terms == ("alic",)
+    assert question.meaning == "And Alice?"
+
+
+def test_who_says_i_is_meant():
+    """A question with "my" in it is about the reader, if the voice is known."""
+    assert read_question("what are my allergies", reader="alice").people == {"alice"}
+    assert read_question("what are allergies", reader="alice").people == frozenset()
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\0", "?!", "what is it", "\ud800"])
+def test_questions_that_say_nothing(text):
+    """Nothing is looked for, and nothing breaks."""
+    assert read_question(text).terms == ()
+
+
+def test_of_a_long_text_the_end_counts():
+    """A megabyte is cut; people ask at the end."""
+    question = read_question("noise " * 200_000 + "where is the key")
+    assert len(question.meaning) <= MAX_CHARS
+    assert question.terms[-1] == "kei"

@@ -1,0 +1,531 @@
+"""Recall: the right things, to the right people, in time."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hash_embedder import HashEmbedder
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edgemem.config import RecallSettings
+from edgemem.errors import ModelError
+from edgemem.recall.index import Index
+from edgemem.recall.recall import Recall
+from edgemem.recall.vectors import ExactVectors
+from edgemem.records import Heard, Reader, StoredMessage, Turn
+from edgemem.store import facts, turns
+from edgemem.store.database import Database
+from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.notes import NotesFile
+
+ALICE, BOB, STRANGER = Reader("alice"), Reader("bob"), Reader(None)
+
+
+class Robot:
+    """A truth, its index and recall, with short names for what tests do."""
+
+    def __init__(self, folder, clock, embedder=None) -> None:
+        self.truth = Database(folder / "memory.db", clock=clock)
+        self.store = SQLiteMemoryStore(self.truth)
+        self.notes = NotesFile(folder / "NOTES.md", clock=clock)
+        self.index = Index(folder / "index.db", self.truth, embedder=embedder, notes=self.notes)
+        self.recaller = Recall(self.truth, self.index, embedder=embedder, notes=self.notes, clock=clock)
+
+    def say(self, n, *texts, session="s", speaker="alice", **more) -> None:
+        """Store one turn of user and assistant messages."""
+        said = tuple(StoredMessage(("user", "assistant")[at % 2], text) for at, text in enumerate(texts))
+        turn = Turn(session, n, said, heard=Heard(speaker=speaker), **more)
+        self.truth.write(lambda tx: turns.commit_turn(tx, turn))
+
+    def idle(self) -> None:
+        """Do all upkeep."""
+        while self.index.catch_up() + self.index.embed_pending():
+            pass
+
+    def recall(self, query, *, reader=None, **options):
+        """Recall as the operator unless a reader is given."""
+        return self.recaller.recall(query, reader=reader, **options)
+
+    def texts(self, query, **options):
+        """Return the texts that are recalled."""
+        return [item.text for item in self.recall(query, **options)]
+
+    def close(self) -> None:
+        """Close everything."""
+        self.index.close()
+        self.truth.close()
+
+
+@pytest.fixture
+def robot(tmp_path, clock):
+    """Return a robot with vectors."""
+    made = Robot(tmp_path, clock, HashEmbedder())
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["at once", "indexed"])
+def settled(request, robot):
+    """Return a function to call after writing: the index may have seen it or not."""
+    return (lambda: None) if request.param == "at once" else robot.idle
+
+
+def test_everything_is_found(robot, settled):
+    """Facts, episodes, messages and notes are found, also what was written a moment ago."""
+    robot.store.add_fact("user.allergies", "peanuts", scope="user:alice", source="user")
+    call = {"name": "set_timer", "args": {"minutes": 5}, "result": {"rings": "at noon"}}
+    robot.store.add_episode("tool_call", call, "ok", agent="pip")
+    robot.say(3, "where did I put the ladder", "it leans in the garage", session="kitchen")
+    robot.notes.append("- the boiler needs water", heading="House")
+    settled()
+    (fact,) = robot.recall("any peanuts?", k=1)
+    assert (fact.kind, fact.text, fact.scope, fact.source) == (
+        "fact",
+        "allergies: peanuts",
+        "user:alice",
+        "user",
+    )
+    assert (fact.key, fact.value) == ("user.allergies", "peanuts")
+    assert (fact.level, fact.owner, fact.valid_to) == ("private", "alice", None)
+    (episode,) = robot.recall("which timer", k=1)
+    assert (episode.kind, episode.source) == ("episode", "pip")
+    assert episode.text == "set timer 5: rings at noon"
+    (reply,) = robot.recall("garage", k=1)
+    assert (reply.kind, reply.session, reply.turn, reply.source) == ("turn", "kitchen", 3, "assistant")
+    (asked,) = robot.recall("ladder", k=1)
+    assert (asked.speaker, asked.text) == ("alice", "where did I put the ladder")
+    (note,) = robot.recall("boiler", k=1)
+    assert (note.kind, note.text, note.source) == ("note", "the boiler needs water", "NOTES.md")
+    for item in (fact, episode, reply, asked, note):
+        assert "words" in item.why
+        assert 0 < item.score <= 1
+
+
+@pytest.mark.parametrize(
+    ("payload", "outcome", "text"),
+    [
+        (
+            {"name": "set_timer", "args": {"minutes": 5}, "error": "no battery"},
+            "failed",
+            "set timer 5 failed: no battery",
+        ),
+        ({"name": "set_timer", "args": "five", "result": None}, "ok", "set timer five"),
+        ({"name": "set_timer"}, "ok", "set timer"),
+        ({"name": 7, "args": [1]}, "ok", "tool call: name 7 args 1 (ok)"),
+        ({}, "ok", "tool call (ok)"),
+    ],
+)
+def test_any_payload_of_a_tool_call_can_be_read(robot, payload, outcome, text):
+    """Whatever a loop has logged, there is a sentence for it."""
+    robot.store.add_episode("tool_call", payload, outcome)
+    assert robot.texts("timer tool call") == [text]
+
+
+def test_an_empty_memory_finds_nothing(robot):
+    """Nothing stored, nothing found."""
+    assert robot.recall("anything at all") == []
+    assert robot.recall("") == []
+
+
+def test_words_match_before_and_after_indexing_alike(robot):
+    """The same texts come in the same order whether the index has seen them or not."""
+    lines = [
+        "the red bicycle",
+        "a bicycle needs a pump",
+        "red paint",
+        "pumps and hoses",
+        "the cat",
+        "red red wine",
+    ]
+    for n, line in enumerate(lines):
+        robot.say(n, line, session=f"s{n}")
+    before = [(item.id, round(item.score, 6)) for item in robot.recall("red bicycle pump", k=9)]
+    robot.index.catch_up()
+    assert [(item.id, round(item.score, 6)) for item in robot.recall("red bicycle pump", k=9)] == before
+    robot.say(9, "blue bicycle", session="s9")
+    assert "blue bicycle" in robot.texts("bicycle", k=9)
+
+
+def test_neighbours_count(robot, settled):
+    """The answer after a question is found though it shares no word with it."""
+    robot.say(0, "when does the dentist see me", "thursday at nine")
+    robot.say(1, "what a day", "indeed")
+    settled()
+    found = robot.recall("dentist appointment", k=2)
+    assert found[1].text == "thursday at nine"
+    assert "neighbour" in found[1].why
+    assert found[1].score < found[0].score
+
+
+def test_neighbours_end_with_the_session(robot, settled):
+    """The first message of another session is no neighbour."""
+    robot.say(0, "the dentist called", session="a")
+    robot.say(0, "thursday at nine", session="b")
+    settled()
+    assert robot.texts("dentist", min_score=0.05) == ["the dentist called"]
+
+
+def test_meaning_finds_without_a_common_word(tmp_path, clock):
+    """Vectors find what words cannot, and say so."""
+    robot = Robot(tmp_path, clock, HashEmbedder(means={"automobil": "car", "vehicl": "car"}))
+    robot.say(0, "my automobile is blue", session="a")
+    robot.say(0, "bread and butter", session="b")
+    robot.idle()
+    (found, *_) = robot.recall("vehicle")
+    assert found.text == "my automobile is blue"
+    assert found.why[0] == "meaning"
+    assert robot.recaller.last.signals == ("meaning",)
+    robot.close()
+
+
+def test_whom_the_question_names(robot, settled):
+    """A person's name is not a word to match; what that person said comes first."""
+    robot.say(0, "I adore opera", speaker="alice", session="a")
+    robot.say(0, "I adore opera", speaker="bob", session="b")
+    robot.say(0, "bob, are you there", speaker="alice", session="c")
+    settled()
+    found = robot.recall("does bob adore opera")
+    assert (found[0].speaker, found[1].speaker) == ("bob", "alice")
+    assert "person" in found[0].why
+    mine = robot.recall("do I adore opera", reader=ALICE)
+    assert mine[0].speaker == "alice"
+
+
+def test_given_names_are_left_out_too(robot, settled):
+    """A name that no stored speaker bears can be given."""
+    robot.say(0, "hello pip", session="a")
+    robot.say(0, "the opera begins at eight", session="b")
+    settled()
+    assert robot.texts("pip, when does the opera begin", names={"pip"}, min_score=0.1) == [
+        "the opera begins at eight"
+    ]
+
+
+def test_the_newer_of_equals_comes_first(robot, settled, hand):
+    """Of two like texts the newer one is first, and event time counts where it is known."""
+    robot.say(0, "the key is here", session="a")
+    hand.advance(60 * 86400)
+    robot.say(0, "the key is here", session="b")
+    settled()
+    assert [item.session for item in robot.recall("key")] == ["b", "a"]
+
+
+def test_private_text_reaches_its_owner_alone(robot, settled):
+    """Shared is for anyone, household for known voices, private for its owner without company."""
+    robot.store.add_fact("secret present", "bicycle", scope="user:alice")
+    robot.store.add_fact("family bicycle", "red", scope="kitchen")
+    robot.store.add_fact("shop bicycle", "open", scope="global")
+    robot.say(0, "the bicycle squeaks", level="private", owner="bob", session="p")
+    robot.notes.append("- oil the bicycle")
+    settled()
+
+    def kinds_for(reader):
+        return {item.text for item in robot.recall("bicycle", reader=reader, k=9)}
+
+    household = {"family bicycle: red", "shop bicycle: open", "oil the bicycle"}
+    assert kinds_for(None) == household | {"secret present: bicycle", "the bicycle squeaks"}
+    assert kinds_for(ALICE) == household | {"secret present: bicycle"}
+    assert kinds_for(BOB) == household | {"the bicycle squeaks"}
+    assert kinds_for(STRANGER) == {"shop bicycle: open"}
+    assert kinds_for(Reader("alice", frozenset({"alice", "bob"}))) == household
+    assert kinds_for(Reader("alice", frozenset({"alice", ""}))) == {"shop bicycle: open"}
+
+
+def test_what_others_keep_does_not_crowd_out(robot, settled):
+    """Hundreds of someone else's records leave one's own in sight."""
+
+    def fill(tx):
+        for n in range(300):
+            facts.assert_fact(tx, f"bicycle{n}", "bicycle", scope="user:bob")
+        facts.assert_fact(tx, "my own", "bicycle", scope="user:alice")
+
+    robot.truth.write(fill)
+    settled()
+    assert robot.texts("bicycle", reader=ALICE) == ["my own: bicycle"]
+
+
+def test_only_what_holds_now_is_found(robot, settled, hand):
+    """A superseded value, one that is over and one that is to come are not given unless asked for."""
+    robot.store.add_fact("milk", "empty")
+    hand.advance(60)
+    robot.store.add_fact("milk", "full")
+    now = hand.wall
+    robot.store.add_fact("guest", "milk lover", valid_from=now - 100, valid_to=now - 50)
+    robot.store.add_fact("visit", "milk delivery", valid_from=now + 1000)
+    settled()
+    assert robot.texts("milk") == ["milk: full"]
+    assert set(robot.texts("milk", include_past=True)) == {
+        "milk: full",
+        "milk: empty",
+        "guest: milk lover",
+        "visit: milk delivery",
+    }
+    ends = {item.text: item.valid_to for item in robot.recall("milk", include_past=True)}
+    assert ends["milk: full"] is None
+    assert ends["milk: empty"] == pytest.approx(now, abs=1)
+    assert ends["guest: milk lover"] == now - 50
+    hand.advance(2000)
+    assert set(robot.texts("milk")) == {"milk: full", "visit: milk delivery"}
+
+
+def test_what_a_correction_leaves_still_holds(robot, settled, hand):
+    """A fact whose past was corrected is still the one that holds."""
+    start = hand.wall
+    robot.store.add_fact("milk", "empty")
+    robot.store.add_fact("milk", "sour", valid_from=start + 100, valid_to=start + 200)
+    hand.advance(300)
+    settled()
+    (found,) = robot.recall("milk")
+    assert (found.text, found.valid_from) == ("milk: empty", start + 200)
+
+
+@pytest.mark.parametrize("when", ["before indexing", "after indexing"])
+def test_the_forgotten_never_comes_back(robot, when):
+    """A forgotten fact is not found from that moment on, whatever the index knows."""
+    robot.store.add_fact("door code", "xylophone")
+    robot.store.add_fact("bell", "xylophone sound")
+    if when == "after indexing":
+        robot.idle()
+    assert len(robot.texts("xylophone")) == 2
+    robot.store.forget_fact("door code")
+    assert robot.texts("xylophone") == ["bell: xylophone sound"]
+    robot.idle()
+    assert robot.texts("xylophone") == ["bell: xylophone sound"]
+
+
+def test_an_amended_reply_is_found_as_it_was_heard(robot, settled):
+    """What nobody heard is not recalled."""
+    robot.say(0, "tell me", "first xylophones and then zeppelins")
+    settled()
+    robot.recall("zeppelins")
+    robot.truth.write(lambda tx: turns.amend_turn(tx, "s", 0, heard_text="first xylophones"))
+    assert "first xylophones and then zeppelins" not in robot.texts("zeppelins xylophones")
+    settled()
+    assert robot.texts("zeppelins", min_score=0.2) == []
+    assert robot.texts("xylophones")[0] == "first xylophones"
+
+
+def test_what_the_prompt_holds_is_left_out(robot, settled):
+    """Turns that are visible, and items that were shown, are not recalled again."""
+    for n in range(6):
+        robot.say(n, f"the boat number {n}", session="now")
+    robot.say(0, "the boat of old", session="then")
+    robot.store.add_fact("boat", "blue")
+    settled()
+    (fact,) = robot.recall("boat", kinds=["fact"])
+    found = robot.texts("boat", skip_turns=("now", {0, 1, 2, 4, 5}), exclude={f"fact:{fact.id}"}, k=9)
+    assert set(found) == {"the boat number 3", "the boat of old"}
+    assert len(robot.texts("boat", skip_turns=("unheard of", {1}), k=9)) == 8
+
+
+def test_kinds_score_and_k_bound_the_answer(robot, settled):
+    """Only the kinds asked for, only what is good enough, only so many."""
+    robot.store.add_fact("boat", "blue")
+    robot.say(0, "the boat leaks a little every spring", "so it does")
+    robot.notes.append("paint the boat")
+    settled()
+    assert robot.texts("boat", kinds=["fact"]) == ["boat: blue"]
+    assert len(robot.recall("boat", kinds=["note", "fact"], k=1)) == 1
+    assert set(robot.texts("boat", kinds=["note", "fact"])) == {"boat: blue", "paint the boat"}
+    assert robot.recall("boat", kinds=["summary"]) == []
+    assert robot.recall("boat", kinds=[]) == []
+    assert robot.recall("boat", k=0) == []
+    assert len(robot.recall("boat", k=9)) == 4
+    assert all(item.score >= 0.3 for item in robot.recall("boat", k=9, min_score=0.3))
+    assert robot.recall("boat", min_score=1.0) == []
+
+
+def test_a_question_of_stop_words_gets_the_newest(robot, settled):
+    """A question that says nothing is answered by what was said last, with next to no score."""
+    for n in range(20):
+        robot.say(n, f"message {n}")
+    settled()
+    found = robot.recall("what is it", k=3)
+    assert len(found) == 3
+    assert robot.recall("what is it", min_score=0.2) == []
+
+
+def test_a_slow_embedder_leaves_words(tmp_path, clock):
+    """Past its share of the deadline recall goes on without meaning, and says so."""
+    embedder = HashEmbedder()
+    robot = Robot(tmp_path, clock, embedder)
+    robot.say(0, "the boat leaks")
+    robot.idle()
+    embedder.slow = True
+    assert robot.texts("boat", deadline_s=10) == ["the boat leaks"]
+    assert robot.recaller.last.signals == ("words",)
+    assert robot.recaller.last.late
+    assert robot.texts("boat") == ["the boat leaks"]
+    assert robot.recaller.last.signals == ("words", "meaning")
+    assert not robot.recaller.last.late
+    robot.close()
+
+
+def test_a_deadline_that_is_over_does_no_harm(robot, settled):
+    """With no time left the answer is what words found, or nothing, but no error."""
+    robot.say(0, "the boat leaks")
+    settled()
+    assert robot.texts("boat", deadline_s=0.0) in ([], ["the boat leaks"])
+    assert robot.recaller.last.late or robot.recaller.last.signals == ("words",)
+
+
+def test_a_failing_embedder_leaves_words(tmp_path, clock):
+    """A model that cannot answer costs meaning, not the recall."""
+
+    class Broken(HashEmbedder):
+        def embed_query(self, text, *, timeout_s=None):
+            raise ModelError("the model vanished")
+
+    robot = Robot(tmp_path, clock, Broken())
+    robot.say(0, "the boat leaks")
+    robot.idle()
+    assert robot.texts("boat") == ["the boat leaks"]
+    robot.close()
+
+
+def test_another_model_is_not_mixed_in(tmp_path, clock):
+    """Vectors of another model are not compared with; after idle time the new ones are there."""
+    first = Robot(tmp_path, clock, HashEmbedder(64))
+    first.say(0, "the boat leaks")
+    first.idle()
+    first.close()
+    robot = Robot(tmp_path, clock, HashEmbedder(32, name="other"))
+    assert robot.texts("boat") == ["the boat leaks"]
+    assert robot.recaller.last.signals == ("words",)
+    robot.idle()
+    robot.recall("boat")
+    assert robot.recaller.last.signals == ("words", "meaning")
+    robot.close()
+
+
+@pytest.mark.parametrize("how", ["tables are gone", "cut in half", "closed"])
+def test_a_broken_index_costs_no_reply(robot, how):
+    """The truth is searched directly, and the next upkeep makes the index again."""
+
+    def fill(tx):
+        for n in range(400):
+            facts.assert_fact(tx, f"boat{n}", f"number{n}")
+
+    robot.truth.write(fill)
+    robot.idle()
+    if how == "tables are gone":
+        robot.index.database.write(lambda tx: tx.execute("drop table docs"))
+    elif how == "cut in half":
+        robot.index.database.checkpoint()
+        with robot.index.path.open("r+b") as file:
+            file.truncate(robot.index.path.stat().st_size // 2)
+    else:
+        robot.index.close()
+    assert robot.texts("number399") == ["boat399: number399"]
+    assert robot.texts("number7") == ["boat7: number7"]
+    if how != "closed":
+        robot.idle()
+        robot.idle()
+        assert robot.index.state().docs == 400
+        assert robot.texts("number7")[0] == "boat7: number7"
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(query=st.text(max_size=200))
+def test_any_text_is_a_question(robot, query):
+    """Whatever is asked, the answer is a list."""
+    if robot.truth.query("select count(*) from messages") == [(0,)]:
+        robot.say(0, "the boat leaks", "NEAR the harbour AND the sea*")
+        robot.idle()
+    assert isinstance(robot.recall(query, reader=ALICE), list)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", " \n", "\0\ud800", "x" * 100_000, "boat " * 50_000, '"boat" * -NEAR(a b) col:x', "\u202eboat\u202c"],
+)
+def test_hostile_questions(robot, settled, query):
+    """Long, empty and hostile questions get an answer like any other."""
+    robot.say(0, "the boat leaks", "what\0\ud800 \u202e now")
+    settled()
+    assert isinstance(robot.recall(query, reader=STRANGER), list)
+
+
+def test_a_megabyte_in_one_message(robot, settled):
+    """A huge utterance is stored, indexed and found by its beginning."""
+    robot.say(0, "the boat leaks " + "blub " * 200_000, "I see")
+    settled()
+    assert robot.recall("boat")[0].text.startswith("the boat leaks blub")
+
+
+def test_many_threads_ask_while_another_writes(robot):
+    """Eight threads recall while turns are written and indexed; none fails, and all is found in the end."""
+    failures = []
+
+    def ask():
+        try:
+            for n in range(25):
+                robot.recall(f"boat number {n}", reader=ALICE, deadline_s=5)
+        except Exception as error:  # noqa: BLE001 - shown below
+            failures.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for n in range(25):
+        robot.say(n, f"boat number {n}", "fine")
+        robot.index.catch_up(10)
+        robot.index.embed_pending(4)
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    robot.idle()
+    assert robot.recall("boat number 24")[0].text == "boat number 24"
+
+
+def test_recall_of_a_conversation_with_the_real_model(tmp_path, clock, minilm):
+    """The default model finds a paraphrase among other talk, and says by what."""
+    from edgemem.llama.embedder import LlamaEmbedder
+
+    with LlamaEmbedder(minilm) as embedder:
+        robot = Robot(tmp_path, clock, embedder)
+        lines = [
+            "My sister gave birth to a little girl last week",
+            "The washing machine makes a terrible noise",
+            "I signed up for a pottery class on Tuesdays",
+            "We are out of coffee again",
+            "The neighbours complained about our dog barking",
+        ]
+        for n, line in enumerate(lines):
+            robot.say(n, line, session=f"s{n}")
+        robot.idle()
+        questions = [
+            "Who had a baby?",
+            "Which appliance is loud?",
+            "What hobby did I start?",
+            "Is somebody annoyed by our pet?",
+        ]
+        wanted = [lines[0], lines[1], lines[2], lines[4]]
+        assert [robot.texts(question, k=1)[0] for question in questions] == wanted
+        assert robot.recall("Which appliance is loud?")[0].why[0] == "meaning"
+        robot.close()
+
+
+def test_without_sqlite_vec_the_same_is_found(robot):
+    """Where vec0 cannot be loaded the vectors are read one by one, with the same result."""
+    for n in range(40):
+        robot.say(n, f"boat {n} of {n % 7}", f"harbour {n % 5}", session=f"s{n % 3}")
+    robot.idle()
+    questions = ["boat 3", "harbour 2", "of 6", "boat harbour"]
+    with_bits = [robot.texts(question, k=5) for question in questions]
+    robot.index.vectors = ExactVectors(robot.index.database, 64)
+    assert [robot.texts(question, k=5) for question in questions] == with_bits
+
+
+def test_settings_weigh_the_signals(tmp_path, clock):
+    """A profile can turn meaning off."""
+    robot = Robot(tmp_path, clock, HashEmbedder(means={"automobil": "car", "vehicl": "car"}))
+    robot.say(0, "my automobile is blue", session="a")
+    robot.idle()
+    words_only = Recall(
+        robot.truth, robot.index, embedder=HashEmbedder(), settings=RecallSettings(meaning_weight=0.0)
+    )
+    assert words_only.recall("vehicle", reader=None, min_score=0.1) == []
+    robot.close()
