@@ -88,12 +88,12 @@ class ContextSettings(_Section, frozen=True):
 
     window_tokens: Count = 4096
     """Tokens of the chat model's context window; what small boards can hold."""
-    reply_tokens: Count = 512
-    """Tokens of the window kept free for the reply: a spoken answer of three minutes."""
+    reply_tokens: Count = 256
+    """Tokens of the window kept free for the reply: a spoken answer of a minute and a half."""
     block_tokens: CountOrZero = 80
     """Tokens of memory put before one utterance; on a small board each costs 10 to 90 ms of silence."""
-    high_water: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.75
-    """Part of the room for the prompt at which older turns are compacted; leaves time to do it while idle."""
+    high_water: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.92
+    """Part of the room for the prompt at which older turns are compacted; two or three turns still fit then."""
     low_water: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.5
     """Part of the room that a compaction leaves filled, so that the next one is far away."""
     summary_tokens: Count = 300
@@ -124,9 +124,11 @@ class InjectionSettings(_Section, frozen=True):
     """Characters that are considered before tokens are counted."""
     min_score: Share = 0.2
     """Score below which no fact, preference or note is injected: a wrong memory is worse than none."""
+    min_asked_score: Share = 0.09
+    """The same for the best fact when somebody asks: a question in other words than the fact scores low."""
     min_episode_score: Share = 0.3
     """The same for what tools did."""
-    min_turn_score: Share = 0.45
+    min_turn_score: Share = 0.4
     """The same for what was said: long, and seldom the answer by itself."""
 
 

@@ -10,18 +10,16 @@ One `Memory` belongs to one process; several processes may open the same home.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from edgemem.clock import Clock
-from edgemem.config import Profile, load_profile, profile_named
+from edgemem.config import InjectionSettings, Profile, load_profile, profile_named
 from edgemem.context.epochs import EpochPlanner
 from edgemem.context.layout import Layout
 from edgemem.context.summarizer import ExtractiveSummarizer
@@ -231,11 +229,7 @@ class Memory:
                 max_chars=injection.max_chars,
                 block_tokens=context.block_tokens,
                 speaker=speaker,
-                floors={
-                    "fact": injection.min_score,
-                    "episode": injection.min_episode_score,
-                    "turn": injection.min_turn_score,
-                },
+                floors=_floors(injection),
                 recall=self._recaller(conversation),
                 tokenizer=counter,
                 conversation=conversation,
@@ -319,23 +313,20 @@ class Memory:
 
     def _recaller(self, conversation: Conversation) -> Any:
         settings = self.profile
+        floors = _floors(settings.injection)
 
         def recall(utterance: str, reader: Reader | None) -> list[Recalled]:
             layout = conversation.layout
-            end = monotonic() + settings.recall.deadline_ms / 1e3
-            found: list[Recalled] = []
-            for kinds in SIGHTS:
-                found += self._recall.recall(
-                    utterance,
-                    reader=reader,
-                    k=settings.recall.k,
-                    kinds=kinds,
-                    min_score=settings.injection.min_score,
-                    deadline_s=max(0.0, end - monotonic()),
-                    exclude=frozenset(layout.visible()),
-                    skip_turns=(layout.session, layout.visible_turns()),
-                )
-            return found
+            return self._recall.recall(
+                utterance,
+                reader=reader,
+                k=settings.recall.k,
+                apart=SIGHTS,
+                min_score=min(floors.values()),
+                deadline_s=settings.recall.deadline_ms / 1e3,
+                exclude=frozenset(layout.visible()),
+                skip_turns=(layout.session, layout.visible_turns()),
+            )
 
         return recall
 
@@ -401,7 +392,9 @@ def _make_home(home: Path) -> Path:
             f"{home} cannot be made ({error.strerror}); mount it read-write or name another home."
         ) from error
     mode = home.stat().st_mode
-    with suppress(OSError):  # where somebody else owns the folder, or the disk is read-only, it keeps its rights
+    with suppress(
+        OSError
+    ):  # where somebody else owns the folder, or the disk is read-only, it keeps its rights
         if mode & 0o077:
             home.chmod(mode & 0o700)
     return home
@@ -417,6 +410,16 @@ def _profile(home: Path, given: Profile | str | Path | None) -> Profile:
     own = home / PROFILE_FILE
     # A link to a profile that is not mounted must not silently mean the defaults.
     return load_profile(own) if own.exists() or own.is_symlink() else Profile()
+
+
+def _floors(injection: InjectionSettings) -> dict[str, float]:
+    """Return the least score at which something is put before the model, by kind."""
+    return {
+        "fact": injection.min_score,
+        "asked": injection.min_asked_score,
+        "episode": injection.min_episode_score,
+        "turn": injection.min_turn_score,
+    }
 
 
 def _names(*texts: str) -> Iterator[str]:

@@ -57,7 +57,9 @@ class Reader(msgspec.Struct, frozen=True):
         """Spell names as they are stored, or else nobody would be found to own what they said."""
         if self.speaker is not None:
             msgspec.structs.force_setattr(self, "speaker", storable(self.speaker))
-        msgspec.structs.force_setattr(self, "audience", frozenset(storable(name or "") for name in self.audience))
+        msgspec.structs.force_setattr(
+            self, "audience", frozenset(storable(name or "") for name in self.audience)
+        )
 
 
 class Fact(msgspec.Struct, frozen=True, omit_defaults=True):

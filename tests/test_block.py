@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from edgemem.context.block import changes, lines_for, within, worth_saying
+import pytest
+
+from edgemem.context.block import asks, changes, lines_for, within, worth_saying
 from edgemem.context.layout import Shown
 from edgemem.records import Recalled
 
@@ -85,6 +87,31 @@ def test_a_change_that_the_reader_may_not_read_is_not_told() -> None:
     """A fact that became somebody's secret is neither said nor taken back."""
     shown = {item.id: item for item in lines(fact("f_1", "plan: picnic"))}
     assert changes(shown, lambda scope, key: (False, None)) == []
+
+
+def test_a_question_brings_its_best_fact_even_if_that_scores_low() -> None:
+    """In other words than the question's a fact scores low; the best one is said, the others are not."""
+    floors = {"fact": 0.2, "asked": 0.09}
+    best = Recalled("fact", "1", "wifi: frogs", 0.1)
+    second = Recalled("fact", "2", "oven: 250", 0.09)
+    assert worth_saying([best, second], floors, asked=True) == [best]
+    assert worth_saying([best, second], floors, asked=False) == []
+
+
+@pytest.mark.parametrize(
+    ("utterance", "question"),
+    [
+        ("What is the wifi password", True),
+        ("A guest is here. How does she get online", True),
+        ("Can Anna eat this?", True),
+        ("dim the hall please", False),
+        ("We are out of rice.", False),
+        ("Thanks, that is what I wanted.", False),
+    ],
+)
+def test_questions_are_told_from_orders(utterance: str, question: bool) -> None:
+    """With or without punctuation."""
+    assert asks(utterance) is question
 
 
 def test_facts_come_first_and_questions_not_at_all() -> None:

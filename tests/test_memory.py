@@ -158,6 +158,22 @@ def test_private_things_stay_private_in_recall_and_in_the_prompt(memory: Memory)
     assert played.missing == ()
 
 
+def test_what_was_cut_off_in_private_is_quoted_to_nobody_else(memory: Memory) -> None:
+    """Neither the next speaker nor a stranger reads the beginning of a reply that was not for them."""
+    reply = "The tickets to Lisbon are in the flour tin, and the hotel is paid."
+    private = say("Where is it?", reply, speaker="alice", private=True, interrupted=reply[:21])
+    for speaker in ("bob", None):
+        loop = loop_of(memory, session=f"next is {speaker}", speaker=None)
+        loop.run(private.say, speaker="alice", private=True)
+        loop.interrupt(private.interrupted)
+        assert "Lisbon" not in str(loop.run("Hello there.", speaker=speaker).handed)
+    loop = loop_of(memory, session="alice goes on", speaker=None)
+    loop.run(private.say, speaker="alice", private=True)
+    loop.interrupt(private.interrupted)
+    assert "interrupted after: The tickets to Lisbon" in str(loop.run("Go on.", speaker="alice").handed)
+    assert "Lisbon" not in str(loop.run("Hello there.", speaker="bob").handed)
+
+
 def test_a_correction_is_told_as_a_change(memory: Memory, hand) -> None:
     """A fact that changed while its old value stands in the prompt is said with both values."""
     memory.store.add_fact("jonas.doctor", "Thursday", scope="household")

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
 @click.group(cls=ListOrShow)
 def facts() -> None:
-    """List facts (`facts`), also as of another time, or tell the history of one (`facts KEY`)."""
+    """List facts (`facts`), also as of another time, or tell the history of one (`facts KEY`).
+
+    `edgemem facts list --help` tells how to choose a time, a scope, a reader and a home, and `--json`.
+    """
 
 
-@facts.command(name="list")
+@facts.command(name="list", short_help="List the facts that hold, also as of another time.")
 @click.option("--scope", help="Only this scope, such as global or user:Mara.")
 @click.option("--as-of", type=When(), help="What was true at this time.")
 @click.option("--known-at", type=When(), help="As it was known at this time.")
@@ -77,7 +80,7 @@ def show(key: str, scope: str | None, home: Path, as_json: bool) -> None:
         (
             (
                 fact.scope,
-                fact.value + (" (no longer believed)" if fact.superseded_by else ""),
+                fact.value + (" (replaced)" if fact.superseded_by else ""),
                 moment(fact.valid_from),
                 moment(fact.valid_to),
                 moment(fact.recorded_at),

@@ -63,7 +63,7 @@ def list_(as_json: bool) -> None:
         click.echo(f"{row['name']}: {row['path'] or 'not here; edgemem models get ' + row['name']}")
 
 
-@models.command()
+@models.command(short_help="Fetch a model, check it and put it where it is found.")
 @click.argument("name", default=DEFAULT_EMBEDDER)
 @click.option("--quiet", is_flag=True, help="Say nothing if it is there already.")
 @json_option
@@ -84,7 +84,7 @@ def get(name: str, quiet: bool, as_json: bool) -> None:
         click.echo(f"{entry.name} is there and right: {path}")
 
 
-@models.command()
+@models.command(short_help="Compare model files with the catalogue, byte for byte.")
 @click.argument("name", required=False)
 @json_option
 def verify(name: str | None, as_json: bool) -> None:

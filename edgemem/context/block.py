@@ -7,6 +7,7 @@ said as a change. Every line is clean (`fence.clean`) and tells where it comes f
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from edgemem.context.layout import Shown
@@ -21,28 +22,47 @@ TOLD = {"episode": 0.15}
 """What a tool did is told ahead of a turn that scores a little more: it is short, and it is what happened."""
 
 
-def worth_saying(recalled: Iterable[Recalled], floors: Mapping[str, float]) -> list[Recalled]:
+_SETTLED = ("fact", "preference", "note")
+
+_ASKS = re.compile(
+    r"\?|(?:^|[.!,;] *)(?:and |so |but |then )?"
+    r"(?:what|when|where|who|whose|whom|which|how|why|do|does|did|can|could|is|are|am|was|were|will|would|shall|should"
+    r"|may|might|has|have|had)\b(?! be\b)",
+    re.IGNORECASE,
+)
+"""A question mark, or a sentence that begins as questions do: recognisers leave punctuation out."""
+
+
+def asks(utterance: str) -> bool:
+    """Tell whether somebody asks something, in English."""
+    return _ASKS.search(utterance.strip()) is not None
+
+
+def worth_saying(
+    recalled: Iterable[Recalled], floors: Mapping[str, float], *, asked: bool = False
+) -> list[Recalled]:
     """Return what is worth its tokens: facts first, then what tools did and what was said, each best first.
 
     A fact says what holds now in few words, while the turn in which it was told may have been corrected since; a
     turn that only asks answers nothing.
 
     Args:
-        floors: the least score by kind; a kind that is not named has the one of facts.
+        floors: the least score by kind; a kind that is not named has the one of facts. `asked`: the least score of
+            the best fact when something is asked.
+        asked: whether the utterance is a question; a wrong fact costs a few tokens then, a missing one the answer.
     """
-    worth = [
+    settled = sorted((item for item in recalled if item.kind in _SETTLED), key=lambda item: -item.score)
+    least = floors.get("asked", floors["fact"]) if asked else floors["fact"]
+    worth = [item for item in settled[:1] if item.score >= least]
+    worth += [item for item in settled[1:] if item.score >= floors["fact"]]
+    told = [
         item
         for item in recalled
-        if item.score >= floors.get(item.kind, floors["fact"])
+        if item.kind not in _SETTLED
+        and item.score >= floors.get(item.kind, floors["fact"])
         and not (item.kind == "turn" and item.text.rstrip().endswith("?"))
     ]
-    return sorted(
-        worth,
-        key=lambda item: (
-            item.kind not in ("fact", "preference", "note"),
-            -item.score - TOLD.get(item.kind, 0.0),
-        ),
-    )
+    return worth + sorted(told, key=lambda item: -item.score - TOLD.get(item.kind, 0.0))
 
 
 def lines_for(

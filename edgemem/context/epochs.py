@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.context.compactor import plan_epoch
 from edgemem.context.layout import LaidTurn, Layout
+from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Message
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class EpochPlanner:
         self.summary_tokens = summary_tokens
         self._now = now
         self._counted: dict[int, tuple[int, int]] = {}
+        self._newest = (-1, 0)
 
     @property
     def room(self) -> int:
@@ -68,21 +70,34 @@ class EpochPlanner:
             force: plan as if the high-water mark were passed: the prompt did not fit.
         """
         turns = self._turns()
-        if not turns:
+        if not turns or (not force and self.size() <= self.high_water * self.room):
             return None
-        costs = [self._cost(turn) for turn in turns]
         index = plan_epoch(
-            costs,
+            [self._cost(turn) for turn in turns],
             fixed_tokens=self._fixed(),
             window_tokens=self.window_tokens,
             reply_tokens=self.reply_tokens,
-            high_water=0.0 if force else self.high_water,
+            high_water=0.0,
             low_water=self.low_water,
             keep_last_turns=self.keep_last_turns,
         )
         if index is None or index <= 0:
             return None
         return turns[min(index, len(turns) - 1)].n
+
+    def measured(self, n: int, tokens: int) -> None:
+        """Learn how large the prompt of turn `n` was when it was counted exactly, before its answer."""
+        self._newest = (n, tokens)
+
+    def size(self) -> int:
+        """Return how large the prompt has grown: as last counted, and what was said since."""
+        turns = self._turns()
+        n, tokens = self._newest
+        if not turns or n < self.layout.epoch.first_turn:
+            return self._fixed() + sum(self._cost(turn) for turn in turns)
+        since = [message for turn in turns if turn.n == n for message in turn.said[1:]]
+        since += [message for turn in turns if turn.n > n for message in turn.said]
+        return tokens + sum(self._tokens_of(message) for message in since)
 
     def prepare(
         self,
@@ -115,26 +130,26 @@ class EpochPlanner:
         )
 
     def _cost(self, turn: LaidTurn) -> int:
-        """Return a turn's tokens, counted once: whatever its messages say, plus the template's markers.
-
-        Templates refuse some lists that stand alone (a tool result, say), so the parts are counted as text;
-        8 tokens a message cover the markers of all templates at hand. The prompt itself is counted exactly.
-        """
+        """Return a turn's tokens, counted once."""
         size = sum(len(str(message)) for message in turn.said) + len(turn.block)
         known = self._counted.get(turn.n)
         if known is None or known[0] != size:
-            texts = [turn.block, *(_flat(message) for message in turn.said)]
-            known = (
-                size,
-                sum(len(self.tokenizer.encode(text)) for text in texts if text) + 8 * len(turn.said),
-            )
+            tokens = sum(self._tokens_of(message) for message in turn.said)
+            known = (size, tokens + len(self.tokenizer.encode(turn.block)))
             self._counted[turn.n] = known
         return known[1]
 
+    def _tokens_of(self, message: Message) -> int:
+        """Return a message's tokens, with those of the template's markers.
 
-def _flat(message: Message) -> str:
-    calls = message.get("tool_calls")
-    return f"{message.get('content') or ''}{calls or ''}"
+        Templates refuse some messages that stand alone (a tool result, say), so the parts are counted as text; 8
+        tokens a message and 12 a call cover the markers of all templates at hand. The prompt itself is counted exactly.
+        """
+        tokens = 8 + len(self.tokenizer.encode(text_of(message)))
+        for call in message.get("tool_calls") or ():
+            function = call.get("function") or {}
+            tokens += 12 + len(self.tokenizer.encode(f"{function.get('name')} {function.get('arguments')}"))
+        return tokens
 
 
 def _attributed(turn: LaidTurn) -> Sequence[Message]:

@@ -94,6 +94,9 @@ class ContextCompactionHook:
             return None
         tools = payload.get("tools")
         tokens = planner.tokenizer.count(payload["messages"], tools=tools)
+        running = conversation.layout.running
+        if running is not None:
+            planner.measured(running.n, tokens)
         if tokens <= planner.room:
             # The budget behind this hook need not count the same list once more.
             return HookResult.replace({**payload, "counted": (payload["messages"], tokens)})

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgemem.context.block import changes, fact_as_recalled, lines_for, within, worth_saying
+from edgemem.context.block import asks, changes, fact_as_recalled, lines_for, within, worth_saying
 from edgemem.context.layout import Shown, may_read
 from edgemem.fence import clean
 from edgemem.hooks.conversation import Conversation, conversation_of
@@ -94,18 +94,22 @@ class MemoryInjectionHook:
         layout = conversation.layout
         visible = layout.visible()
         lines = []
-        if layout.interrupted_after is not None:
+        cut_off = layout.turns[-1] if layout.turns else None
+        # The line quotes the turn that was cut off, so it is shown to nobody else, and is as private as that turn.
+        if layout.interrupted_after is not None and cut_off is not None and cut_off.readable(layout.reader):
             heard = clean(layout.interrupted_after[-120:], max_chars=120)
             lines.append(
                 Shown(
                     "interrupted",
                     f"- you were interrupted after: {heard}" if heard else "- you were interrupted",
+                    cut_off.level,
+                    cut_off.owner,
                 )
             )
         lines += changes(visible, self._current(layout.reader))
         self.last = list(self._recall(layout.utterance, layout.reader))
         found = lines_for(
-            self._capped(worth_saying(self.last, self.floors)),
+            self._capped(worth_saying(self.last, self.floors, asked=asks(layout.utterance))),
             visible=visible,
             visible_turns=layout.visible_turns(),
             session=layout.session,

@@ -101,7 +101,9 @@ class LlamaTokenizer:
             if self._template is None:
                 source = self._given_template or vocabulary.metadata("tokenizer.chat_template")
                 if not source:
-                    raise TemplateError("The model carries no chat template; take one that was made to chat, or pass template=")
+                    raise TemplateError(
+                        "The model carries no chat template; take one that was made to chat, or pass template="
+                    )
                 bos, eos = vocabulary.text_of(vocabulary.bos), vocabulary.text_of(vocabulary.eos)
                 self._template = ChatTemplate(source, bos=bos, eos=eos)
             return self._template

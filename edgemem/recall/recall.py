@@ -16,6 +16,7 @@ from edgemem.recall.docs import State
 from edgemem.recall.found import fetch
 from edgemem.recall.fusion import Weights, reasons
 from edgemem.recall.search import Hit, Limits, RecallStats, Search
+from edgemem.recall.sources import KINDS
 from edgemem.recall.tail import Tail
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Recall:
         reader: Reader | None,
         k: int = 5,
         kinds: Collection[Kind] | None = None,
+        apart: Sequence[Collection[Kind]] = (),
         min_score: float = 0.0,
         deadline_s: float | None = None,
         exclude: Collection[str] = (),
@@ -85,12 +87,13 @@ class Recall:
         names: Collection[str] = (),
         include_past: bool = False,
     ) -> list[Recalled]:
-        """Return at most k items, best first.
+        """Return at most k items, best first; with `apart`, at most k of each group, group after group.
 
         Args:
             query: anything that somebody said or asked.
             reader: who is going to hear it; None is the operator, who reads everything.
             kinds: only these.
+            apart: groups of kinds that compete only among themselves: turns are many, and would leave facts no place.
             min_score: only what reaches this, 0 to 1.
             deadline_s: answer after this many seconds with what there is; None: take the time it needs.
             exclude: items to leave out, as `kind:id`.
@@ -116,7 +119,10 @@ class Recall:
             self._index.blame(error)
         unwanted = frozenset(exclude)
         good = [hit for hit in hits if hit.score >= min_score and hit.candidate.name not in unwanted]
-        found = self._fetch(good, reader, k, past=include_past)
+        found = []
+        for group in apart or (KINDS.values(),):
+            wanted = [hit for hit in good if KINDS[hit.candidate.kind] in group]
+            found += self._fetch(wanted, reader, k, past=include_past)
         self.last = RecallStats(
             embed_ms=search.embed_s * 1e3,
             search_ms=(monotonic() - begin - search.embed_s) * 1e3,

@@ -290,7 +290,9 @@ def state_text(state: Mapping[Any, Any]) -> str:
         if str(key).startswith("__"):
             continue
         try:
-            kept[storable(str(key))] = msgspec.Raw(messages.to_json(value, what=f"the state under {key!r}").encode())
+            kept[storable(str(key))] = msgspec.Raw(
+                messages.to_json(value, what=f"the state under {key!r}").encode()
+            )
         except InvalidInputError as error:
             _log.warning("This part of a session's state is not stored: %s", error)
     return msgspec.json.encode(kept, order="sorted").decode()

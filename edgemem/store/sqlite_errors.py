@@ -35,7 +35,11 @@ _MEANINGS: tuple[tuple[tuple[str, ...], type[StoreError], str], ...] = (
         CorruptError,
         "{path} is not an SQLite database; name another file. It was left as it is.",
     ),
-    (("malformed",), CorruptError, "{path} is damaged; put a copy in its place, or save what can be read: sqlite3 {path} .recover"),
+    (
+        ("malformed",),
+        CorruptError,
+        "{path} is damaged; put a copy in its place, or save what can be read: sqlite3 {path} .recover",
+    ),
     (
         ("disk I/O error",),
         StoreError,
@@ -63,7 +67,7 @@ def meaning_of(error: Exception, path: Path) -> StoreError | InvalidInputError:
     text = str(error)
     if isinstance(error, UnicodeError):
         return InvalidInputError(
-            "A text holds half a character (a lone surrogate), which no database can keep; remove it."
+            "Half a character (a lone surrogate) cannot be stored or looked for; remove it from the text."
         )
     if isinstance(error, OverflowError) or "too big" in text:
         return InvalidInputError(f"This cannot be stored in {path.name}: {text}.")

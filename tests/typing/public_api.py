@@ -1,0 +1,78 @@
+"""What a type checker must know of the public names; read by mypy --strict, never run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import edgemem
+from edgemem.hooks import Hook, HookRegistry, HookResult, load
+
+if TYPE_CHECKING:
+    from typing_extensions import assert_type
+
+    from edgemem.health import Check
+    from edgemem.loop import TurnResult
+
+
+def open_and_recall(home: str | Path) -> None:
+    """Open a home and recall records with typed fields."""
+    with edgemem.open(home, profile="pi5") as memory:
+        assert_type(memory, edgemem.Memory)
+        found = memory.recall("what can I cook?", speaker="alice", k=5, kinds={"fact", "note"})
+        assert_type(found, list[edgemem.Recalled])
+        assert_type(found[0].score, float)
+        assert_type(found[0].why, tuple[str, ...])
+        assert_type(found[0].valid_from, float | None)
+        assert_type(memory.hints(), list[str])
+        assert_type(memory.idle(2), bool)
+        assert_type(memory.check(), list[Check])
+        assert_type(memory.export(), Iterator[str])
+        assert_type(memory.profile, edgemem.Profile)
+
+
+def stores(memory: edgemem.Memory) -> None:
+    """Get records from stores made by a path or an open database."""
+    assert_type(memory.store, edgemem.SQLiteMemoryStore)
+    assert_type(memory.store.facts(scope="global"), list[edgemem.Fact])
+    assert_type(memory.store.facts_as_of(1.0, known_at=2.0), list[edgemem.Fact])
+    assert_type(memory.store.get_fact("tea"), str | None)
+    assert_type(memory.store.recent_episodes(3), list[edgemem.Episode])
+    assert_type(memory.sessions.load("kitchen"), edgemem.Session | None)
+    assert_type(memory.notes.tail(), str)
+    store: edgemem.MemoryStore = edgemem.SQLiteMemoryStore(memory.database)
+    sessions: edgemem.SessionStore = edgemem.SQLiteSessionStore("x.db")
+    store.add_fact("tea", "black")
+    sessions.save("kitchen", edgemem.Session())
+
+
+class Shout:
+    """A hook of a user's own, without a base class."""
+
+    points = frozenset({"on_run_end"})
+    priority = 1
+
+    def __call__(self, point: str, ctx: object, payload: object) -> HookResult | None:
+        """Change nothing."""
+        return HookResult.cont()
+
+
+def hooks(memory: edgemem.Memory, loop: edgemem.AgentLoop) -> None:
+    """Put hooks of ours and of a user's own into one registry."""
+    given = memory.hooks(session_id="kitchen", speaker="alice")
+    assert_type(given, list[Hook])
+    mine: Hook = Shout()
+    registry = HookRegistry([*given, mine])
+    assert_type(registry.register(Shout()), Shout)
+    assert_type(loop.run("hello"), TurnResult)
+    assert_type(loop.run("hello").reply, str)
+    load("llama_cpp_loop")
+
+
+def wrong(memory: edgemem.Memory) -> None:
+    """Misspell what a checker must find: an ignore that is not needed is an error, too."""
+    memory.recall("x", spaeker="alice")  # type: ignore[call-arg]
+    memory.recall("x", kinds={"fax"})  # type: ignore[arg-type]
+    memory.store.add_fact("tea", 3)  # type: ignore[arg-type]
+    memory.hooks(session_id=7)  # type: ignore[arg-type]

@@ -1,0 +1,78 @@
+"""Run parts of edgemem while an audit hook notes every use of the internet; print what it saw as JSON."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+WATCHED = (
+    *("socket.__new__", "socket.bind", "socket.connect", "socket.sendto", "socket.sendmsg"),
+    *("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"),
+)
+seen: list[str] = []
+
+
+def watch(event: str, arguments: tuple[Any, ...]) -> None:
+    """Note what goes to the internet; sockets of other families do not."""
+    if event not in WATCHED:
+        return
+    family = arguments[1] if event == "socket.__new__" else getattr(arguments[0], "family", socket.AF_INET)
+    if family in (socket.AF_INET, socket.AF_INET6):
+        seen.append(event)
+
+
+def control(_folder: Path) -> None:
+    """Use the network of this machine, in every way that is watched."""
+    with socket.socket() as server, socket.socket() as client:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        client.connect(server.getsockname())
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagram:
+        datagram.sendto(b"x", ("127.0.0.1", 9))
+    socket.getaddrinfo("localhost", 80)
+    here, there = socket.socketpair()  # another family: not counted
+    here.close()
+    there.close()
+
+
+def memory(folder: Path) -> None:
+    """Do what a robot does in a day."""
+    from click.testing import CliRunner
+
+    import edgemem
+    from edgemem.cli import main
+    from edgemem.loop import AgentLoop, Reply
+
+    class Model:
+        def complete(self, messages: Any, **_: Any) -> Reply:
+            return Reply("Fine.")
+
+        def cut(self, heard_text: str) -> None:
+            pass
+
+    home = folder / "home"
+    with edgemem.open(home) as opened:
+        assert opened.embedder is not None
+        opened.store.add_fact("allergy", "hazelnuts", scope="user:ann")
+        opened.notes.append("The spare key hangs left.")
+        loop = AgentLoop(Model(), hooks=opened.hooks(session_id="talk", speaker="ann"), speaker="ann")
+        for n in range(10):
+            loop.run(f"my locker has the number {n}")
+        assert not loop.hooks.failures()
+        assert opened.idle(60)
+        (found, *_) = opened.recall("what must ann not eat?", k=3)
+        assert "meaning" in found.why
+        list(opened.export())
+    for command in (["check", "--home", str(home)], ["demo", "--home", str(folder / "demo"), "--json"]):
+        result = CliRunner().invoke(main, command)
+        assert result.stdout, result.output
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    sys.addaudithook(watch)
+    {"control": control, "memory": memory}[sys.argv[1]](Path(sys.argv[2]))
+    print(json.dumps(seen))  # noqa: T201 - its work
