@@ -44,7 +44,7 @@ class StoreSettings(_Section, frozen=True):
     """Seconds that the end of a turn waits for its commit; a slower disk finishes while speech plays."""
     max_episodes: Count = 500
     """Episodes kept, as in the EdgeVox memory module; older ones are erased."""
-    wal_limit_mb: Amount = 4.0
+    wal_limit_mb: Amount = 16.0
     """Megabytes of log after which it is moved into the database; small enough to be copied in idle time."""
 
 
@@ -150,10 +150,10 @@ class IdleSettings(_Section, frozen=True):
 
     settle_s: AmountOrZero = 0.5
     """Seconds of quiet before upkeep begins; people pause within a sentence."""
-    quiet_s: Amount = 60.0
-    """Seconds without speech after which work is done that is cheaper in large portions, such as indexing."""
-    index_rows: Count = 256
-    """Rows that are indexed at once even between two turns; fewer wait for quiet, and are searched directly."""
+    index_rows: Count = 400
+    """Rows that are indexed together: each commit of the index writes many pages, and fewer rows are searched directly."""
+    index_wait_s: AmountOrZero = 3600.0
+    """Seconds after which rows are indexed even if they are fewer, so that their meaning is found as well."""
     batch: Count = 200
     """Records that one step indexes; fewer at a time write more bytes."""
     embed_batch: Count = 16

@@ -38,17 +38,16 @@ class IdleFailure(msgspec.Struct, frozen=True):
 class IdleWorker:
     """Runs steps when nobody speaks."""
 
-    def __init__(self, steps: Sequence[Step], *, settle_s: float = 0.5, quiet_s: float = 60.0) -> None:
+    def __init__(self, steps: Sequence[Step], *, settle_s: float = 0.5, again_s: float = 600.0) -> None:
         """Make the worker; nothing runs until `start`.
 
         Args:
             settle_s: how long it waits after a turn before it begins, in seconds.
-            quiet_s: after so long without speech it tries again, `quiet`: now also for what is better done rarely.
+            again_s: how long it waits before it looks again, for work that only time makes due.
         """
-        self.quiet = False
-        """Whether this round has time for work that is cheaper in large portions."""
         self._steps = tuple(steps)
-        self._pauses = (settle_s, quiet_s)
+        self._settle_s = settle_s
+        self._again_s = again_s
         self._speaking = threading.Event()
         self._wake = threading.Event()
         self._closed = threading.Event()
@@ -75,7 +74,6 @@ class IdleWorker:
         """Work in the caller's thread until nothing is left or the time is over; return whether all was done."""
         end = monotonic() + seconds
         with self._lock:
-            self.quiet = True
             return self._work(lambda: monotonic() >= end or self._closed.is_set())
 
     def failures(self) -> list[IdleFailure]:
@@ -91,14 +89,12 @@ class IdleWorker:
 
     def _loop(self) -> None:
         while not self._closed.is_set():
-            self._wake.wait()
+            self._wake.wait(self._again_s)
             self._wake.clear()
-            for quiet, pause in enumerate(self._pauses):
-                if self._wake.wait(pause) or self._speaking.is_set() or self._closed.is_set():
-                    break
-                with self._lock:
-                    self.quiet = bool(quiet)
-                    self._work(lambda: self._speaking.is_set() or self._closed.is_set())
+            if self._closed.wait(self._settle_s) or self._speaking.is_set():
+                continue
+            with self._lock:
+                self._work(lambda: self._speaking.is_set() or self._closed.is_set())
 
     def _work(self, stop: Stop) -> bool:
         """Run steps, most urgent first, until none has work; a failing one is set aside for this round."""

@@ -220,6 +220,7 @@ class AgentLoop:
         result, self._result = self._result, None
         if result is None:
             raise InvalidInputError("There is no prepared turn to commit.")
+        result.interrupted = result.interrupted or self._stop.is_set()
         if result.interrupted:
             self._amend(self._heard if self._heard is not None else result.reply)
         started = perf_counter()

@@ -133,6 +133,7 @@ class Memory:
             self.database.close()
             raise
         self.failures = FailureLog(self.home / "db" / "failures.json")
+        self._thorough = False
         self._compactions: list[ContextCompactionHook] = []
         self._worker = IdleWorker(
             (
@@ -141,7 +142,6 @@ class Memory:
                 Step("embed", self._embed),
             ),
             settle_s=settings.idle.settle_s,
-            quiet_s=settings.idle.quiet_s,
         )
         self.closed = False
         if worker:
@@ -275,10 +275,18 @@ class Memory:
 
     # -- upkeep --------------------------------------------------------------------------------------
 
-    def idle(self, seconds: float = 1.0) -> bool:
-        """Run maintenance now, for at most this long; return whether nothing is left to do."""
+    def idle(self, seconds: float = 1.0, *, thorough: bool = True) -> bool:
+        """Run maintenance now, for at most this long; return whether nothing is left to do.
+
+        Args:
+            thorough: also index a few rows at once; the worker waits until a commit of the index pays.
+        """
         self._check_open()
-        return self._worker.run(seconds)
+        self._thorough = thorough
+        try:
+            return self._worker.run(seconds)
+        finally:
+            self._thorough = False
 
     def pending(self) -> dict[str, int]:
         """Return what idle time has still to do, by kind."""
@@ -298,11 +306,11 @@ class Memory:
         return any(hook.work(stop=stop) for hook in self._compactions)
 
     def _catch_up(self, stop: Stop) -> bool:
-        # What is not indexed yet is searched directly, so indexing can wait until a commit of the index pays.
-        rare = not self._worker.quiet and self.index.pending()["text"] < self.profile.idle.index_rows
-        if stop() or rare:
+        idle = self.profile.idle
+        if stop():
             return False
-        return self.index.catch_up(self.profile.idle.batch, stop=stop) > 0
+        least = 0 if self._thorough else idle.index_rows
+        return self.index.catch_up(idle.batch, stop=stop, least=least, wait_s=idle.index_wait_s) > 0
 
     def _embed(self, stop: Stop) -> bool:
         if stop():

@@ -87,8 +87,10 @@ def _play(home: Path, turns: int, profile: Profile) -> dict[str, Any]:
                 asked += len(hits)
                 found += sum(hits)
             if (n + 1) % TURNS_A_TALK == 0:
-                memory.idle(IDLE_S)
+                # What the worker does when a talk is over; a few rows wait until their commit pays.
+                memory.idle(IDLE_S, thorough=False)
                 logs.look()
+        memory.idle(IDLE_S)
         robot.check()
         for failure in memory.idle_failures():
             raise InvalidInputError(f"idle work {failure.step} failed: {failure.message}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from edgemem.context.layout import Shown
 from edgemem.fence import clean, storable
@@ -116,20 +116,22 @@ def fact_line(
 
 
 def changes(
-    visible: Mapping[str, Shown], current: Callable[[str, str], tuple[bool, str | None]]
+    visible: Mapping[str, Shown],
+    current: Callable[[Collection[tuple[str, str]]], Mapping[tuple[str, str], tuple[bool, str | None]]],
 ) -> list[Shown]:
     """Return a line for each shown fact that does not hold any more.
 
     Args:
-        current: whether the value of (scope, key) may be read now, and if so, the value or None.
+        current: for several (scope, key), whether the value may be read now, and if so, the value or None.
     """
     newest: dict[tuple[str, str], Shown] = {}
     for item in visible.values():
         if item.fact is not None:
             newest[item.fact] = item
     out = []
+    now = current(newest) if newest else {}
     for (scope, key), item in newest.items():
-        readable, found = current(scope, key)
+        readable, found = now[scope, key]
         if not readable:
             continue  # that it changed is as private as what it changed to
         value = None if found is None else storable(found)

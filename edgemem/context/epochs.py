@@ -120,8 +120,7 @@ class EpochPlanner:
         return Epoch(self.layout.session, first_turn, summary, reason=reason, started_at=self._now())
 
     def _turns(self) -> list[LaidTurn]:
-        first = self.layout.epoch.first_turn
-        return [turn for turn in self.layout.turns if turn.n >= first]
+        return self.layout.epoch_turns()
 
     def _fixed(self) -> int:
         """Return the tokens that every prompt has: the system's messages, and room for the summary."""

@@ -12,11 +12,13 @@ a function of the turn and the reader alone, so that the same listener always ge
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import msgspec
 
+from edgemem.context.grouping import repair_orphans
 from edgemem.fence import fence
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Heard, Level, Message, Reader, Turn
@@ -81,6 +83,8 @@ class Layout:
         """What was heard of the newest reply before somebody cut it off; said to the model once."""
         self._system: list[Message] = []
         self._turns: list[LaidTurn] = []
+        self._said: list[Message] = []
+        """The messages of all turns, one after the other."""
         self._open: LaidTurn | None = None
         self._sections: dict[str, tuple[str, tuple[Shown, ...]]] = {}
         self._issued: list[Message] = []
@@ -89,13 +93,16 @@ class Layout:
     # -- what was said -------------------------------------------------------------------------------
 
     def resume(self, turns: Iterable[Turn], epoch: Epoch | None) -> None:
-        """Take up a stored session: its turns from the epoch's first on, with their blocks as shown."""
+        """Take up a stored session: its turns from the epoch's first on, with their blocks as shown.
+
+        A turn that was cut off between a tool call and its result is mended, or no template would take it.
+        """
         if epoch is not None:
             self.epoch = epoch
         self._turns = [
             LaidTurn(
                 turn.n,
-                [message.as_message() for message in turn.messages],
+                repair_orphans([message.as_message() for message in turn.messages]),
                 turn.block,
                 tuple(_recorded(turn)),
                 turn.level,
@@ -105,6 +112,7 @@ class Layout:
             for turn in turns
             if turn.messages
         ]
+        self._flatten()
 
     @property
     def turns(self) -> Sequence[LaidTurn]:
@@ -119,7 +127,7 @@ class Layout:
     @property
     def said(self) -> list[Message]:
         """Return the committed messages as they were said, without anything injected."""
-        return [message for turn in self._turns for message in turn.said]
+        return list(self._said)
 
     @property
     def next_n(self) -> int:
@@ -152,19 +160,19 @@ class Layout:
         start = 0
         while start < len(messages) and messages[start].get("role") == "system":
             start += 1
-        self._system = list(messages[:start])
+        if start:  # the list that a loop ends a turn with may come without its instructions
+            self._system = list(messages[:start])
         issued = len(self._issued)
         # A view without anything injected is the same list as what was said, and is taken as such.
         if self._issued != self._issued_said and list(messages[:issued]) == self._issued:
             rest = [*self._issued_said[start:], *messages[issued:]]
         else:
             rest = list(messages[start:])
-        past = self.said
-        if rest[: len(past)] != past:
+        # Comparing lists is quick while the messages are the very same objects, as in a loop that only appends.
+        if rest[: len(self._said)] != self._said:
             self._rewind(rest)
-            past = self.said
         current.n = self.next_n
-        current.said = rest[len(past) :]
+        current.said = rest[len(self._said) :]
 
     def _opened(self) -> LaidTurn:
         """Return the open turn; a loop that never said that one begins gets it here."""
@@ -188,6 +196,10 @@ class Layout:
         starts = [at, *users[1:]]
         for begin, end in pairwise(starts):
             self._turns.append(LaidTurn(self.next_n, said[begin:end], level=level, owner=owner))
+        self._flatten()
+
+    def _flatten(self) -> None:
+        self._said = [message for turn in self._turns for message in turn.said]
 
     # -- what memory adds ----------------------------------------------------------------------------
 
@@ -222,8 +234,11 @@ class Layout:
         return frozenset(turn.n for turn in self._in_prompt())
 
     def _in_prompt(self) -> list[LaidTurn]:
-        first = self.epoch.first_turn
-        return [turn for turn in self._turns if turn.n >= first and turn.readable(self.reader)]
+        return [turn for turn in self.epoch_turns() if turn.readable(self.reader)]
+
+    def epoch_turns(self) -> list[LaidTurn]:
+        """Return the committed turns that stand in the prompt word for word, whoever reads it."""
+        return self._turns[bisect_left(self._turns, self.epoch.first_turn, key=lambda turn: turn.n) :]
 
     # -- what the model sees -------------------------------------------------------------------------
 
@@ -246,7 +261,7 @@ class Layout:
             if turn is not self._open and turn.said[-1].get("role") != "assistant":
                 out.append(dict(UNANSWERED))
         self._issued = out
-        self._issued_said = [*self._system, *self.said, *(self._open.said if self._open is not None else [])]
+        self._issued_said = [*self._system, *self._said, *(self._open.said if self._open is not None else [])]
         return list(out)
 
     def _head(self) -> str:
@@ -271,6 +286,7 @@ class Layout:
             return None
         turn.level, turn.owner = self.level_of(turn)
         self._turns.append(turn)
+        self._said += turn.said
         return turn
 
     def level_of(self, turn: LaidTurn) -> tuple[Level, str | None]:
@@ -299,6 +315,7 @@ class Layout:
             message = turn.said[i]
             if message.get("role") == "assistant" and not message.get("tool_calls"):
                 turn.said[i] = {**message, "content": heard_text}
+                self._flatten()
                 return None if turn is self._open else turn
         return None
 

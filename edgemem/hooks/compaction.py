@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import BEFORE_LLM, ON_IDLE, ON_RUN_START, HookResult
+from edgemem.store.epochs import append_epoch
 
 if TYPE_CHECKING:
     from edgemem.context.compactor import Compactor
@@ -83,9 +84,8 @@ class ContextCompactionHook:
 
     def _begin(self, conversation: Conversation, epoch: Epoch) -> None:
         conversation.layout.switch(epoch)
-        journal: Any = conversation.journal
-        if journal is not None:
-            journal.append_epoch(epoch)
+        # Written with the next turn that is kept: an epoch without one would change nothing.
+        conversation.opening.append(lambda tx: append_epoch(tx, epoch))
 
     def _guard(
         self, planner: EpochPlanner, conversation: Conversation, payload: dict[str, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.block import asks, changes, fact_as_recalled, lines_for, within, worth_saying
@@ -17,6 +17,9 @@ from edgemem.records import Reader, Recalled, level_of_scope
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
     from edgemem.store.protocols import MemoryStore
+
+Pair = tuple[str, str]
+"""Scope and key of a fact."""
 
 Recaller = Callable[[str, "Reader | None"], Sequence[Recalled]]
 """Finds what matters for an utterance, for a reader, best first."""
@@ -121,16 +124,23 @@ class MemoryInjectionHook:
     def _count(self, text: str) -> int:
         return len(self._tokenizer.encode(text))
 
-    def _current(self, reader: Reader | None) -> Callable[[str, str], tuple[bool, str | None]]:
-        read = getattr(self.store, "read_fact", None)
-
-        def value(scope: str, key: str) -> tuple[bool, str | None]:
+    def _current(
+        self, reader: Reader | None
+    ) -> Callable[[Collection[Pair]], Mapping[Pair, tuple[bool, str | None]]]:
+        def values(wanted: Collection[Pair]) -> Mapping[Pair, tuple[bool, str | None]]:
+            read = getattr(self.store, "read_values", None)
             if read is not None:
-                found: tuple[bool, str | None] = read(key, scope=scope, reader=reader)
+                found: Mapping[Pair, tuple[bool, str | None]] = read(wanted, reader=reader)
                 return found
-            return may_read(reader, *level_of_scope(scope)), self.store.get_fact(key, scope=scope)
+            return {
+                (scope, key): (
+                    may_read(reader, *level_of_scope(scope)),
+                    self.store.get_fact(key, scope=scope),
+                )
+                for scope, key in wanted
+            }
 
-        return value
+        return values
 
     def _capped(self, recalled: Sequence[Recalled]) -> list[Recalled]:
         left = {"fact": self.max_facts, "episode": self.max_episodes}

@@ -104,9 +104,6 @@ class PersistSessionHook:
             conversation.opening = [lambda tx: append_epoch(tx, begun)]
         turns = journal.read_turns(self.session_id, from_n=epoch.first_turn if epoch else 0)
         layout.resume(turns, epoch)
-        for turn in layout.turns:
-            # Both lists must hold the very same messages, mended in the same way.
-            turn.said = repair_orphans(turn.said)
         session.messages.extend(layout.said)
         stored_state = read_state(journal.database, self.session_id)
         self._state = state_text(stored_state)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from edgemem.records import Reader
 
-COLUMNS = "d.id, d.kind, d.ref, d.who, d.session_id, d.at"
+COLUMNS = "d.id, d.kind, d.ref, d.who, d.session_id, d.at, d.subject, d.relation"
 """What a Candidate is made of, after its number, from `docs d`."""
 
 
@@ -24,6 +24,8 @@ class Candidate(NamedTuple):
     who: str | None
     session_id: int | None
     at: float
+    subject: str | None = None
+    relation: str | None = None
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.recall.docs import State, get_meta, remove_doc, replace_doc, set_meta
-from edgemem.recall.sources import SOURCES, Doc, read_docs
+from edgemem.recall.sources import EPISODE, SOURCES, Doc, read_docs
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -54,7 +54,8 @@ def apply_changes(tx: Transaction, changes: Changes, vectors: VectorIndex | None
         remove_doc(tx, kind, ref, vectors)
     for doc in changes.changed:
         replace_doc(tx, doc, vectors)
-    if changes.erased:
+    # Episodes vanish because the ring is full, not because anybody wants them forgotten: no need to merge for that.
+    if any(kind != EPISODE for kind, _ in changes.erased):
         purge(tx)
     set_meta(tx, "queue", changes.upto)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgemem.recall.relations import note_relations
 from edgemem.recall.sources import TURN, Doc, Source
 from edgemem.recall.words import terms
 
@@ -104,19 +105,20 @@ def _insert(tx: Transaction, numbered: Sequence[tuple[int, Doc]]) -> None:
     stems = {number: " ".join(terms(doc.text)) for number, doc in numbered}
     tx.executemany(
         """
-        insert into docs (id, kind, ref, level, owner, who, session_id, turn, at, past, terms)
-        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        insert into docs (id, kind, ref, level, owner, who, session_id, turn, at, past, subject, relation, terms)
+        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
         [
             (
                 *(number, doc.kind, doc.ref, doc.level, doc.owner, doc.who),
-                *(doc.session_id, doc.turn, doc.at, int(doc.past), stems[number]),
+                *(doc.session_id, doc.turn, doc.at, int(doc.past), doc.subject, doc.relation, stems[number]),
             )
             for number, doc in numbered
         ],
     )
     tx.executemany("insert into words (rowid, terms) values (?, ?)", list(stems.items()))
     tx.executemany("insert into unembedded (doc) values (?)", [(n,) for n, doc in numbered if not doc.past])
+    note_relations(tx, {doc.relation for _, doc in numbered if doc.relation})
     people = {doc.who for _, doc in numbered if doc.who}
     tx.executemany("insert or ignore into people (name) values (?)", [(name,) for name in people])
     _count(tx, docs=len(numbered), terms=sum(map(_length, stems.values())))

@@ -110,15 +110,32 @@ class Index:
             return True
         return False
 
-    def catch_up(self, limit: int = 1000, *, stop: Stop | None = None) -> int:
+    def catch_up(self, limit: int = 1000, *, stop: Stop | None = None, least: int = 0, wait_s: float = 0.0) -> int:
         """Take up to `limit` changes and rows of the truth into full text; return how many.
 
         What was erased there is erased here first, also from the log. Between steps of some milliseconds `stop` is
         asked.
+
+        Args:
+            least: leave what was said and done for later while it is fewer rows than this, because each commit of
+                the index writes many pages; what waits is searched directly. Facts never wait.
+            wait_s: but not longer than this many seconds.
         """
-        steps = (self._take_changes, *(self._taker(source) for source in SOURCES), self._take_notes)
+        due = [source for source in SOURCES if source.table == "facts" or self._is_due(source, least, wait_s)]
+        steps = (self._take_changes, *(self._taker(source) for source in due), self._take_notes)
         with self._upkeep:
             return self._work(steps, limit, _SLICE, stop)
+
+    def _is_due(self, source: Source, least: int, wait_s: float) -> bool:
+        """Tell whether enough rows wait, or one for long enough; ids are the microseconds they were written at."""
+        if least <= 0:
+            return True
+        rows = self.truth.query(
+            f"select count(*), min(id) from (select id from {source.table} where id > ? order by id limit ?)",  # noqa: S608 - our own constants
+            (self.state().reached(source), least),
+        )
+        waiting, oldest = rows[0]
+        return bool(waiting >= least or (waiting and self.truth.clock.now() - oldest / 1e6 > wait_s))
 
     def embed_pending(self, limit: int = 64, *, stop: Stop | None = None) -> int:
         """Make up to `limit` vectors, the newest docs first; return how many docs were dealt with."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from edgemem.recall.words import spell_out
+from edgemem.recall.words import spell_out, terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -62,6 +62,10 @@ class Doc(NamedTuple):
     at: float = 0.0
     """When it happened, or else was recorded; seconds since the epoch."""
     past: bool = False
+    subject: str | None = None
+    """Of a fact with a key of several parts: the stems of the first."""
+    relation: str | None = None
+    """Of the same: the words of the rest."""
 
 
 class Source(NamedTuple):
@@ -117,6 +121,16 @@ def fact_text(key: str, value: str) -> str:
     return f"{spell_out(key.removeprefix('user.')) or key}: {value}"
 
 
+def split_key(key: str) -> tuple[str | None, str | None]:
+    """Return what a fact is about (as stems) and what it says of that: `helene.shoe_size` -> `helen`, `shoe size`.
+
+    A key of one part says all by itself, and one of stop words alone is about nothing that a question can name.
+    """
+    head, _, rest = key.removeprefix("user.").partition(".")
+    subject, relation = " ".join(terms(spell_out(head))), spell_out(rest)
+    return (subject, relation) if subject and relation else (None, None)
+
+
 def episode_text(kind: str, payload: Any, outcome: str) -> str:
     """Return an episode as people read it."""
     if kind == "tool_call" and isinstance(payload, dict) and isinstance(payload.get("name"), str):
@@ -159,6 +173,7 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
     if kind == FACT:
         ref, scope, key, value, level, owner, speaker, at, past = row
         who = owner or (scope[len("user:") :] if scope.startswith("user:") else speaker)
+        subject, relation = split_key(key)
         return Doc(
             kind,
             ref,
@@ -168,6 +183,8 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
             who,
             at=at or ref / 1e6,
             past=bool(past),
+            subject=subject,
+            relation=relation,
         )
     if kind == EPISODE:
         ref, name, payload, outcome, level, owner, speaker, at = row

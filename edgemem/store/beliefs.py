@@ -11,6 +11,8 @@ from edgemem.store.heard import heard_of
 from edgemem.store.reading import LEVELS, reading_rule
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from edgemem.records import Reader
     from edgemem.store.database import Database
 
@@ -54,23 +56,33 @@ _KNOWN = """
 
 def get_fact(db: Database, key: str, *, scope: str, t: float) -> str | None:
     """Return the value that is believed to hold at `t`."""
-    return read_fact(db, key, scope=scope, t=t, reader=None)[1]
+    return read_values(db, [(scope, key)], t=t, reader=None)[scope, key][1]
 
 
-def read_fact(
-    db: Database, key: str, *, scope: str, t: float, reader: Reader | None
-) -> tuple[bool, str | None]:
-    """Return whether the reader may read what is believed to hold at `t`, and if so, what it is."""
+def read_values(
+    db: Database, wanted: Collection[tuple[str, str]], *, t: float, reader: Reader | None
+) -> dict[tuple[str, str], tuple[bool, str | None]]:
+    """Return what is believed to hold at `t` of several (scope, key), in one statement.
+
+    For each, whether the reader may read it, and if so, its value; None: there is none.
+    """
     rule, values = reading_rule(reader, "f.")
+    pairs = ", ".join(f"(:s{n}, :k{n})" for n in range(len(wanted)))
+    for n, (scope, key) in enumerate(wanted):
+        values[f"s{n}"], values[f"k{n}"] = scope, key
     rows = db.query(
         f"""
-        select {rule}, case when {rule} and coalesce(f.valid_to, 9e999) > :t then f.value end from facts f
-        where f.key_id = (select id from fact_keys where scope = :scope and key = :key)
-          and f.known_to is null and f.valid_from <= :t order by f.valid_from desc limit 1
+        with wanted (scope, key) as (values {pairs})
+        select k.scope, k.key, {rule}, case when {rule} and coalesce(f.valid_to, 9e999) > :t then f.value end
+        from wanted w cross join fact_keys k on k.scope = w.scope and k.key = w.key
+        cross join facts f on f.id = (
+          select b.id from facts b where b.key_id = k.id and b.known_to is null and b.valid_from <= :t
+          order by b.valid_from desc limit 1)
         """,  # noqa: S608 - our own constants
-        {"scope": scope, "key": key, "t": t, **values},
+        {"t": t, **values},
     )
-    return (bool(rows[0][0]), rows[0][1]) if rows else (True, None)
+    found = {(scope, key): (bool(readable), value) for scope, key, readable, value in rows}
+    return {pair: found.get(pair, (True, None)) for pair in wanted}
 
 
 def facts_as_of(

@@ -86,10 +86,6 @@ class TurnJournal:
 
         return self.database.submit(work)
 
-    def append_epoch(self, epoch: Epoch) -> Future[Epoch]:
-        """Record that a session's prompt begins anew."""
-        return self.database.submit(lambda tx: epochs.append_epoch(tx, epoch))
-
     def mark_unfinished(self, session: str) -> int:
         """Mark turns that a crash left open; return how many there were."""
         if not turns.has_open(self.database, session):

@@ -11,6 +11,7 @@ from edgemem.store import beliefs, episodes, facts, preferences
 from edgemem.store.database import Database
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
     from types import TracebackType
 
@@ -87,9 +88,11 @@ class SQLiteMemoryStore:
         """Return the value that holds now, or None."""
         return beliefs.get_fact(self.database, key, scope=scope, t=self.database.now())
 
-    def read_fact(self, key: str, *, scope: str, reader: Reader | None) -> tuple[bool, str | None]:
-        """Return whether a reader may read what holds now, and if so, the value."""
-        return beliefs.read_fact(self.database, key, scope=scope, t=self.database.now(), reader=reader)
+    def read_values(
+        self, wanted: Collection[tuple[str, str]], *, reader: Reader | None
+    ) -> dict[tuple[str, str], tuple[bool, str | None]]:
+        """Return for several (scope, key) whether a reader may read what holds now, and if so, the value."""
+        return beliefs.read_values(self.database, wanted, t=self.database.now(), reader=reader)
 
     def facts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
         """Return what holds now, newest first."""

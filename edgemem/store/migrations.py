@@ -119,7 +119,6 @@ _M001_LIFE = (
       {_HEARD}
     )
     """,
-    "create index episodes_by_kind on episodes (kind, id)",
 )
 
 _M001_SESSIONS = (
@@ -211,8 +210,9 @@ _M001_INDEX = (
     "create table meta (key text primary key, value) without rowid",
     # Messages are numbered from 1 and everything else from 2^40 on, in the order in which they were learnt, so
     # the messages before and after another have the numbers beside it. kind: see recall/sources.py. at: when it
-    # happened. past: a fact that does not hold any more. terms: the stems of the text, which FTS5 must be told
-    # again when it shall forget them.
+    # happened. past: a fact that does not hold any more. subject, relation: the stems of the first part of a fact's
+    # key, and the words of the rest. terms: the stems of the text, which FTS5 must be told again when it shall
+    # forget them.
     """
     create table docs (
       id integer primary key,
@@ -225,6 +225,8 @@ _M001_INDEX = (
       turn integer,
       at real not null,
       past integer not null default 0,
+      subject text,
+      relation text,
       terms text not null
     )
     """,
@@ -238,6 +240,9 @@ _M001_INDEX = (
     # float16; the sign bits of these stand in a vec0 table where sqlite-vec can be loaded.
     "create table vectors (doc integer primary key, vector blob not null)",
     "create table unembedded (doc integer primary key)",
+    # Few, since many facts have the same: `job` of everybody. vector: float16, null until idle time has made it.
+    "create table relations (relation text primary key, vector blob)",
+    "create index relations_unembedded on relations (relation) where vector is null",
     "create table people (name text primary key) without rowid",
 )
 
