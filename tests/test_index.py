@@ -275,12 +275,13 @@ def test_the_index_of_another_truth_is_not_used(tmp_path, truth, store, clock):
         assert words(index) == set()
 
 
-def test_an_index_by_other_rules_is_not_used(tmp_path, truth, store):
-    """An index whose words were cut by an older edgemem, or written by a newer one, is made again."""
+@pytest.mark.parametrize("rules", ["words", "schema"])
+def test_an_index_by_other_rules_is_not_used(tmp_path, truth, store, rules):
+    """An index whose words or tables were made by an older edgemem, or written by a newer one, is made again."""
     store.add_fact("milk", "empty")
     with Index(tmp_path / "index.db", truth) as index:
         index.catch_up()
-        index.database.write(lambda tx: tx.execute("update meta set value = '0' where key = 'words'"))
+        index.database.write(lambda tx: tx.execute("update meta set value = '0' where key = ?", (rules,)))
     with Index(tmp_path / "index.db", truth) as index:
         assert words(index) == set()
     newer = (*INDEX, Migration("m999_later", ("create table later (x)",)))

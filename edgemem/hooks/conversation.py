@@ -128,6 +128,10 @@ class Conversation:
         if self.journal is None:
             return
         also, self.also, self.opening = [*self.opening, *self.also], [], []
+        # A turn that ends before the writer came to keep it as open is written once, not twice.
+        if self.accepted is not None and self.accepted.cancel():
+            self._running.remove(self.accepted)
+            self.accepted = None
         newest = self.journal.commit(turn, also, accepted=self.accepted)
         self._committed = (laid, newest)
         self._running.append(newest)

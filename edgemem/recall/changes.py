@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.recall.docs import State, get_meta, remove_doc, replace_doc, set_meta
+from edgemem.recall.relations import drop_unused
 from edgemem.recall.sources import EPISODE, SOURCES, Doc, read_docs
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ class Changes(NamedTuple):
     erased: list[tuple[int, int]]
     """Kind and ref of docs that are not in the truth any more."""
     changed: list[Doc]
+
+    @property
+    def forgotten(self) -> bool:
+        """Tell whether somebody wanted something gone; episodes vanish only because their ring is full."""
+        return any(kind != EPISODE for kind, _ in self.erased)
 
 
 def read_changes(truth: Database, state: State, limit: int) -> Changes | None:
@@ -54,8 +60,7 @@ def apply_changes(tx: Transaction, changes: Changes, vectors: VectorIndex | None
         remove_doc(tx, kind, ref, vectors)
     for doc in changes.changed:
         replace_doc(tx, doc, vectors)
-    # Episodes vanish because the ring is full, not because anybody wants them forgotten: no need to merge for that.
-    if any(kind != EPISODE for kind, _ in changes.erased):
+    if changes.forgotten:
         purge(tx)
     set_meta(tx, "queue", changes.upto)
 
@@ -63,6 +68,7 @@ def apply_changes(tx: Transaction, changes: Changes, vectors: VectorIndex | None
 def purge(tx: Transaction) -> None:
     """Leave no trace of docs that were taken out."""
     tx.execute("delete from people where name not in (select who from docs where who is not null)")
+    drop_unused(tx)
     # FTS5 only marks what is deleted, until its segments are merged.
     tx.execute("insert into words (words) values ('optimize')")
 

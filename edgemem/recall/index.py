@@ -19,6 +19,7 @@ from edgemem.recall.changes import apply_changes, purge, read_changes, shorten_q
 from edgemem.recall.docs import State, add_docs, get_meta, remove_doc, set_meta
 from edgemem.recall.index_file import delete_index_file, open_index_file
 from edgemem.recall.paragraphs import notes_stamp, read_paragraphs
+from edgemem.recall.relations import clear_relations, keep_relations, waiting_relations
 from edgemem.recall.sources import NOTE, SOURCES, Doc, Source, newest_id, read_between, read_docs
 from edgemem.recall.vectors import BitVectors, VectorIndex, open_vectors
 
@@ -95,10 +96,10 @@ class Index:
         changed = self.truth.query("select count(*) from index_queue where id > ?", (state.queue,))[0][0]
         vectors = 0
         if self.embedder is not None:
-            sql = "select count(*) from unembedded"
+            waits = ["unembedded", "relations where vector is null"]
             if self.space(state) is None:
-                sql = "select count(*) from docs where past = 0"
-            vectors = self.database.query(sql)[0][0]
+                waits = ["docs where past = 0", "relations"]
+            vectors = sum(self.database.query(f"select count(*) from {rows}")[0][0] for rows in waits)  # noqa: S608 - our own
         return {"text": waiting, "changes": changed, "vectors": vectors}
 
     def blame(self, error: EdgememError) -> bool:
@@ -110,7 +111,9 @@ class Index:
             return True
         return False
 
-    def catch_up(self, limit: int = 1000, *, stop: Stop | None = None, least: int = 0, wait_s: float = 0.0) -> int:
+    def catch_up(
+        self, limit: int = 1000, *, stop: Stop | None = None, least: int = 0, wait_s: float = 0.0
+    ) -> int:
         """Take up to `limit` changes and rows of the truth into full text; return how many.
 
         What was erased there is erased here first, also from the log. Between steps of some milliseconds `stop` is
@@ -138,11 +141,11 @@ class Index:
         return bool(waiting >= least or (waiting and self.truth.clock.now() - oldest / 1e6 > wait_s))
 
     def embed_pending(self, limit: int = 64, *, stop: Stop | None = None) -> int:
-        """Make up to `limit` vectors, the newest docs first; return how many docs were dealt with."""
+        """Make up to `limit` vectors, those of relations and then the newest docs first; return how many."""
         if self.embedder is None:
             return 0
         with self._upkeep:
-            return self._work((self._embed,), limit, _EMBED_AT_ONCE, stop)
+            return self._work((self._embed_relations, self._embed), limit, _EMBED_AT_ONCE, stop)
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
@@ -181,7 +184,7 @@ class Index:
         if changes is None:
             return 0
         self.database.write(lambda tx: apply_changes(tx, changes, self.vectors))
-        if changes.erased:
+        if changes.forgotten:
             self.database.checkpoint()
         shorten_queue(self.truth, changes.upto)
         return changes.seen
@@ -243,6 +246,7 @@ class Index:
             def begin(tx: Transaction) -> None:
                 if vectors is not None:
                     vectors.clear(tx)
+                clear_relations(tx)
                 tx.execute("insert or ignore into unembedded (doc) select id from docs where past = 0")
                 set_meta(tx, "embedder", embedder.fingerprint)
 
@@ -250,6 +254,16 @@ class Index:
         elif not self._bits_checked and isinstance(vectors, BitVectors):
             self.database.write(vectors.repair)
         self._bits_checked = True
+
+    def _embed_relations(self, limit: int) -> int:
+        if self.embedder is None:
+            return 0
+        self._begin_space(self.embedder)
+        waiting = waiting_relations(self.database, limit)
+        if waiting:
+            made = self.embedder.embed_texts([relation[:_EMBED_CHARS] for relation in waiting])
+            self.database.write(lambda tx: keep_relations(tx, waiting, made))
+        return len(waiting)
 
     def _embed(self, limit: int) -> int:
         embedder, vectors = self.embedder, self.vectors

@@ -1,13 +1,14 @@
 """The index file: made when missing, thrown away when it is of no use.
 
-It may be deleted at any moment. One that is damaged, belongs to another truth, follows older rules for words or was
-written by a newer edgemem is deleted and made again.
+It may be deleted at any moment. One that is damaged, belongs to another truth, follows older rules for words, has
+an older schema or was written by a newer edgemem is deleted and made again.
 """
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from edgemem.errors import CorruptError, NewerSchemaError
 from edgemem.recall.docs import set_meta
@@ -59,8 +60,9 @@ def _open(path: Path, truth: Database) -> Database:
 def _is_of(database: Database, truth: Database) -> bool:
     """Tell whether an index was made from this truth by the rules of today; stamp one that is new."""
     born = truth.query("select min(recorded) from migrations")[0][0]
-    stamp = {"truth": str(born), "words": WORDS_VERSION}
-    found = dict(database.query("select key, value from meta where key in ('truth', 'words')"))
+    # The first step of the schema may change as long as nothing is lost with a file: it is made again.
+    stamp = {"truth": str(born), "words": WORDS_VERSION, "schema": str(crc32(repr(INDEX).encode()))}
+    found = dict(database.query("select key, value from meta where key in ('truth', 'words', 'schema')"))
     if not found:
         database.write(lambda tx: _stamp(tx, stamp))
         return True

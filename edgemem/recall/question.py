@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgemem.recall.stemmer import stem
-from edgemem.recall.words import STOP_WORDS, plain_words
+from edgemem.recall.words import STOP_WORDS, plain_words, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
 MAX_CHARS = 2000
 _MYSELF = frozenset({"i", "me", "my", "mine", "myself"})
@@ -27,6 +27,20 @@ class Question(msgspec.Struct, frozen=True):
     """The text to embed: without those names, which would only find greetings."""
     people: frozenset[str]
     """The people that it names, and the reader where it says "I"."""
+    stems: frozenset[str] = frozenset()
+    """Of all its words that tell anything, those names included."""
+
+    def names(self, subject: str) -> bool:
+        """Tell whether a subject, given by its stems with spaces between them, stands in it."""
+        return self.stems.issuperset(subject.split())
+
+    def without(self, subjects: Iterable[str]) -> str | None:
+        """Return what it asks of those subjects that it names; None if it names none, or says nothing else."""
+        named = {part for each in subjects if self.names(each) for part in each.split()}
+        if not named:
+            return None
+        kept = _WORD.sub(lambda found: "" if stem(_bare(found[0])) in named else found[0], self.meaning)
+        return " ".join(kept.split()) if terms(kept) else None
 
 
 def read_question(text: str, *, people: Collection[str] = (), reader: str | None = None) -> Question:
@@ -43,17 +57,18 @@ def read_question(text: str, *, people: Collection[str] = (), reader: str | None
     named = {name for name in people if (parts := plain_words(name)) and said.issuperset(parts)}
     name_words = {word for name in named for word in plain_words(name)}
     content = [word for word in words if word not in STOP_WORDS]
-    terms = [stem(word) for word in content if word not in name_words]
+    wanted = [stem(word) for word in content if word not in name_words]
     meaning = " ".join(text.split())
-    if terms and name_words:
+    if wanted and name_words:
         kept = _WORD.sub(lambda found: "" if _bare(found[0]) in name_words else found[0], meaning)
         meaning = " ".join(kept.split())
     if reader and said & _MYSELF:
         named = named | {reader}
     return Question(
-        terms=tuple(dict.fromkeys(terms or [stem(word) for word in content])),
+        terms=tuple(dict.fromkeys(wanted or [stem(word) for word in content])),
         meaning=meaning,
         people=frozenset(named),
+        stems=frozenset(map(stem, content)),
     )
 
 

@@ -14,9 +14,10 @@ import msgspec
 from edgemem.errors import ClosedError, ModelError
 from edgemem.recall.candidates import COLUMNS, Candidate, Filter
 from edgemem.recall.docs import FIRST_OTHER, State
-from edgemem.recall.fusion import Signals, Weights, own_score, score
+from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, score
 from edgemem.recall.lexical import Statistics, count_docs, match
 from edgemem.recall.question import Question, read_question
+from edgemem.recall.relations import relation_cosines
 from edgemem.recall.sources import TURN, Doc, bound, marks
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class RecallStats(msgspec.Struct, frozen=True):
 
     embed_ms: float = 0.0
     search_ms: float = 0.0
-    """Everything but the embedding of the question."""
+    """Everything but the embedding of the question, whole and without its subject."""
     signals: tuple[str, ...] = ()
     """What could be used: `words`, `meaning`."""
     late: bool = False
@@ -138,6 +139,7 @@ class Search:
         self._candidates.update(readable)
         self._meaning = {number: near[number] for number in readable}
         self._meaning.update(vectors.cosines(vector, self._words.keys() - self._meaning.keys()))
+        self._look_up_relations(question, self._embedder, self._meaning)
 
     def rank(self) -> list[Hit]:
         """Return the best candidates and the messages beside them, best first."""
@@ -181,11 +183,27 @@ class Search:
         best = statistics.best(asked)
         return {number: min(1.0, max(0.0, found / best)) for number, found in scores.items()}
 
+    def _look_up_relations(self, question: Question, embedder: Embedder, meaning: dict[int, float]) -> None:
+        """Where the question names what a fact is about, see also how near the rest of both is."""
+        facts = [
+            (number, found.subject, found.relation)
+            for number in meaning.keys() & self._candidates.keys()
+            if (found := self._candidates[number]).subject and found.relation
+        ]
+        asked = question.without({subject for _, subject, _ in facts})
+        vector = None if asked is None else self._embed(embedder, asked)
+        if vector is None or self._is_late():
+            return
+        near = relation_cosines(self._index.database, vector, {relation for _, _, relation in facts})
+        for number, subject, relation in facts:
+            if relation in near:
+                meaning[number] = fact_meaning(meaning[number], near[relation], named=question.names(subject))
+
     def _embed(self, embedder: Embedder, text: str) -> Any:
         begin = monotonic()
         timeout = None
         if self._limits.deadline is not None:
-            timeout = min(self._limits.embed_s, self._limits.deadline - begin)
+            timeout = min(self._limits.embed_s - self.embed_s, self._limits.deadline - begin)
             if timeout <= 0:
                 self.late = True
                 return None
@@ -194,7 +212,7 @@ class Search:
         except (ModelError, ClosedError):
             return None  # `check` says what is wrong with the model; words still find
         finally:
-            self.embed_s = monotonic() - begin
+            self.embed_s += monotonic() - begin
         self.late = self.late or vector is None
         return vector
 
@@ -205,7 +223,9 @@ class Search:
         found = {number: self._candidates[number] for number in wanted & self._candidates.keys()}
         for number in wanted & self._tail.keys():
             doc = self._tail[number]
-            found[number] = Candidate(doc.kind, doc.ref, doc.who, doc.session_id, doc.at)
+            found[number] = Candidate(
+                doc.kind, doc.ref, doc.who, doc.session_id, doc.at, doc.subject, doc.relation
+            )
         if self._state is not None and not self._is_late():
             found.update(self._read(wanted - found.keys()))
         self._candidates = found
@@ -248,6 +268,6 @@ class Search:
         return [*range(max(1, last - _FEWEST + 1), last + 1), *tail]
 
     def _is_late(self) -> bool:
-        if self._limits.deadline is not None and monotonic() > self._limits.deadline:
-            self.late = True
-        return self.late
+        over = self._limits.deadline is not None and monotonic() > self._limits.deadline
+        self.late = self.late or over
+        return over

@@ -14,9 +14,12 @@ from edgemem.recall.words import spell_out, terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import TypeVar
 
     from edgemem.records import Kind
     from edgemem.store.database import Database
+
+    T = TypeVar("T")
 
 FACT, EPISODE, TURN, NOTE = 0, 2, 3, 4
 KINDS: dict[int, Kind] = {FACT: "fact", EPISODE: "episode", TURN: "turn", NOTE: "note"}
@@ -154,8 +157,8 @@ def who_said(role: str, speaker: str | None, extra: str | None) -> str | None:
     return speaker if role == "user" else None
 
 
-def in_batches(ids: Sequence[int], size: int = 500) -> Iterable[Sequence[int]]:
-    """Yield ids in numbers that SQLite binds in one statement."""
+def in_batches(ids: Sequence[T], size: int = 500) -> Iterable[Sequence[T]]:
+    """Yield ids, or other values, in numbers that SQLite binds in one statement."""
     return (ids[start : start + size] for start in range(0, len(ids), size))
 
 
