@@ -62,6 +62,11 @@ class Robot:
         """Return the keys of the facts that are found."""
         return [item.key for item in self.recaller.recall(question, reader=None, **options)]
 
+    def scores(self, question, **options) -> dict[str | None, float]:
+        """Return the scores of the facts that are found; the clock's ticks tell in the last digits."""
+        found = self.recaller.recall(question, reader=None, **options)
+        return {item.key: round(item.score, 6) for item in found}
+
     def relations(self) -> dict[str, bool]:
         """Return the relations in the index, and which of them have a vector."""
         rows = self.index.database.query("select relation, vector is not null from relations")
@@ -207,11 +212,11 @@ def test_being_late_for_the_subject_costs_nothing_else(tmp_path, clock):
     with Robot(tmp_path, clock, embedder) as robot:
         robot.know(helene__job="nurse", helene__tea="green", paul__job="baker")
         robot.index.database.write(lambda tx: tx.execute("update relations set vector = null"))
-        plain = robot.recaller.recall("Helene's job", reader=None)
+        plain = robot.scores("Helene's job")
         robot.idle()
-        assert robot.recaller.recall("Helene's job", reader=None) != plain
+        assert robot.scores("Helene's job") != plain
         embedder.asked.clear()
-        assert robot.recaller.recall("Helene's job", reader=None, deadline_s=60) == plain
+        assert robot.scores("Helene's job", deadline_s=60) == plain
         assert robot.recaller.last.late
         assert robot.recaller.last.signals == ("words", "meaning")
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from edgemem.context.compactor import plan_epoch
+from edgemem.context.gauge import Gauge
 from edgemem.context.layout import LaidTurn, Layout
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Message
@@ -57,6 +58,7 @@ class EpochPlanner:
         self._now = now
         self._counted: dict[int, tuple[int, int]] = {}
         self._newest = (-1, 0)
+        self.gauge = Gauge(tokenizer)
 
     @property
     def room(self) -> int:
@@ -96,8 +98,8 @@ class EpochPlanner:
         if not turns or n < self.layout.epoch.first_turn:
             return self._fixed() + sum(self._cost(turn) for turn in turns)
         since = [message for turn in turns if turn.n == n for message in turn.said[1:]]
-        since += [message for turn in turns if turn.n > n for message in turn.said]
-        return tokens + sum(self._tokens_of(message) for message in since)
+        later = sum(self._cost(turn) for turn in turns if turn.n > n)
+        return tokens + later + sum(self._tokens_of(message) for message in since)
 
     def prepare(
         self,

@@ -87,6 +87,8 @@ class Layout:
         """The messages of all turns, one after the other."""
         self._open: LaidTurn | None = None
         self._sections: dict[str, tuple[str, tuple[Shown, ...]]] = {}
+        self._fenced = ("", "")
+        """A summary, and the block that it makes."""
         self._issued: list[Message] = []
         self._issued_said: list[Message] = []
 
@@ -266,9 +268,12 @@ class Layout:
 
     def _head(self) -> str:
         # A summary is made of what the household said; a stranger does not hear it.
-        if not self.epoch.summary or not may_read(self.reader, "household", None):
+        summary = self.epoch.summary
+        if not summary or not may_read(self.reader, "household", None):
             return ""
-        return fence(self.epoch.summary.splitlines(), header=SUMMARY_HEADER)
+        if self._fenced[0] != summary:
+            self._fenced = (summary, fence(summary.splitlines(), header=SUMMARY_HEADER))
+        return self._fenced[1]
 
     # -- how a turn ends -----------------------------------------------------------------------------
 

@@ -90,17 +90,17 @@ class ContextCompactionHook:
     def _guard(
         self, planner: EpochPlanner, conversation: Conversation, payload: dict[str, Any]
     ) -> HookResult | None:
-        if payload.get("hop", 0) != 0:
-            return None
-        tools = payload.get("tools")
-        tokens = planner.tokenizer.count(payload["messages"], tools=tools)
+        hop = payload.get("hop", 0)
+        limit = planner.high_water * planner.room
+        tokens = planner.gauge.tokens(payload["messages"], tools=payload.get("tools"), limit=limit)
         running = conversation.layout.running
-        if running is not None:
+        if hop == 0 and running is not None and planner.gauge.exact:
             planner.measured(running.n, tokens)
         if tokens <= planner.room:
             # The budget behind this hook need not count the same list once more.
             return HookResult.replace({**payload, "counted": (payload["messages"], tokens)})
-        first = planner.plan(force=True)
+        # Within a turn nothing is compacted any more; the budget behind this hook has the last word.
+        first = planner.plan(force=True) if hop == 0 else None
         if first is None:
             return None
         epoch = planner.prepare(first, summarizer=self._fallback, reason="did not fit")

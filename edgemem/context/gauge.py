@@ -1,0 +1,54 @@
+"""The gauge: how large a prompt is, counted exactly only when that can matter.
+
+Counting renders the whole prompt, which costs some milliseconds. A prompt that extends one that was counted has at
+most as many tokens more as its new text has bytes, so while that bound is far below the limit nothing is counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from edgemem.llama.template import text_of
+
+if TYPE_CHECKING:
+    from edgemem.llama.protocols import Tokenizer
+    from edgemem.records import Message
+
+MARKERS = 64
+"""More tokens than any template at hand puts around a message or a call."""
+
+
+class Gauge:
+    """Measures the prompts of one conversation."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._messages: list[Message] = []
+        self._tools: Sequence[dict[str, Any]] | None = None
+        self._tokens = 0
+        self.exact = False
+        """Whether the newest figure was counted."""
+
+    def tokens(
+        self, messages: Sequence[Message], *, tools: Sequence[dict[str, Any]] | None, limit: float
+    ) -> int:
+        """Return the prompt's tokens: exactly, or an upper bound that is not above `limit`."""
+        known = len(self._messages)
+        if known and tools == self._tools and list(messages[:known]) == self._messages:
+            bound = self._tokens + sum(at_most(message) for message in messages[known:])
+            if bound <= limit:
+                self.exact = False
+                return bound
+        self.exact = True
+        self._messages, self._tools = list(messages), tools
+        self._tokens = self._tokenizer.count(messages, tools=tools)
+        return self._tokens
+
+
+def at_most(message: Message) -> int:
+    """Return a number of tokens that a message cannot exceed: no token is shorter than a byte."""
+    calls = message.get("tool_calls") or ()
+    size = len(text_of(message).encode(errors="replace"))
+    return size + sum(len(json.dumps(call, default=str)) + MARKERS for call in calls) + MARKERS
