@@ -363,6 +363,18 @@ def test_a_slow_embedder_leaves_words(tmp_path, clock):
     robot.close()
 
 
+def test_a_slow_embedder_leaves_neighbours(tmp_path, clock):
+    """What the embedder's share of the deadline cuts off is meaning alone: there is time left to look around."""
+    embedder = HashEmbedder()
+    robot = Robot(tmp_path, clock, embedder)
+    robot.say(0, "when does the dentist see me", "thursday at nine")
+    robot.idle()
+    embedder.slow = True
+    assert robot.texts("dentist", deadline_s=60) == ["when does the dentist see me", "thursday at nine"]
+    assert robot.recaller.last.late
+    robot.close()
+
+
 def test_a_deadline_that_is_over_does_no_harm(robot, settled):
     """With no time left the answer is what words found, or nothing, but no error."""
     robot.say(0, "the boat leaks")

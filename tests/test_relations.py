@@ -12,8 +12,10 @@ from edgemem.recall.question import read_question
 from edgemem.recall.recall import Recall
 from edgemem.recall.sources import fact_text, split_key
 from edgemem.recall.words import plain_words, terms
+from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.turns import commit_turn
 
 sentences = st.lists(
     st.sampled_from(["Helene", "helene's", "Paul", "the", "tin", "stool", "Where", "is", "job?", "Größe"]),
@@ -123,11 +125,31 @@ def test_a_question_without_its_subject(question, subject, rest):
     assert read_question(question).without([subject]) == rest
 
 
-def test_somebody_who_speaks_here_is_a_subject_too():
-    """Names of speakers are no terms to look for, but facts can be about them."""
-    question = read_question("What size of shoes does Mara wear?", people={"mara"})
-    assert "mara" not in question.terms
-    assert question.without(["mara"]) == question.meaning == "What size of shoes does wear?"
+def test_names_of_speakers_are_words_where_facts_are_about_them():
+    """Names of speakers are no terms to look for, unless facts are about them; both ways they can be left out."""
+    text = "What size of shoes does Mara wear?"
+    speaker = read_question(text, people={"mara"})
+    assert "mara" not in speaker.terms
+    assert speaker.without(["mara"]) == speaker.meaning == "What size of shoes does wear?"
+    subject = read_question(text, people={"mara"}, subjects={"mara"})
+    assert "mara" in subject.terms
+    assert subject.meaning == text
+    assert subject.without(["mara"]) == speaker.meaning
+    assert subject.people == speaker.people == {"mara"}
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_facts_about_somebody_who_speaks_here_are_found(tmp_path, clock, indexed):
+    """Of a hundred people who have a job, the one who is named is found, also if she is always talking."""
+    with Robot(tmp_path, clock, HashEmbedder()) as robot:
+        for n in range(100):
+            robot.store.add_fact(f"person{n}.job", f"work{n}")
+        robot.store.add_fact("mara.job", "carpenter")
+        turn = Turn("s", 0, (StoredMessage("user", "good morning"),), heard=Heard(speaker="mara"))
+        robot.truth.write(lambda tx: commit_turn(tx, turn))
+        if indexed:
+            robot.idle()
+        assert robot.keys("What is Mara's job?")[0] == "mara.job"
 
 
 @given(sentences, subjects)

@@ -22,7 +22,8 @@ class Question(msgspec.Struct, frozen=True):
     """A question, taken apart."""
 
     terms: tuple[str, ...]
-    """Stems to look for, each once; names of people who speak here are left out, since they match everything."""
+    """Stems to look for, each once; names of people who speak here are left out, since they match everything, unless
+    facts are about them."""
     meaning: str
     """The text to embed: without those names, which would only find greetings."""
     people: frozenset[str]
@@ -43,19 +44,32 @@ class Question(msgspec.Struct, frozen=True):
         return " ".join(kept.split()) if terms(kept) else None
 
 
-def read_question(text: str, *, people: Collection[str] = (), reader: str | None = None) -> Question:
+def people_in(text: str, people: Collection[str]) -> frozenset[str]:
+    """Return those of some people whose names stand in a text, whole."""
+    said = set(plain_words(text[-MAX_CHARS:]))
+    return frozenset(name for name in people if (parts := plain_words(name)) and said.issuperset(parts))
+
+
+def read_question(
+    text: str,
+    *,
+    people: Collection[str] = (),
+    subjects: Collection[str] = (),
+    reader: str | None = None,
+) -> Question:
     """Take a question apart.
 
     Args:
         text: anything at all; of a very long one the end counts.
         people: names of known speakers.
+        subjects: those of them that facts are about.
         reader: who asks, if known.
     """
     text = text[-MAX_CHARS:]
     words = plain_words(text)
     said = set(words)
-    named = {name for name in people if (parts := plain_words(name)) and said.issuperset(parts)}
-    name_words = {word for name in named for word in plain_words(name)}
+    named = people_in(text, people)
+    name_words = {word for name in named.difference(subjects) for word in plain_words(name)}
     content = [word for word in words if word not in STOP_WORDS]
     wanted = [stem(word) for word in content if word not in name_words]
     meaning = " ".join(text.split())
@@ -67,7 +81,7 @@ def read_question(text: str, *, people: Collection[str] = (), reader: str | None
     return Question(
         terms=tuple(dict.fromkeys(wanted or [stem(word) for word in content])),
         meaning=meaning,
-        people=frozenset(named),
+        people=named,
         stems=frozenset(map(stem, content)),
     )
 

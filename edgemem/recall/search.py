@@ -16,9 +16,10 @@ from edgemem.recall.candidates import COLUMNS, Candidate, Filter
 from edgemem.recall.docs import FIRST_OTHER, State
 from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, score
 from edgemem.recall.lexical import Statistics, count_docs, match
-from edgemem.recall.question import Question, read_question
+from edgemem.recall.question import Question, people_in, read_question
 from edgemem.recall.relations import relation_cosines
 from edgemem.recall.sources import TURN, Doc, bound, marks
+from edgemem.recall.words import terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -114,9 +115,10 @@ class Search:
         people = {*names, *tail.people()}
         if self._state is not None:
             people.update(name for (name,) in self._index.database.query("select name from people"))
-        question = read_question(query, people=people, reader=reader)
-        self._people = question.people
         self._tail = {number: doc for number, doc in tail.docs.items() if self._allowed.allows(doc)}
+        named = people_in(query, people)
+        question = read_question(query, people=named, subjects=self._subjects(named), reader=reader)
+        self._people = question.people
         if question.terms:
             self._words = self._match(question, tail)
         return question
@@ -154,6 +156,22 @@ class Search:
             hits.append(Hit(score(signals, self._weights), signals, candidate))
         hits.sort(key=lambda hit: (-hit.score, -hit.candidate.at, -hit.candidate.ref))
         return hits
+
+    def _subjects(self, people: Collection[str]) -> set[str]:
+        """Return those people that facts are about."""
+        stems = {name: " ".join(terms(name)) for name in people}
+        if not stems:
+            return set()
+        known = {doc.subject for doc in self._tail.values()}
+        if self._state is not None:
+            asked = list(stems.values())
+            rows = self._index.database.query(
+                f"select distinct d.subject from docs d where d.subject in ({marks(asked)})"  # noqa: S608 - ours
+                f" and {self._allowed.where}",
+                {**bound(asked), **self._allowed.values},
+            )
+            known.update(subject for (subject,) in rows)
+        return {name for name in people if stems[name] in known}
 
     def _match(self, question: Question, tail: Tail) -> dict[int, float]:
         state = self._state

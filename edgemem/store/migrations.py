@@ -231,6 +231,7 @@ _M001_INDEX = (
     )
     """,
     "create unique index docs_by_ref on docs (ref, kind)",
+    "create index docs_by_subject on docs (subject) where subject is not null",
     # The terms are stems already: nothing but spaces may part them.
     """
     create virtual table words using fts5 (terms, content = 'docs', content_rowid = 'id',
