@@ -11,52 +11,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import msgspec
 
 from edgemem.clock import Clock
-from edgemem.config import InjectionSettings, Profile, load_profile, profile_named
-from edgemem.context.epochs import EpochPlanner
-from edgemem.context.layout import Layout
-from edgemem.context.summarizer import ExtractiveSummarizer
-from edgemem.errors import ClosedError, InvalidInputError, ModelError, ReadOnlyError
+from edgemem.config import Profile
+from edgemem.errors import ClosedError, ModelError
 from edgemem.fence import check_session_id
 from edgemem.health import Check, FailureLog, check
+from edgemem.home import make_home, profile_of
 from edgemem.hooks.compaction import ContextCompactionHook
-from edgemem.hooks.conversation import Conversation
-from edgemem.hooks.episode_logger import EpisodeLoggerHook
-from edgemem.hooks.injection import MemoryInjectionHook
-from edgemem.hooks.layout_view import LayoutHook
-from edgemem.hooks.notes_injector import NotesInjectorHook
-from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import Hook
-from edgemem.hooks.token_budget import TokenBudgetHook
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.idle import IdleFailure, IdleWorker, Step, Stop
 from edgemem.llama.catalog import find_model
 from edgemem.llama.estimate import EstimateTokenizer
 from edgemem.recall.index import Index
 from edgemem.recall.recall import Recall
-from edgemem.records import Epoch, Kind, Reader, Recalled
+from edgemem.records import Kind, Reader, Recalled
 from edgemem.store.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
 from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.wiring import default_hooks
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Embedder, Tokenizer
-
-SIGHTS: tuple[frozenset[Kind], ...] = (
-    frozenset(("fact", "preference", "note")),
-    frozenset(("episode", "turn", "summary")),
-)
-"""What a turn recalls apart: turns are many and long, and would leave no place for the few facts."""
-
-PROFILE_FILE = "edgemem.toml"
 
 
 def open_memory(
@@ -95,8 +79,8 @@ class Memory:
         worker: bool = True,
     ) -> None:
         self.closed = True
-        self.home = _make_home(Path(home).expanduser().absolute())
-        self.profile = _profile(self.home, profile)
+        self.home = make_home(Path(home).expanduser().absolute())
+        self.profile = profile_of(self.home, profile)
         self.clock = clock or Clock()
         settings = self.profile
         self.tokenizer: Tokenizer = tokenizer or EstimateTokenizer()
@@ -134,7 +118,7 @@ class Memory:
             raise
         self.failures = FailureLog(self.home / "db" / "failures.json")
         self._thorough = False
-        self._compactions: list[ContextCompactionHook] = []
+        self._compactions: WeakSet[ContextCompactionHook] = WeakSet()
         self._worker = IdleWorker(
             (
                 Step("compact", self._compact),
@@ -191,56 +175,17 @@ class Memory:
         self._check_open()
         # Hooks must not fail a reply, so an id that can never be stored would lose every turn silently.
         check_session_id(session_id)
-        counter = tokenizer or self.tokenizer
-        settings = self.profile
-        layout = Layout(session_id, default_level=settings.memory.default_level)
-        layout.epoch = Epoch(session_id, 0, reason="begin", started_at=self.clock.now())
-        conversation = Conversation(layout, commit_wait_s=settings.store.commit_wait_s)
-        context = settings.context
-        planner = EpochPlanner(
-            layout,
-            counter,
-            ExtractiveSummarizer(self.embedder, counter),
-            window_tokens=context.window_tokens,
-            reply_tokens=context.reply_tokens,
-            high_water=context.high_water,
-            low_water=context.low_water,
-            keep_last_turns=context.keep_last_turns,
-            summary_tokens=context.summary_tokens,
-            now=self.clock.now,
+        hooks = default_hooks(
+            self,
+            session_id=session_id,
+            speaker=speaker,
+            agent=agent,
+            tokenizer=tokenizer or self.tokenizer,
+            upkeep=UpkeepHook(self._worker, wake=self._warm, note_failure=self.failures.note),
+            search=self._recall.recall,
         )
-        # On the hot path there is no time to embed what leaves the prompt: words alone choose then.
-        compaction = ContextCompactionHook(
-            planner=planner, fallback=ExtractiveSummarizer(None, counter), conversation=conversation
-        )
-        self._compactions.append(compaction)
-        injection = settings.injection
-        return [
-            UpkeepHook(self._worker, wake=self._warm, note_failure=self.failures.note),
-            PersistSessionHook(
-                self.sessions, session_id=session_id, speaker=speaker, conversation=conversation
-            ),
-            LayoutHook(speaker=speaker, conversation=conversation),
-            MemoryInjectionHook(
-                self.store,
-                injection.max_facts,
-                injection.max_episodes,
-                injection.header,
-                max_chars=injection.max_chars,
-                block_tokens=context.block_tokens,
-                speaker=speaker,
-                floors=_floors(injection),
-                recall=self._recaller(conversation),
-                tokenizer=counter,
-                conversation=conversation,
-            ),
-            NotesInjectorHook(
-                self.notes, settings.notes.inject_chars, speaker=speaker, conversation=conversation
-            ),
-            compaction,
-            TokenBudgetHook(context.window_tokens - context.reply_tokens, tokenizer=counter),
-            EpisodeLoggerHook(self.store, agent, speaker=speaker, conversation=conversation),
-        ]
+        self._compactions.update(hook for hook in hooks if isinstance(hook, ContextCompactionHook))
+        return hooks
 
     def hints(self, limit: int = 60) -> list[str]:
         """Return names and terms that a speech recogniser should expect, newest first."""
@@ -303,7 +248,7 @@ class Memory:
         return self._worker.failures()
 
     def _compact(self, stop: Stop) -> bool:
-        return any(hook.work(stop=stop) for hook in self._compactions)
+        return any(hook.work(stop=stop) for hook in list(self._compactions))
 
     def _catch_up(self, stop: Stop) -> bool:
         idle = self.profile.idle
@@ -318,25 +263,6 @@ class Memory:
         return self.index.embed_pending(self.profile.idle.embed_batch, stop=stop) > 0
 
     # -- parts ---------------------------------------------------------------------------------------
-
-    def _recaller(self, conversation: Conversation) -> Any:
-        settings = self.profile
-        floors = _floors(settings.injection)
-
-        def recall(utterance: str, reader: Reader | None) -> list[Recalled]:
-            layout = conversation.layout
-            return self._recall.recall(
-                utterance,
-                reader=reader,
-                k=settings.recall.k,
-                apart=SIGHTS,
-                min_score=min(floors.values()),
-                deadline_s=settings.recall.deadline_ms / 1e3,
-                exclude=frozenset(layout.visible()),
-                skip_turns=(layout.session, layout.visible_turns()),
-            )
-
-        return recall
 
     def _find_embedder(self) -> Embedder | None:
         settings = self.profile.llama
@@ -383,51 +309,6 @@ class Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _make_home(home: Path) -> Path:
-    if home.exists() and not home.is_dir():
-        raise InvalidInputError(f"{home} is a file; a memory's home is a directory.")
-    try:
-        for folder in (home, home / "db", home / "models", home / "bank", home / "backups"):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise InvalidInputError(
-            f"{error.filename} stands where a folder of the home must be; move it away."
-        ) from error
-    except OSError as error:
-        raise ReadOnlyError(
-            f"{home} cannot be made ({error.strerror}); mount it read-write or name another home."
-        ) from error
-    mode = home.stat().st_mode
-    with suppress(
-        OSError
-    ):  # where somebody else owns the folder, or the disk is read-only, it keeps its rights
-        if mode & 0o077:
-            home.chmod(mode & 0o700)
-    return home
-
-
-def _profile(home: Path, given: Profile | str | Path | None) -> Profile:
-    if isinstance(given, Profile):
-        return given
-    if isinstance(given, str) and "/" not in given and not given.endswith(".toml"):
-        return profile_named(given)
-    if given is not None:
-        return load_profile(Path(given).expanduser())
-    own = home / PROFILE_FILE
-    # A link to a profile that is not mounted must not silently mean the defaults.
-    return load_profile(own) if own.exists() or own.is_symlink() else Profile()
-
-
-def _floors(injection: InjectionSettings) -> dict[str, float]:
-    """Return the least score at which something is put before the model, by kind."""
-    return {
-        "fact": injection.min_score,
-        "asked": injection.min_asked_score,
-        "episode": injection.min_episode_score,
-        "turn": injection.min_turn_score,
-    }
 
 
 def _names(*texts: str) -> Iterator[str]:

@@ -266,7 +266,7 @@ def test_a_failing_recall_shows_nothing_private(memory: Memory, caplog: pytest.L
     player = Player(memory)
     player.turn(say("The tickets are in the flour tin.", speaker="alice", private=True))
     memory.index.close()
-    memory._recall = None  # type: ignore[assignment]
+    memory._recall._search = None  # type: ignore[assignment,method-assign]
     played = player.turn(say("What did she say?", speaker="bob", must_not=("flour tin",)))
     assert [failure.hook for failure in player.failures] == ["MemoryInjectionHook"]
     assert played.leaked == ()
