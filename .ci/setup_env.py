@@ -9,10 +9,12 @@ these CMAKE_ARGS, and the tokenizer vocabularies and chat templates that its sou
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -28,7 +30,9 @@ CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
 CACHE = Path(
     os.environ.get("EDGEMEM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "edgemem")
 ).expanduser()
+STAMP = VENV / "edgemem.stamp"
 EXTRAS = {"demo": "models", "dev": "dev"}
+"""The package's extra for each kind of environment; `dev` holds all that `demo` does."""
 
 
 def fail(text: str) -> None:
@@ -75,8 +79,8 @@ def pinned(package: str) -> str:
     return found.group(1)
 
 
-def check_ground() -> None:
-    """Name what is missing on this machine, with the one line that brings it."""
+def check_ground(*, compiler: bool) -> None:
+    """Name what is missing on this machine, a compiler too if one is needed, with the one line that brings it."""
     if sys.version_info < (3, 10):  # noqa: UP036 - this script is run by whatever python3 is there
         fail(
             f"Python 3.10 or newer is needed; this is {platform.python_version()}. Say which: make PYTHON=python3.11"
@@ -87,7 +91,8 @@ def check_ground() -> None:
         import venv  # noqa: F401
     except ImportError:
         missing.append(f"python{sys.version_info.major}.{sys.version_info.minor}-venv")
-    if not any(shutil.which(name) for name in (os.environ.get("CXX") or "c++", "g++", "clang++")):
+    named = shlex.split(os.environ.get("CXX", ""))[:1]
+    if compiler and not any(shutil.which(name) for name in (*named, "c++", "g++", "clang++")):
         missing.append("build-essential")
     if missing:
         fail(
@@ -96,12 +101,13 @@ def check_ground() -> None:
 
 
 def make_venv() -> None:
-    """Create the virtual environment if there is none that works."""
+    """Create the virtual environment if there is none of this very Python that works."""
     if PYTHON.exists():
-        probe = subprocess.run([str(PYTHON), "-m", "pip", "--version"], capture_output=True, check=False)
-        if probe.returncode == 0:
+        command = [str(PYTHON), "-c", "import pip, sys; print(sys.version, end='')"]
+        probe = subprocess.run(command, capture_output=True, text=True, check=False)
+        if probe.returncode == 0 and probe.stdout == sys.version:
             return
-        say("the old .venv does not work any more; making it anew")
+        say("the old .venv is broken or of another Python; making it anew")
     run("creating .venv", [sys.executable, "-m", "venv", "--clear", str(VENV)])
 
 
@@ -136,44 +142,55 @@ def llama_source(version: str) -> Path:
     return archive
 
 
-def llama_wheel(version: str, archive: Path) -> str:
-    """Return what to install for llama.cpp, building a trimmed wheel if none fits.
+def cmake_trim() -> str:
+    """Return the build options of this machine, before the caller's own.
 
     The trim (no multimodal, no common library, no OpenSSL) takes 60 % off the build. On x86 the wheel
     is built for any CPU with AVX2, not for this one, so that a cached wheel never dies with SIGILL on
     another machine; on ARM the native flags (dotprod, i8mm) are worth more than that.
     """
+    native = "ON" if platform.machine() in ("aarch64", "arm64") else "OFF"
+    return f"-DLLAVA_BUILD=OFF -DLLAMA_OPENSSL=OFF -DGGML_NATIVE={native}"
+
+
+def wheel_folder(version: str) -> Path:
+    """Return where the wheel for this machine and the caller's CMAKE_ARGS is kept."""
+    made_from = f"{version} {platform.machine()} {cmake_trim()} {os.environ.get('CMAKE_ARGS', '')}"
+    return CACHE / "wheels" / hashlib.sha256(made_from.encode()).hexdigest()[:12]
+
+
+def found_wheel(version: str) -> Path | None:
+    """Return the llama.cpp wheel that the caller names, or the one that an earlier set-up built."""
     given = os.environ.get("EDGEMEM_LLAMA_WHEEL")
     if given:
         if not Path(given).is_file():
             fail(f"EDGEMEM_LLAMA_WHEEL names {given}, which is not a file")
-        return str(Path(given).resolve())
-    native = "ON" if platform.machine() in ("aarch64", "arm64") else "OFF"
-    trim = f"-DLLAVA_BUILD=OFF -DLLAMA_OPENSSL=OFF -DGGML_NATIVE={native}"
-    callers = os.environ.get("CMAKE_ARGS", "")
-    key = hashlib.sha256(f"{version} {platform.machine()} {trim} {callers}".encode()).hexdigest()[:12]
-    folder = CACHE / "wheels" / key
-    wheels = sorted(folder.glob("llama_cpp_python-*.whl"))
-    if not wheels:
-        # llama-cpp-python forces LLAMA_BUILD_COMMON on in CMake's cache; only a normal variable beats that.
-        include = CACHE / "no_common.cmake"
-        include.write_text("set(LLAMA_BUILD_COMMON OFF)\n")
-        env = dict(os.environ, CMAKE_ARGS=f"{trim} -DCMAKE_PROJECT_INCLUDE={include} {callers}".strip())
-        env.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 1))
-        part = folder.with_suffix(".part")
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        run("building llama.cpp (once; 2 to 5 minutes on a PC, longer on a Pi)", [
-            str(PYTHON), "-m", "pip", "wheel", "--no-deps", "--no-cache-dir", "-w", str(part), str(archive)], env)  # fmt: skip
-        part.rename(folder)
-        wheels = sorted(folder.glob("llama_cpp_python-*.whl"))
-    return str(wheels[0])
+        return Path(given).resolve()
+    return next(iter(sorted(wheel_folder(version).glob("llama_cpp_python-*.whl"))), None)
 
 
-def fingerprint(kind: str) -> str:
+def build_wheel(version: str, archive: Path) -> Path:
+    """Build the trimmed llama.cpp wheel, with the caller's CMAKE_ARGS last so that they win."""
+    folder = wheel_folder(version)
+    # llama-cpp-python forces LLAMA_BUILD_COMMON on in CMake's cache; only a normal variable beats that.
+    include = CACHE / "no_common.cmake"
+    include.write_text("set(LLAMA_BUILD_COMMON OFF)\n")
+    ours = f"{cmake_trim()} {shlex.quote(f'-DCMAKE_PROJECT_INCLUDE={include}')}"
+    env = dict(os.environ, CMAKE_ARGS=f"{ours} {os.environ.get('CMAKE_ARGS', '')}".strip())
+    env.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 1))
+    part = folder.with_suffix(".part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    run("building llama.cpp (once; 2 to 5 minutes on a PC, longer on a Pi)", [
+        str(PYTHON), "-m", "pip", "wheel", "--no-deps", "--no-cache-dir", "-w", str(part), str(archive)], env)  # fmt: skip
+    part.rename(folder)
+    (wheel,) = folder.glob("llama_cpp_python-*.whl")
+    return wheel
+
+
+def fingerprint() -> str:
     """Hash all that the environment is made from."""
     parts = [
-        kind,
         sys.version,
         os.environ.get("CMAKE_ARGS", ""),
         os.environ.get("EDGEMEM_LLAMA_WHEEL", ""),
@@ -183,29 +200,40 @@ def fingerprint(kind: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
+def is_ready(kind: str) -> bool:
+    """Tell whether `.venv` holds all that this kind needs, made from what is here now."""
+    if not PYTHON.exists() or not STAMP.exists():
+        return False
+    return STAMP.read_text() in {f"{holder} {fingerprint()}" for holder in (kind, "dev")}
+
+
+def set_up(kind: str, version: str) -> None:
+    """Build what has not been built, and install it all."""
+    print("Setting up edgemem (the first time takes some minutes)", flush=True)
+    wheel = found_wheel(version)
+    check_ground(compiler=wheel is None)
+    make_venv()
+    STAMP.unlink(missing_ok=True)
+    archive = llama_source(version)
+    wheel = wheel or build_wheel(version, archive)
+    pip = [str(PYTHON), "-m", "pip", "install", "-c", str(CONSTRAINTS)]
+    # Forced, because pip keeps what has the same version, however differently it was built.
+    run("installing llama.cpp", [*pip, "--no-deps", "--force-reinstall", str(wheel)])
+    run("installing edgemem and what it needs", [*pip, "-e", f"{ROOT}[{EXTRAS[kind]}]"])
+    STAMP.write_text(f"{kind} {fingerprint()}")
+    say("ready")
+
+
 def main() -> None:
     """Install for `demo` (what a robot needs) or `dev` (what the tests need as well)."""
     kind = sys.argv[1] if len(sys.argv) > 1 else "demo"
-    stamp = VENV / f"edgemem-{kind}.stamp"
-    wanted = fingerprint(kind)
     version = pinned("llama-cpp-python")
-    if (
-        PYTHON.exists()
-        and stamp.exists()
-        and stamp.read_text() == wanted
-        and (CACHE / f"vocab-{version}").exists()
-    ):
-        return
-    print("Setting up edgemem (the first time takes some minutes)", flush=True)
-    check_ground()
-    make_venv()
-    archive = llama_source(version)
-    wheel = llama_wheel(version, archive)
-    pip = [str(PYTHON), "-m", "pip", "install", "-c", str(CONSTRAINTS)]
-    run("installing llama.cpp", [*pip, wheel])
-    run("installing edgemem and what it needs", [*pip, "-e", f"{ROOT}[{EXTRAS[kind]}]"])
-    stamp.write_text(wanted)
-    say("ready")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        # Two set-ups at once would tread on each other's half-built files.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (is_ready(kind) and (CACHE / f"vocab-{version}").exists()):
+            set_up(kind, version)
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ class InjectionSettings(_Section, frozen=True):
     """Episodes that are considered, as in the EdgeVox memory module."""
     max_chars: CountOrZero = 1200
     """Characters that are considered before tokens are counted."""
-    min_score: Share = 0.2
+    min_score: Share = 0.18
     """Score below which no fact, preference or note is injected: a wrong memory is worse than none."""
     min_asked_score: Share = 0.09
     """The same for the best fact when somebody asks: a question in other words than the fact scores low."""

@@ -22,6 +22,11 @@ TOLD = {"episode": 0.15}
 """What a tool did is told ahead of a turn that scores a little more: it is short, and it is what happened."""
 
 
+NEAR = 0.75
+"""A fact that scores less than this share of the best one is left out; each of its tokens costs silence. Measured with
+`edgemem bench prefill`, 40 questions among 10,000 facts: as many are answered as at 0.6, with blocks of 41 tokens
+instead of 63 (medians)."""
+
 _SETTLED = ("fact", "preference", "note")
 
 _ASKS = re.compile(
@@ -54,7 +59,9 @@ def worth_saying(
     settled = sorted((item for item in recalled if item.kind in _SETTLED), key=lambda item: -item.score)
     least = floors.get("asked", floors["fact"]) if asked else floors["fact"]
     worth = [item for item in settled[:1] if item.score >= least]
-    worth += [item for item in settled[1:] if item.score >= floors["fact"]]
+    if worth:
+        floor = max(floors["fact"], NEAR * worth[0].score)
+        worth += [item for item in settled[1:] if item.score >= floor]
     told = [
         item
         for item in recalled
