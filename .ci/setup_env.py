@@ -2,12 +2,11 @@
 
     python3 .ci/setup_env.py [demo|dev]
 
-Standard library only, because it runs before anything is installed. What is costly is kept outside the
-checkout, in `$EDGEMEM_CACHE` (default `~/.cache/edgemem`): the llama.cpp wheel built for this machine and
-these CMAKE_ARGS, and the tokenizer vocabularies and chat templates that its source package carries.
+Standard library only, because it runs before anything is installed. Even Python 3.6, the python3 of older
+Jetsons, can read it and so be told which one is needed: hence the quoted types. What is costly is kept
+outside the checkout, in `$EDGEMEM_CACHE` (default `~/.cache/edgemem`): the llama.cpp wheel built for this
+machine and these CMAKE_ARGS, and the tokenizer vocabularies and chat templates of its source package.
 """
-
-from __future__ import annotations
 
 import fcntl
 import hashlib
@@ -45,7 +44,7 @@ def say(text: str) -> None:
     print(f"  {text}", flush=True)
 
 
-def run(what: str, command: list[str], env: dict[str, str] | None = None) -> None:
+def run(what: str, command: "list[str]", env: "dict[str, str] | None" = None) -> None:
     """Run a command with its output in a log; show that it lives, and the log's end when it fails."""
     log = CACHE / "logs" / (re.sub(r"[^a-z0-9]+", "-", what.lower()).strip("-") + ".log")
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -159,7 +158,7 @@ def wheel_folder(version: str) -> Path:
     return CACHE / "wheels" / hashlib.sha256(made_from.encode()).hexdigest()[:12]
 
 
-def found_wheel(version: str) -> Path | None:
+def found_wheel(version: str) -> "Path | None":
     """Return the llama.cpp wheel that the caller names, or the one that an earlier set-up built."""
     given = os.environ.get("EDGEMEM_LLAMA_WHEEL")
     if given:

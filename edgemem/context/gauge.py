@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
 
-MARKERS = 64
-"""More tokens than any template at hand puts around a message or a call."""
+MARKERS = 40
+"""More tokens than the templates at hand put around a message (up to 34, counted with qwen2's vocabulary)."""
+CALL_MARKERS = 100
+"""The same for a tool call (85) and a tool's result (69)."""
 
 
 class Gauge:
@@ -51,4 +53,5 @@ def at_most(message: Message) -> int:
     """Return a number of tokens that a message cannot exceed: no token is shorter than a byte."""
     calls = message.get("tool_calls") or ()
     size = len(text_of(message).encode(errors="replace"))
-    return size + sum(len(json.dumps(call, default=str)) + MARKERS for call in calls) + MARKERS
+    around = CALL_MARKERS if message.get("role") == "tool" else MARKERS
+    return size + sum(len(json.dumps(call, default=str)) + CALL_MARKERS for call in calls) + around

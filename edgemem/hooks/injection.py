@@ -71,6 +71,8 @@ class MemoryInjectionHook:
         self.floors = floors or {"fact": 0.0}
         self.last: list[Recalled] = []
         """What was recalled for the newest turn, before it was cut to the block."""
+        self._unchanged: dict[Reader | None, tuple[int, ...]] = {}
+        """By reader, the version of the facts at which all that is visible was still true."""
         self._recall = recall or self._listed
         self._tokenizer = tokenizer or EstimateTokenizer()
         self._conversation = conversation
@@ -109,7 +111,7 @@ class MemoryInjectionHook:
                     cut_off.owner,
                 )
             )
-        lines += changes(visible, self._current(layout.reader))
+        lines += self._changed(layout.reader, visible)
         self.last = list(self._recall(layout.utterance, layout.reader))
         found = lines_for(
             self._capped(worth_saying(self.last, self.floors, asked=asks(layout.utterance))),
@@ -123,6 +125,19 @@ class MemoryInjectionHook:
 
     def _count(self, text: str) -> int:
         return len(self._tokenizer.encode(text))
+
+    def _changed(self, reader: Reader | None, visible: Mapping[str, Shown]) -> list[Shown]:
+        """Return what is not true any more; not asked again while no fact was written and little time has passed."""
+        version = getattr(self.store, "facts_version", None)
+        if version is None:
+            return changes(visible, self._current(reader))
+        now = version()
+        if self._unchanged.get(reader) == now:
+            return []
+        found = changes(visible, self._current(reader))
+        if not found:
+            self._unchanged[reader] = now
+        return found
 
     def _current(
         self, reader: Reader | None

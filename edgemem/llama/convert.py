@@ -184,7 +184,7 @@ def _announce(writer: Any, gguf: Any, name: str, shape: tuple[int, ...], kind: A
         writer.add_tensor_info(name, packed, np.dtype(np.uint8), int(np.prod(packed)), raw_dtype=kind)
 
 
-def _encode(part: Any, gguf: Any, kind: Any) -> np.ndarray:
+def _encode(part: Any, gguf: Any, kind: Any) -> np.ndarray[Any, Any]:
     import numpy as np
 
     if kind is None or kind == gguf.GGMLQuantizationType.F32:

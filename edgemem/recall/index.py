@@ -20,8 +20,9 @@ from edgemem.recall.docs import State, add_docs, get_meta, remove_doc, set_meta
 from edgemem.recall.index_file import delete_index_file, open_index_file
 from edgemem.recall.paragraphs import notes_stamp, read_paragraphs
 from edgemem.recall.relations import clear_relations, keep_relations, waiting_relations
+from edgemem.recall.resident import ResidentBits, open_vectors
 from edgemem.recall.sources import NOTE, SOURCES, Doc, Source, newest_id, read_between, read_docs
-from edgemem.recall.vectors import BitVectors, VectorIndex, open_vectors
+from edgemem.recall.vectors import BitVectors, VectorIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -145,7 +146,15 @@ class Index:
         if self.embedder is None:
             return 0
         with self._upkeep:
-            return self._work((self._embed_relations, self._embed), limit, _EMBED_AT_ONCE, stop)
+            done = self._work((self._embed_relations, self._embed), limit, _EMBED_AT_ONCE, stop)
+        if not done:
+            self.warm()
+        return done
+
+    def warm(self) -> None:
+        """Bring into memory what the next question is answered from; for when nobody waits."""
+        if isinstance(self.vectors, ResidentBits):
+            self.vectors.warm()
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""

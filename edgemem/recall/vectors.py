@@ -45,13 +45,6 @@ class VectorIndex(Protocol):
         ...
 
 
-def open_vectors(database: Database, dimensions: int) -> VectorIndex:
-    """Return the best index that works on this machine."""
-    if database.vec_version is not None and dimensions % 8 == 0:
-        return BitVectors(database, dimensions)
-    return ExactVectors(database, dimensions)
-
-
 class ExactVectors:
     """Compares a question with every vector: exact, and slow beyond a few ten thousand."""
 
@@ -62,8 +55,8 @@ class ExactVectors:
     def add(self, tx: Transaction, rows: Sequence[tuple[int, Vector]]) -> None:
         """Store unit vectors, in place of what the ids had before."""
         tx.executemany(
-            "insert or replace into vectors (doc, vector) values (?, ?)",
-            [(id_, vector.astype("float16").tobytes()) for id_, vector in rows],
+            "insert or replace into vectors (doc, vector, seq) values (?, ?, ?)",
+            [(id_, vector.astype("float16").tobytes(), tx.tick()) for id_, vector in rows],
         )
 
     def remove(self, tx: Transaction, ids: Sequence[int]) -> None:

@@ -88,6 +88,13 @@ class SQLiteMemoryStore:
         """Return the value that holds now, or None."""
         return beliefs.get_fact(self.database, key, scope=scope, t=self.database.now())
 
+    def facts_version(self) -> tuple[int, ...]:
+        """Return numbers that change when a fact is written or erased, and every half a minute: facts also end."""
+        facts, erased = self.database.query(
+            "select (select max(id) from facts), (select max(id) from index_queue)"
+        )[0]
+        return facts or 0, erased or 0, int(self.database.now() // 30)
+
     def read_values(
         self, wanted: Collection[tuple[str, str]], *, reader: Reader | None
     ) -> dict[tuple[str, str], tuple[bool, str | None]]:

@@ -239,7 +239,9 @@ _M001_INDEX = (
     """,
     "create virtual table vocabulary using fts5vocab ('words', 'row')",
     # float16; the sign bits of these stand in a vec0 table where sqlite-vec can be loaded.
-    "create table vectors (doc integer primary key, vector blob not null)",
+    # seq: the tick at which a vector was written, so that a process finds what others have added.
+    "create table vectors (doc integer primary key, vector blob not null, seq integer not null)",
+    "create index vectors_by_seq on vectors (seq)",
     "create table unembedded (doc integer primary key)",
     # Few, since many facts have the same: `job` of everybody. vector: float16, null until idle time has made it.
     "create table relations (relation text primary key, vector blob)",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgemem.recall.vectors import BitVectors, ExactVectors, open_vectors
+from edgemem.recall import resident
+from edgemem.recall.resident import ResidentBits, open_vectors
+from edgemem.recall.vectors import BitVectors, ExactVectors
 from edgemem.store.database import Database
 from edgemem.store.migrations import INDEX
 
@@ -19,9 +21,10 @@ def database(tmp_path):
         yield db
 
 
-@pytest.fixture(params=[BitVectors, ExactVectors])
-def vectors(request, database):
+@pytest.fixture(params=[ResidentBits, BitVectors, ExactVectors])
+def vectors(request, database, monkeypatch):
     """Return each implementation on that file."""
+    monkeypatch.setattr(resident, "LEAST", 1)  # or else vec0 would answer for so few
     return request.param(database, DIMENSIONS)
 
 
@@ -127,6 +130,41 @@ def test_bits_are_repaired_after_a_process_without_sqlite_vec(database):
     database.write(bits.repair)
     assert dict(bits.nearest(rows[2], 9)) == pytest.approx(dict(exact.nearest(rows[2], 9)), abs=1e-6)
     assert database.query("select count(*) from bits") == [(2,)]
+
+
+def test_memory_follows_what_other_processes_write(tmp_path, database, monkeypatch):
+    """Vectors that another process adds, replaces, removes or clears are seen at the next question."""
+    monkeypatch.setattr(resident, "LEAST", 1)
+    rows = unit(40, DIMENSIONS)
+    mine = ResidentBits(database, DIMENSIONS)
+    fill(database, mine, rows[:20])
+    assert mine.nearest(rows[3], 1)[0][0] == 4
+    with Database(database.path, migrations=INDEX, durable=False, load_vec=True) as other:
+        theirs = BitVectors(other, DIMENSIONS)
+        other.write(lambda tx: theirs.add(tx, [(21, rows[20])]))
+        assert mine.nearest(rows[20], 1)[0][0] == 21
+        other.write(lambda tx: theirs.add(tx, [(4, rows[30])]))
+        assert mine.nearest(rows[30], 1)[0][0] == 4
+        other.write(lambda tx: theirs.remove(tx, [4]))
+        assert all(id_ != 4 for id_, _ in mine.nearest(rows[30], 40))
+        other.write(theirs.clear)
+        assert mine.nearest(rows[30], 5) == []
+        other.write(lambda tx: theirs.add(tx, [(1, rows[39])]))
+        assert dict(mine.nearest(rows[39], 5)) == pytest.approx({1: 1.0}, abs=1e-3)
+
+
+def test_many_new_vectors_are_left_to_idle_time(database, monkeypatch):
+    """A question reads in a few; more are read by warm, and the answers are the same."""
+    monkeypatch.setattr(resident, "LEAST", 1)
+    monkeypatch.setattr(resident, "AT_ONCE", 5)
+    rows = unit(60, DIMENSIONS)
+    mine = ResidentBits(database, DIMENSIONS)
+    fill(database, mine, rows)
+    cold = mine.nearest(rows[7], 3)
+    assert mine._n == 0
+    mine.warm()
+    assert mine._n == 60
+    assert dict(mine.nearest(rows[7], 1)) == pytest.approx(dict(cold[:1]))
 
 
 def test_where_vec0_is_missing_the_exact_index_serves(database):

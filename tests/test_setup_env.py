@@ -1,0 +1,293 @@
+"""The set-up script behind `make`: what it asks for, what it builds, and when it has nothing to do."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import io
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from packaging.requirements import Requirement
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+CHECKOUT = ("Makefile", "pyproject.toml", ".ci/setup_env.py", ".ci/constraints.txt")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return a checkout with only what the set-up reads, and no `.venv`."""
+    folder = tmp_path / "check out"
+    for name in CHECKOUT:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+class SetUp:
+    """The script of a checkout, loaded, with pip and venv replaced by something that leaves the same files."""
+
+    def __init__(self, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.monkeypatch = monkeypatch
+        self.ran: list[tuple[list[str], str]] = []
+        self.fail_at = ""
+        path = checkout / ".ci" / "setup_env.py"
+        spec = importlib.util.spec_from_file_location("setup_env", path)
+        assert spec is not None
+        assert spec.loader is not None
+        self.script: ModuleType = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.script)
+        monkeypatch.setattr(self.script, "run", self._run)
+
+    def __call__(self, kind: str = "demo") -> list[str]:
+        """Set up, and return which steps ran."""
+        self.ran.clear()
+        self.monkeypatch.setattr(sys, "argv", ["setup_env.py", kind])
+        self.script.main()
+        return [self._step(command) for command, _ in self.ran]
+
+    def command(self, step: str) -> tuple[list[str], str]:
+        """Return the command of one step, and the CMAKE_ARGS it was given."""
+        (found,) = [one for one in self.ran if self._step(one[0]) == step]
+        return found
+
+    def _step(self, command: list[str]) -> str:
+        words = [word for word in ("venv", "download", "wheel", "install") if word in command]
+        return f"{words[0]} {'edgemem' if '-e' in command else 'llama'}" if words == ["install"] else words[0]
+
+    def _run(self, what: str, command: list[str], env: dict[str, str] | None = None) -> None:
+        with (self.script.CACHE / "lock").open() as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.ran.append((command, (env or {}).get("CMAKE_ARGS", "")))
+        step = self._step(command)
+        if step == self.fail_at:
+            self.script.fail(what)
+        elif step == "venv":
+            self.make_python(sys.version)
+        elif step == "download":
+            self._write_source(Path(command[command.index("-d") + 1]))
+        elif step == "wheel":
+            (Path(command[command.index("-w") + 1]) / "llama_cpp_python-9-py3-none-any.whl").touch()
+
+    def make_python(self, version: str) -> None:
+        """Put a `.venv` there whose Python tells this version."""
+        python: Path = self.script.PYTHON
+        python.parent.mkdir(parents=True, exist_ok=True)
+        (python.parent / "version").write_text(version)
+        python.write_text('#!/bin/sh\nexec cat "${0%/*}/version"\n')
+        python.chmod(0o755)
+
+    def _write_source(self, folder: Path) -> None:
+        name = f"llama_cpp_python-{self.script.pinned('llama-cpp-python')}"
+        folder.mkdir(parents=True)
+        with tarfile.open(folder / f"{name}.tar.gz", "w:gz") as tar:
+            for inside in ("vendor/llama.cpp/models/templates/a.jinja", "vendor/llama.cpp/README.md"):
+                tar.addfile(tarfile.TarInfo(f"{name}/{inside}"), io.BytesIO())
+
+
+@pytest.fixture
+def set_up(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SetUp:
+    """Return the loaded script, with an empty cache and a machine that has a compiler."""
+    monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path / "the cache"))
+    for name in ("CMAKE_ARGS", "EDGEMEM_LLAMA_WHEEL"):
+        monkeypatch.delenv(name, raising=False)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("sh", "cat"):
+        (tools / name).symlink_to(shutil.which(name) or "")
+    (tools / "g++").write_text("#!/bin/sh\n")
+    (tools / "g++").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tools))
+    return SetUp(checkout, monkeypatch)
+
+
+@pytest.fixture
+def no_compiler(set_up: SetUp, tmp_path: Path) -> SetUp:
+    """Return the loaded script on a machine without a compiler."""
+    (tmp_path / "tools" / "g++").unlink()
+    return set_up
+
+
+def run_make(
+    checkout: Path, tmp_path: Path, *words: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run make where nothing but make itself and a shell is on the PATH."""
+    tools = tmp_path / "only make"
+    tools.mkdir()
+    for name in ("make", "sh"):
+        (tools / name).symlink_to(shutil.which(name) or "")
+    given = {
+        "PATH": str(tools),
+        "HOME": str(tmp_path),
+        "EDGEMEM_CACHE": str(tmp_path / "cache"),
+        **environment,
+    }
+    return subprocess.run(
+        ["make", *words], cwd=checkout, env=given, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_a_bare_machine_is_told_the_one_line_to_type(checkout: Path, tmp_path: Path) -> None:
+    """Without ensurepip and a compiler, `make` names both in one apt line, and makes nothing."""
+    shim = tmp_path / "shim"
+    shim.mkdir()
+    (shim / "ensurepip.py").write_text("raise ImportError('split off, as in Debian')")
+    done = run_make(checkout, tmp_path, f"PYTHON={sys.executable}", PYTHONPATH=str(shim))
+    venv = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+    assert done.returncode != 0
+    assert re.findall(r".*apt.*", done.stderr) == [f"    sudo apt install {venv} build-essential"]
+    assert "Traceback" not in done.stderr
+    assert not (checkout / ".venv").exists()
+
+
+def test_cmake_args_given_to_make_reach_the_script(checkout: Path, tmp_path: Path) -> None:
+    """`make CMAKE_ARGS=…`, which the Makefile promises, hands them on."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$* <$CMAKE_ARGS>"\nexit 1\n')
+    python.chmod(0o755)
+    done = run_make(checkout, tmp_path, "env", f"PYTHON={python}", "CMAKE_ARGS=-DGGML_CUDA=on -DA=b")
+    assert done.stdout.splitlines() == [".ci/setup_env.py dev <-DGGML_CUDA=on -DA=b>"]
+
+
+def test_an_old_python_is_told_what_is_needed(set_up: SetUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.9 ends with a sentence that says how to name another."""
+    monkeypatch.setattr(set_up.script, "sys", SimpleNamespace(version_info=(3, 9, 2), exit=sys.exit))
+    with pytest.raises(SystemExit, match=r"3\.10 or newer is needed.*make PYTHON="):
+        set_up.script.check_ground(compiler=True)
+
+
+def test_the_first_time_does_everything_and_the_second_nothing(set_up: SetUp) -> None:
+    """A fresh checkout with an empty cache is set up once."""
+    steps = ["venv", "download", "wheel", "install llama", "install edgemem"]
+    assert set_up() == steps
+    assert set_up.command("install edgemem")[0][-1] == f"{set_up.script.ROOT}[models]"
+    (vocabularies,) = set_up.script.CACHE.glob("vocab-*")
+    assert [str(path.relative_to(vocabularies)) for path in vocabularies.rglob("*.*")] == [
+        "templates/a.jinja"
+    ]
+    assert set_up() == []
+
+
+def test_what_the_tests_need_holds_what_a_robot_needs(set_up: SetUp) -> None:
+    """`dev` installs more on top of `demo`; `demo` after it has nothing to do."""
+    set_up("demo")
+    assert set_up("dev") == ["install llama", "install edgemem"]
+    assert set_up.command("install edgemem")[0][-1].endswith("[dev]")
+    assert set_up("demo") == []
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", ".ci/constraints.txt"])
+def test_a_changed_pin_is_installed(set_up: SetUp, checkout: Path, name: str) -> None:
+    """What the environment is made from is followed, without building again."""
+    set_up("dev")
+    with (checkout / name).open("a") as file:
+        file.write("# changed\n")
+    assert set_up("dev") == ["install llama", "install edgemem"]
+    assert set_up("dev") == []
+
+
+def test_cmake_args_build_and_install_another_wheel(set_up: SetUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller's arguments come last, have a wheel of their own, and replace what is installed."""
+    set_up("dev")
+    plain, arguments = set_up.command("install llama")[0][-1], set_up.command("wheel")[1]
+    assert "-DLLAVA_BUILD=OFF" in arguments
+    assert f"'-DCMAKE_PROJECT_INCLUDE={set_up.script.CACHE}/no_common.cmake'" in arguments
+
+    monkeypatch.setenv("CMAKE_ARGS", "-DGGML_CUDA=on")
+    assert set_up("dev") == ["wheel", "install llama", "install edgemem"]
+    command, _ = set_up.command("install llama")
+    assert set_up.command("wheel")[1] == f"{arguments} -DGGML_CUDA=on"
+    assert "--force-reinstall" in command  # pip would keep the other build: it has the same version
+    assert Path(command[-1]).parent != Path(plain).parent
+
+    monkeypatch.delenv("CMAKE_ARGS")
+    assert set_up("demo") == ["install llama", "install edgemem"]
+    assert set_up.command("install llama")[0][-1] == plain
+
+
+def test_a_cached_wheel_needs_no_compiler(no_compiler: SetUp) -> None:
+    """A compiler is asked for only where one is needed."""
+    with pytest.raises(SystemExit, match="sudo apt install build-essential\n"):
+        no_compiler()
+    folder = no_compiler.script.wheel_folder(no_compiler.script.pinned("llama-cpp-python"))
+    folder.mkdir(parents=True)
+    (folder / "llama_cpp_python-9-py3-none-any.whl").touch()
+    assert no_compiler() == ["venv", "download", "install llama", "install edgemem"]
+
+
+def test_a_wheel_that_the_caller_names_is_installed(
+    no_compiler: SetUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """EDGEMEM_LLAMA_WHEEL goes before any build; a wrong one is named."""
+    wheel = tmp_path / "mine.whl"
+    monkeypatch.setenv("EDGEMEM_LLAMA_WHEEL", str(wheel))
+    with pytest.raises(SystemExit, match=r"mine\.whl, which is not a file"):
+        no_compiler()
+    wheel.touch()
+    assert "wheel" not in no_compiler()
+    assert no_compiler.command("install llama")[0][-1] == str(wheel)
+
+
+def test_another_python_gets_another_venv(set_up: SetUp) -> None:
+    """`make PYTHON=…` is obeyed even if there is a `.venv` of another Python that works."""
+    set_up()
+    set_up.script.STAMP.unlink()
+    assert "venv" not in set_up()
+    set_up.make_python("3.10.0 (of another time)")
+    set_up.script.STAMP.unlink()
+    assert set_up()[0] == "venv"
+
+
+@pytest.mark.parametrize("step", ["venv", "download", "wheel", "install llama", "install edgemem"])
+def test_a_set_up_that_broke_off_goes_on_where_it_was(set_up: SetUp, step: str) -> None:
+    """What was half done is done again, what was finished is not."""
+    whole = ["venv", "download", "wheel", "install llama", "install edgemem"]
+    set_up.fail_at = step
+    with pytest.raises(SystemExit):
+        set_up()
+    set_up.fail_at = ""
+    kept = min(whole.index(step), whole.index("install llama"))
+    assert set_up() == whole[kept:]
+    assert set_up() == []
+
+
+def test_a_step_that_fails_shows_the_end_of_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says which step, what it wrote last, and where the whole log lies."""
+    monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path))
+    script = ROOT / ".ci" / "setup_env.py"
+    program = (
+        "import runpy, sys; runpy.run_path(sys.argv[1])['run']('trying it', [sys.executable, '-c', 'no'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(script)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert "trying it failed" in done.stderr
+    assert "NameError" in done.stderr
+    assert f"{tmp_path}/logs/trying-it.log" in done.stderr
+
+
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13", "3.14"])
+def test_every_python_gets_one_version_of_everything(python: str) -> None:
+    """The constraints pin all that the package asks for, once for each Python."""
+    lines = (ROOT / ".ci" / "constraints.txt").read_text().splitlines()
+    pins = [Requirement(line) for line in lines if not line.startswith("#")]
+    pinned = [
+        pin.name.lower() for pin in pins if not pin.marker or pin.marker.evaluate({"python_version": python})
+    ]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = sum(project["optional-dependencies"].values(), project["dependencies"])
+    wanted = {Requirement(line).name for line in lines}
+    assert len(pinned) == len(set(pinned))
+    assert wanted - {"edgemem"} <= set(pinned)
