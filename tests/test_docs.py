@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from edgemem.cli import COMMANDS
+from edgemem.cli import COMMANDS, main
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,6 +23,20 @@ def test_code_of_the_readme_runs(block: str, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("EDGEMEM_MODELS", str(ROOT / "models"))
     exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
     assert (tmp_path / ".edgemem" / "kitchen" / "db" / "memory.db").is_file()
+
+
+def test_the_demos_output_in_the_readme_is_real(tmp_path: Path) -> None:
+    """Every line of the excerpt is one that the demo prints, but for milliseconds."""
+    excerpt = README.partition("<!-- demo -->\n```\n")[2].partition("```")[0]
+    printed = CliRunner().invoke(main, ["demo", "--home", str(tmp_path / "pip")]).output
+
+    def lines(text: str) -> list[str]:
+        timeless = re.sub(r"\d+ \+ \d+ ms|\d+ ms|\d+ kB", "… ms", text)
+        return [line.rstrip() for line in timeless.splitlines() if line.strip()]
+
+    missing = [line for line in lines(excerpt) if line not in lines(printed)]
+    assert len(lines(excerpt)) > 20
+    assert missing == []
 
 
 def test_there_are_blocks_to_run() -> None:
