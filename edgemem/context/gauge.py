@@ -1,7 +1,8 @@
 """The gauge: how large a prompt is, counted exactly only when that can matter.
 
 Counting renders the whole prompt, which costs some milliseconds. A prompt that extends one that was counted has at
-most as many tokens more as its new text has bytes, so while that bound is far below the limit nothing is counted.
+most as many tokens more as its new text has bytes, and in practice no more than twice the estimate for the dearest of
+the large vocabularies; so while that is far below the limit nothing is counted.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from edgemem.llama.estimate import EstimateTokenizer
 from edgemem.llama.template import text_of
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
 
+DEAREST = 2.2
+"""Vocabularies of 32,000 tokens need up to twice the estimate outside of English (`llama.estimate`)."""
 MARKERS = 40
 """More tokens than the templates at hand put around a message (up to 34, counted with qwen2's vocabulary)."""
 CALL_MARKERS = 100
@@ -49,9 +53,13 @@ class Gauge:
         return self._tokens
 
 
+_ESTIMATE = EstimateTokenizer()
+
+
 def at_most(message: Message) -> int:
-    """Return a number of tokens that a message cannot exceed: no token is shorter than a byte."""
-    calls = message.get("tool_calls") or ()
-    size = len(text_of(message).encode(errors="replace"))
+    """Return a number of tokens that a message does not exceed: no token is shorter than a byte."""
+    text = text_of(message)
+    size = min(len(text.encode(errors="replace")), int(DEAREST * len(_ESTIMATE.encode(text))) + 1)
     around = CALL_MARKERS if message.get("role") == "tool" else MARKERS
+    calls = message.get("tool_calls") or ()
     return size + sum(len(json.dumps(call, default=str)) + CALL_MARKERS for call in calls) + around
