@@ -167,8 +167,6 @@ class Epoch(msgspec.Struct, frozen=True, omit_defaults=True):
     first_turn: int
     """The first turn that stands in the prompt word for word; earlier ones live in `summary`."""
     summary: str = ""
-    hidden: tuple[int, ...] = ()
-    """Turns kept out of the prompt because somebody else is listening."""
     reason: str = ""
     started_at: float = 0.0
     """Wall time frozen for templates that print a date, seconds since the epoch UTC."""

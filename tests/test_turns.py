@@ -221,9 +221,7 @@ def test_text_that_sqlite_cannot_hold_is_made_storable(db: Database) -> None:
 def test_the_newest_epoch_is_where_a_session_stands(db: Database) -> None:
     """Epochs are appended; the newest one of a session comes back with all it says."""
     assert latest_epoch(db, "kitchen") is None
-    first = db.write(
-        lambda tx: append_epoch(tx, Epoch("kitchen", 3, "Alice likes tea.", (1, 2), "full", 17.5))
-    )
+    first = db.write(lambda tx: append_epoch(tx, Epoch("kitchen", 3, "Alice likes tea.", "full", 17.5)))
     assert latest_epoch(db, "kitchen") == first
     second = db.write(lambda tx: append_epoch(tx, Epoch("kitchen", 9)))
     db.write(lambda tx: append_epoch(tx, Epoch("hall", 1)))

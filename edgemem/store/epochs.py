@@ -19,14 +19,13 @@ def append_epoch(tx: Transaction, epoch: Epoch) -> Epoch:
     session_id = ensure_session(tx, epoch.session)
     stored = msgspec.structs.replace(epoch, id=tx.tick(), summary=storable(epoch.summary))
     tx.execute(
-        "insert into epochs (id, session_id, first_turn, summary, hidden, reason, started_at)"
-        " values (?, ?, ?, ?, ?, ?, ?)",
+        "insert into epochs (id, session_id, first_turn, summary, reason, started_at)"
+        " values (?, ?, ?, ?, ?, ?)",
         (
             stored.id,
             session_id,
             stored.first_turn,
             stored.summary,
-            msgspec.json.encode(stored.hidden).decode() if stored.hidden else None,
             storable(stored.reason),
             stored.started_at,
         ),
@@ -37,18 +36,17 @@ def append_epoch(tx: Transaction, epoch: Epoch) -> Epoch:
 def latest_epoch(db: Database, session: str) -> Epoch | None:
     """Return the epoch that a session is in, or None if its prompt never began anew."""
     rows = db.query(
-        "select id, first_turn, summary, hidden, reason, started_at from epochs"
+        "select id, first_turn, summary, reason, started_at from epochs"
         " where session_id = (select id from sessions where name = ?) order by id desc limit 1",
         (session,),
     )
     if not rows:
         return None
-    number, first_turn, summary, hidden, reason, started_at = rows[0]
+    number, first_turn, summary, reason, started_at = rows[0]
     return Epoch(
         session,
         first_turn,
         summary,
-        tuple(msgspec.json.decode(hidden)) if hidden else (),
         reason,
         started_at,
         number,

@@ -168,7 +168,6 @@ _M001_SESSIONS = (
       session_id integer not null references sessions (id),
       first_turn integer not null,
       summary text not null default '',
-      hidden text,
       reason text not null default '',
       started_at real not null
     )
