@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from edgemem.llama.estimate import EstimateTokenizer
@@ -58,8 +59,12 @@ _ESTIMATE = EstimateTokenizer()
 
 def at_most(message: Message) -> int:
     """Return a number of tokens that a message does not exceed: no token is shorter than a byte."""
-    text = text_of(message)
-    size = min(len(text.encode(errors="replace")), int(DEAREST * len(_ESTIMATE.encode(text))) + 1)
+    size = _text_at_most(text_of(message))
     around = CALL_MARKERS if message.get("role") == "tool" else MARKERS
     calls = message.get("tool_calls") or ()
     return size + sum(len(json.dumps(call, default=str)) + CALL_MARKERS for call in calls) + around
+
+
+@lru_cache(maxsize=512)  # the messages since the last count are looked at again at every hop
+def _text_at_most(text: str) -> int:
+    return min(len(text.encode(errors="replace")), int(DEAREST * len(_ESTIMATE.encode(text))) + 1)
