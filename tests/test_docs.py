@@ -17,11 +17,17 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[f"block{i}" for i in range(len(BLOCKS))])
-def test_code_of_the_readme_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_of_the_readme_runs(
+    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Each Python block runs by itself in an empty home."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("EDGEMEM_MODELS", str(ROOT / "models"))
     exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
+    if "alice" in block and "bob" in block:
+        printed = capsys.readouterr().out
+        assert "hazelnuts" in printed.splitlines()[0]
+        assert printed.splitlines()[-1] == "['fridge contents: six eggs, milk, a leek']"
     assert (tmp_path / ".edgemem" / "kitchen" / "db" / "memory.db").is_file()
 
 
