@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from word_tokenizer import WordTokenizer
 
-from edgemem.context.budget import Plan, fit
+from edgemem.context.budget import fit
 from edgemem.context.grouping import repair_orphans
-from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,19 +141,6 @@ def test_a_conversation_without_a_user_keeps_its_only_turn() -> None:
     """There is nothing to put first, so what there is stays."""
     conversation = [SYSTEM, {"role": "assistant", "content": "Good morning."}]
     assert fit(conversation, tokenizer=WordTokenizer(), budget_tokens=100).messages == conversation
-
-
-def test_the_plan_divides_the_window() -> None:
-    """The parts add up to the window, and marks that cannot work are refused."""
-    plan = Plan()
-    assert plan.prompt_tokens == 3584
-    assert plan.low_tokens < plan.high_tokens < plan.prompt_tokens
-    assert plan.history_tokens(1000) == 3584 - 1000 - 300 - 80
-    assert plan.history_tokens(9000) == 0
-    with pytest.raises(InvalidInputError, match="reply_tokens"):
-        Plan(window_tokens=256)
-    with pytest.raises(InvalidInputError, match="low_water"):
-        Plan(low_water=0.9)
 
 
 def test_counts_are_those_of_a_real_model(vocabularies: Path) -> None:

@@ -144,25 +144,6 @@ def test_an_unfinished_last_line_is_finished(notes: NotesFile) -> None:
     assert notes.read() == "by hand\nby robot\n"
 
 
-def test_only_what_is_new_is_read_from_a_position(notes: NotesFile) -> None:
-    """Appends, rewrites and changes by hand all give just the new lines."""
-    notes.append("one")
-    text, position = notes.read_from(None)
-    assert text == "one\n"
-    assert notes.read_from(position) == ("", position)
-    notes.append("two")
-    text, position = notes.read_from(position)
-    assert text == "two\n"
-    notes.path.write_text("by hand\none\ntwo, corrected\n", encoding="utf-8")
-    text, position = notes.read_from(position)
-    assert text == "by hand\ntwo, corrected\n"
-    for number in range(30):
-        notes.append(f"a longer line {number}")
-        text, position = notes.read_from(position)
-        assert text == f"a longer line {number}\n"
-    assert notes.read_from(notes.position())[0] == ""
-
-
 def test_several_processes_lose_nothing(tmp_path: Path) -> None:
     """Processes that append and rewrite at the same time keep every note whole and the newest of each."""
     path = tmp_path / "NOTES.md"

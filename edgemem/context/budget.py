@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgemem.context.grouping import repair_orphans, split_turns
-from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,51 +14,6 @@ if TYPE_CHECKING:
 
     from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
-
-
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """How a context window is divided, in tokens; the marks are parts of what the reply leaves free."""
-
-    window_tokens: int = 4096
-    reply_tokens: int = 512
-    block_tokens: int = 80
-    summary_tokens: int = 300
-    high_water: float = 0.75
-    low_water: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not 0 < self.reply_tokens < self.window_tokens:
-            raise InvalidInputError(
-                f"reply_tokens ({self.reply_tokens}) must be above 0 and below window_tokens ({self.window_tokens})."
-            )
-        if not 0 < self.low_water < self.high_water <= 1:
-            raise InvalidInputError(
-                f"low_water ({self.low_water}) must be above 0 and below high_water ({self.high_water}), "
-                "which is at most 1."
-            )
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Return the room for the prompt: the window without the reply."""
-        return self.window_tokens - self.reply_tokens
-
-    @property
-    def high_tokens(self) -> int:
-        """Return the size of the prompt above which a new epoch is due."""
-        return int(self.high_water * self.prompt_tokens)
-
-    @property
-    def low_tokens(self) -> int:
-        """Return the size of the prompt that a new epoch begins with at most."""
-        return int(self.low_water * self.prompt_tokens)
-
-    def history_tokens(self, instructions: int) -> int:
-        """Return the room for the history beside the summary and one turn's memory block.
-
-        Args:
-            instructions: tokens of the system message and the tool schemas, as rendered.
-        """
-        return max(0, self.prompt_tokens - instructions - self.summary_tokens - self.block_tokens)
 
 
 class Fit(msgspec.Struct, frozen=True):

@@ -9,13 +9,9 @@ from __future__ import annotations
 
 import datetime
 import os
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import blake2b
 from pathlib import Path
-
-import msgspec
 
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
@@ -29,15 +25,6 @@ CUT = "… (note cut)\n"
 
 _SMALLEST = 128  # characters; below that not even the marker and one line fit
 _LOCK_TIMEOUT_S = 5.0
-
-
-class NotesPosition(msgspec.Struct, frozen=True):
-    """How far somebody has read; good for recognising the same text after the file was rewritten or edited."""
-
-    size: int
-    modified_ns: int
-    digest: str
-    lines: frozenset[int]
 
 
 class NotesFile:
@@ -129,29 +116,6 @@ class NotesFile:
             if self.path.exists():
                 self._replace(b"")
 
-    def position(self) -> NotesPosition:
-        """Return where the file ends now; what is appended later is after it."""
-        return self._position(self._bytes())
-
-    def read_from(self, position: NotesPosition | None) -> tuple[str, NotesPosition]:
-        """Return what is new since a position, and the new position.
-
-        After a rewrite or a change by hand these are the lines that were not in the file then.
-        """
-        if position is not None and (position.size, position.modified_ns) == self._stamp():
-            return "", position
-        data = self._bytes()
-        now = self._position(data)
-        if position is None:
-            return data.decode("utf-8", "replace"), now
-        if position.digest == _digest(data[: position.size]):
-            return data[position.size :].decode("utf-8", "replace"), now
-        known = position.lines | {_checksum(MARKER.encode())}
-        new = [line for line in data.splitlines() if line.strip() and _checksum(line) not in known]
-        return "".join(f"{line.decode('utf-8', 'replace')}\n" for line in new), now
-
-    # Bounds
-
     def _entry(self, text: str, heading: str | None) -> str:
         entry = f"{body}\n" if (body := storable(text).rstrip()) else ""
         if heading is not None:
@@ -200,13 +164,6 @@ class NotesFile:
         except FileNotFoundError:
             return 0, 0
         return found.st_size, found.st_mtime_ns
-
-    def _position(self, data: bytes) -> NotesPosition:
-        size, modified_ns = self._stamp()
-        # Somebody may write between the two looks at the file: then the next reader looks again.
-        modified_ns = modified_ns if size == len(data) else -1
-        lines = frozenset(_checksum(line) for line in data.splitlines() if line.strip())
-        return NotesPosition(len(data), modified_ns, _digest(data), lines)
 
     def _end(self) -> bytes:
         try:
@@ -303,11 +260,3 @@ def _write(fd: int, data: bytes) -> None:
     while data:
         data = data[os.write(fd, data) :]
     os.fsync(fd)
-
-
-def _digest(data: bytes) -> str:
-    return blake2b(data, digest_size=12).hexdigest()
-
-
-def _checksum(line: bytes) -> int:
-    return zlib.crc32(line.strip())
