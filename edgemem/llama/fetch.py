@@ -116,9 +116,10 @@ def _download(entry: ModelEntry, scratch: Path, python: str, tell: Progress) -> 
         command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
         try:
-            words = b""
-            while process.poll() is None:
+            words: bytes | None = None
+            while words is None:
                 tell("downloading", min(_bytes_in(rubbish), entry.source.bytes), entry.source.bytes)
+                # Only communicate() brings what pip said last: asking poll() as well would lose it now and then.
                 with suppress(subprocess.TimeoutExpired):
                     words = process.communicate(timeout=0.2)[0]
         except BaseException:
