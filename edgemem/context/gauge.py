@@ -58,7 +58,7 @@ _ESTIMATE = EstimateTokenizer()
 
 
 def at_most(message: Message) -> int:
-    """Return a number of tokens that a message does not exceed: no token is shorter than a byte."""
+    """Return tokens that a message hardly exceeds: its bytes, or 2.2 times the estimate, which is no proof but held so far."""
     size = _text_at_most(text_of(message))
     around = CALL_MARKERS if message.get("role") == "tool" else MARKERS
     calls = message.get("tool_calls") or ()
