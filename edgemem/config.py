@@ -150,9 +150,10 @@ class IdleSettings(_Section, frozen=True):
 
     settle_s: AmountOrZero = 0.5
     """Seconds of quiet before upkeep begins; people pause within a sentence."""
-    index_rows: Count = 500
-    """Rows that are indexed together: each commit of the index writes many pages, and fewer rows are searched directly."""
-    index_wait_s: AmountOrZero = 3600.0
+    index_rows: Count = 60
+    """Rows that are indexed together, about twenty turns: each commit of the index writes many pages, and fewer rows are
+    searched directly."""
+    index_wait_s: AmountOrZero = 600.0
     """Seconds after which rows are indexed even if they are fewer, so that their meaning is found as well."""
     batch: Count = 200
     """Records that one step indexes; fewer at a time write more bytes."""

@@ -124,6 +124,8 @@ class Memory:
                 Step("compact", self._compact),
                 Step("index", self._catch_up),
                 Step("embed", self._embed),
+                Step("merge", lambda stop: self.index.merge_words(stop=stop)),
+                Step("warm", lambda stop: self.index.warm(stop=stop)),
             ),
             settle_s=settings.idle.settle_s,
         )

@@ -107,7 +107,7 @@ def test_prefill_evaluates_nothing_twice_between_compactions(tmp_path: Path) -> 
 
 def test_tokens_are_made_of_new_segments_only(tmp_path: Path) -> None:
     """Rendering tokenises each segment once."""
-    figures = tokens.run(turns=12, facts=40, home=tmp_path)
+    figures = tokens.run(turns=30, facts=40, home=tmp_path)
     assert bars_of(figures, "tokens") == {"rendered_ratio"}
     assert figures["rendered_ratio"] <= 1.0
     assert figures["new_segments_bytes_per_turn"] > 0

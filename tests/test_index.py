@@ -290,6 +290,17 @@ def test_an_index_by_other_rules_is_not_used(tmp_path, truth, store, rules):
         assert index.catch_up() == 1
 
 
+def test_an_index_with_other_columns_is_made_again(tmp_path, truth, store):
+    """Tables of an older edgemem that today's statements do not fit are no reason not to open."""
+    store.add_fact("milk", "empty")
+    with Index(tmp_path / "index.db", truth) as index:
+        index.catch_up()
+        index.database.write(lambda tx: tx.execute("drop index vectors_by_seq"))
+        index.database.write(lambda tx: tx.execute("alter table vectors rename column seq to written"))
+    with Index(tmp_path / "index.db", truth) as index:
+        assert index.catch_up() == 1
+
+
 def test_another_model_never_mixes_with_the_old(tmp_path, truth, store):
     """Vectors of another model are not used, and replaced in idle time, also by ones of another length."""
     store.add_fact("milk", "empty")

@@ -73,7 +73,7 @@ def database(tmp_path_factory):
 
 def found(database, asked):
     """Return the texts that hold any of some terms, with their scores."""
-    rows = match(database, asked, columns="d.ref", where="1", values={}, limit=9)
+    rows = match(database, asked, columns="d.ref", where="1", values={}, limit=9, at_most=9)
     return {TEXTS[ref]: score for score, ref in rows}
 
 
@@ -136,7 +136,7 @@ def test_no_question_is_a_syntax_error(database, text):
     """A question full of FTS syntax is looked for as plain words."""
     question = read_question(text)
     assert count_docs(database, question.terms).keys() == set(question.terms)
-    match(database, question.terms, columns="d.id", where="1", values={}, limit=5)
+    match(database, question.terms, columns="d.id", where="1", values={}, limit=5, at_most=9)
 
 
 def test_any_of_the_words_finds(database):
@@ -144,6 +144,18 @@ def test_any_of_the_words_finds(database):
     scores = found(database, terms("peanut butter"))
     assert set(scores) == {TEXTS[2], TEXTS[3]}
     assert scores[TEXTS[2]] > scores[TEXTS[3]]
+
+
+@pytest.mark.parametrize("allowed", [1, 3, 40])
+def test_a_filter_costs_no_finds(tmp_path, allowed):
+    """Where most of what matches must not be found, as many of the rest are found as if it stood alone."""
+    with Database(tmp_path / "index.db", migrations=INDEX, durable=False) as db:
+        docs = [Doc(EPISODE, n, "peanut " + "and other words " * n, 0, None, None) for n in range(40)]
+        db.write(lambda tx: add_docs(tx, docs))
+        rows = match(
+            db, ["peanut"], columns="d.ref", where="d.ref >= :least", values={"least": 40 - allowed}, limit=4, at_most=40
+        )  # fmt: skip
+    assert [ref for _, ref in rows] == [*range(40 - allowed, 40)][:4]
 
 
 @pytest.mark.parametrize("question", ["peanut butter", "kitchen floor cat", "doctor kitchen", "nothing here"])

@@ -37,35 +37,30 @@ WARM_UP = 3
 MB = 1e6
 
 
-def run(
-    *, turns: int = 1000, home: Path | None = None, vectors: bool = False, each_talk: bool = False
-) -> dict[str, Any]:
+def run(*, turns: int = 1000, home: Path | None = None, vectors: bool = False) -> dict[str, Any]:
     """Count the bytes that turns write, through all default hooks, and compare saving at turn 100, 500 and 1,000.
 
-    After every 25 turns upkeep runs as the worker does it by default in talks that follow each other within an hour:
-    a few rows wait until a commit of the index pays. At the end all is done, the last checkpoint included.
+    After every 25 turns, a talk, all upkeep is done, and at the end the last checkpoint.
 
     Args:
         turns: of 4 messages, one durable commit each.
         home: a folder on the disk to measure; default: the temporary files.
         vectors: run again with the embedder, and report what vectors add.
-        each_talk: index everything after every 25 turns, as when talks are hours apart; writes more.
     """
     with scratch(home) as folder:
         refuse_tmpfs(folder)
         say(f"{turns} turns through all default hooks …")
-        played = _play(folder / "text", turns, quiet(), each_talk=each_talk)
+        played = _play(folder / "text", turns, quiet())
         say("timing turns of short and long sessions …")
         figures: dict[str, Any] = {
             "turns": turns,
-            "each_talk": each_talk,
             "text_mb": round(sum(map(_bytes_of, conversation(turns))) / MB, 3),
             **played,
             **_growth(folder, turns),
         }
         if vectors:
             say("the same with the embedder …")
-            with_vectors = _play(folder / "vectors", turns, Profile(), each_talk=each_talk)
+            with_vectors = _play(folder / "vectors", turns, Profile())
             figures["vectors_mb"] = round(with_vectors["written_mb"] - played["written_mb"], 3)
     bars = {
         "written_mb": at_most(figures["written_mb"], 20.0 * turns / 1000),
@@ -76,7 +71,7 @@ def run(
     return report("session", figures, bars)
 
 
-def _play(home: Path, turns: int, profile: Profile, *, each_talk: bool) -> dict[str, Any]:
+def _play(home: Path, turns: int, profile: Profile) -> dict[str, Any]:
     """Play all turns; return bytes, where they went, and what was found."""
     before = bytes_written()
     asked = found = 0
@@ -92,7 +87,7 @@ def _play(home: Path, turns: int, profile: Profile, *, each_talk: bool) -> dict[
                 asked += len(hits)
                 found += sum(hits)
             if (n + 1) % TURNS_A_TALK == 0:
-                memory.idle(IDLE_S, thorough=each_talk)
+                memory.idle(IDLE_S)
                 logs.look()
         memory.idle(IDLE_S)
         robot.check()

@@ -91,8 +91,8 @@ class ContextCompactionHook:
         self, planner: EpochPlanner, conversation: Conversation, payload: dict[str, Any]
     ) -> HookResult | None:
         hop = payload.get("hop", 0)
-        limit = planner.high_water * planner.room
-        tokens = planner.gauge.tokens(payload["messages"], tools=payload.get("tools"), limit=limit)
+        # That the high-water mark is passed is found in idle time; here it only matters that the prompt fits.
+        tokens = planner.gauge.tokens(payload["messages"], tools=payload.get("tools"), limit=planner.room)
         running = conversation.layout.running
         if hop == 0 and running is not None and planner.gauge.exact:
             planner.measured(running.n, tokens)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgemem.recall.docs import State, get_meta, remove_doc, replace_doc, set_meta
+from edgemem.recall.docs import remove_doc, replace_doc
 from edgemem.recall.relations import drop_unused
 from edgemem.recall.sources import EPISODE, SOURCES, Doc, read_docs
+from edgemem.recall.state import State, get_meta, set_meta
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from edgemem.recall.relations import note_relations
-from edgemem.recall.sources import TURN, Doc, Source
+from edgemem.recall.removals import note_removals
+from edgemem.recall.sources import TURN, Doc
+from edgemem.recall.state import FIRST_OTHER, get_meta, set_meta
 from edgemem.recall.words import terms
 
 if TYPE_CHECKING:
@@ -18,29 +18,6 @@ if TYPE_CHECKING:
 
     from edgemem.recall.vectors import VectorIndex
     from edgemem.store.database import Transaction
-
-FIRST_OTHER = 1 << 40
-"""The number of the first doc that is not a message."""
-
-
-class State(msgspec.Struct, frozen=True):
-    """How far the index has come; the names of the sources' tables hold the highest id taken from them."""
-
-    facts: int = 0
-    episodes: int = 0
-    messages: int = 0
-    queue: int = 0
-    docs: int = 0
-    terms: int = 0
-    last_message: int = 0
-    """The highest number of a message's doc, and below of any other doc."""
-    last_other: int = FIRST_OTHER - 1
-    notes: str = ""
-    embedder: str = ""
-
-    def reached(self, source: Source) -> int:
-        """Return the highest id taken from a source."""
-        return int(getattr(self, source.table))
 
 
 def add_docs(tx: Transaction, docs: Sequence[Doc]) -> None:
@@ -66,6 +43,7 @@ def remove_doc(tx: Transaction, kind: int, ref: int, vectors: VectorIndex | None
     number, stems = found[0]
     tx.execute("insert into words (words, rowid, terms) values ('delete', ?, ?)", (number, stems))
     tx.execute("delete from docs where id = ?", (number,))
+    note_removals(tx, [number])
     _drop_vector(tx, number, vectors)
     _count(tx, docs=-1, terms=-_length(stems))
     return int(number)
@@ -88,17 +66,6 @@ def replace_doc(tx: Transaction, doc: Doc, vectors: VectorIndex | None) -> None:
     if doc.past:
         # Words still find it for whoever asks about the past; it must not crowd out what holds now.
         _drop_vector(tx, same[0][0], vectors)
-
-
-def get_meta(tx: Transaction, key: str, default: int = 0) -> int:
-    """Return a number that the index remembers."""
-    found = tx.execute("select value from meta where key = ?", (key,))
-    return int(found[0][0]) if found else default
-
-
-def set_meta(tx: Transaction, key: str, value: int | str) -> None:
-    """Have the index remember something."""
-    tx.execute("insert or replace into meta (key, value) values (?, ?)", (key, value))
 
 
 def _insert(tx: Transaction, numbered: Sequence[tuple[int, Doc]]) -> None:

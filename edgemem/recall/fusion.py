@@ -53,7 +53,11 @@ def own_score(words: float, meaning: float | None, weights: Weights) -> float:
     if meaning is None:
         return _clip(words)
     total = weights.words + weights.meaning
-    return (weights.words * _clip(words) + weights.meaning * _clip(meaning)) / total if total > 0 else 0.0
+    if total <= 0:
+        return 0.0
+    # A cosine may be negative, and rounding takes it above 1.
+    meaning = 0.0 if meaning < 0.0 else min(meaning, 1.0)
+    return _clip((weights.words * words + weights.meaning * meaning) / total)
 
 
 ELSEWHERE = 0.75
@@ -77,11 +81,10 @@ def fact_meaning(whole: float, rest: float, *, named: bool) -> float:
 
 def score(signals: Signals, weights: Weights) -> float:
     """Return the score of a candidate."""
-    doubt = 1.0 - own_score(signals.words, signals.meaning, weights)
-    doubt *= 1.0 - weights.neighbour * _clip(signals.before)
-    doubt *= 1.0 - weights.neighbour * _clip(signals.after)
-    doubt *= 1.0 - weights.person * _clip(signals.person)
-    doubt *= 1.0 - weights.recent * _clip(signals.recent)
+    words, meaning, before, after, person, recent = signals
+    doubt = 1.0 - own_score(words, meaning, weights)
+    doubt *= (1.0 - weights.neighbour * before) * (1.0 - weights.neighbour * after)
+    doubt *= (1.0 - weights.person * person) * (1.0 - weights.recent * recent)
     return _clip(1.0 - doubt)
 
 

@@ -10,18 +10,21 @@ from __future__ import annotations
 import logging
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.errors import BusyError, DiskFullError, ReadOnlyError, StoreError
+from edgemem.errors import StoreError
 from edgemem.recall.changes import apply_changes, purge, read_changes, shorten_queue
-from edgemem.recall.docs import State, add_docs, get_meta, remove_doc, set_meta
-from edgemem.recall.index_file import delete_index_file, open_index_file
+from edgemem.recall.docs import add_docs, remove_doc
+from edgemem.recall.index_file import NOT_BROKEN, delete_index_file, open_index_file
 from edgemem.recall.paragraphs import notes_stamp, read_paragraphs
+from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.relations import clear_relations, keep_relations, waiting_relations
-from edgemem.recall.resident import ResidentBits, open_vectors
+from edgemem.recall.resident import ResidentVectors, open_vectors
+from edgemem.recall.segments import merge_due, merge_some
 from edgemem.recall.sources import NOTE, SOURCES, Doc, Source, newest_id, read_between, read_docs
+from edgemem.recall.state import State, get_meta, set_meta
 from edgemem.recall.vectors import BitVectors, VectorIndex
 
 if TYPE_CHECKING:
@@ -37,10 +40,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_NOT_BROKEN = (BusyError, DiskFullError, ReadOnlyError)
 _SLICE = 200  # docs in one transaction: few enough for 20 ms, enough to keep the bytes of a commit down
 _EMBED_AT_ONCE = 4
 _EMBED_CHARS = 2000  # more than any default context holds
+
+
+class _Piece(NamedTuple):
+    """What was written to one source, up to an id."""
+
+    source: Source
+    upto: int
+    docs: list[Doc]
 
 
 class Index:
@@ -71,6 +81,7 @@ class Index:
         self._bits_checked = False
         self.database = open_index_file(self.path, truth)
         self.vectors = self._open_vectors()
+        self.postings = ResidentPostings(self.database)
 
     @property
     def vec_version(self) -> str | None:
@@ -105,7 +116,7 @@ class Index:
 
     def blame(self, error: EdgememError) -> bool:
         """Tell whether an error means that this file is broken; the next upkeep then makes it again."""
-        broken = isinstance(error, StoreError) and not isinstance(error, _NOT_BROKEN)
+        broken = isinstance(error, StoreError) and not isinstance(error, NOT_BROKEN)
         if broken and str(self.path) in str(error):
             _log.warning("The index cannot be read and will be made again: %s", error)
             self.damaged = True
@@ -126,7 +137,7 @@ class Index:
             wait_s: but not longer than this many seconds.
         """
         due = [source for source in SOURCES if source.table == "facts" or self._is_due(source, least, wait_s)]
-        steps = (self._take_changes, *(self._taker(source) for source in due), self._take_notes)
+        steps = (self._take_changes, self._taker(due), self._take_notes)
         with self._upkeep:
             return self._work(steps, limit, _SLICE, stop)
 
@@ -146,15 +157,25 @@ class Index:
         if self.embedder is None:
             return 0
         with self._upkeep:
-            done = self._work((self._embed_relations, self._embed), limit, _EMBED_AT_ONCE, stop)
-        if not done:
-            self.warm()
-        return done
+            return self._work((self._embed_relations, self._embed), limit, _EMBED_AT_ONCE, stop)
 
-    def warm(self) -> None:
-        """Bring into memory what the next question is answered from; for when nobody waits."""
-        if isinstance(self.vectors, ResidentBits):
-            self.vectors.warm()
+    def merge_words(self, *, stop: Stop | None = None) -> bool:
+        """Merge a piece of the full text's segments where that pays; return whether it did."""
+        with self._upkeep:
+            state = self.state()
+            if self.damaged or not merge_due(state) or (stop and stop()):
+                return False
+            self.database.write(lambda tx: merge_some(tx, state))
+            return True
+
+    def warm(self, *, stop: Stop | None = None) -> bool:
+        """Bring into memory what the next question is answered from; return whether anything was missing."""
+        with self._upkeep:
+            if self.damaged:
+                return False
+            if isinstance(self.vectors, ResidentVectors):
+                self.vectors.warm()
+            return self.postings.warm(self.state(), stop)
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
@@ -198,23 +219,31 @@ class Index:
         shorten_queue(self.truth, changes.upto)
         return changes.seen
 
-    def _taker(self, source: Source) -> Callable[[int], int]:
+    def _taker(self, due: Sequence[Source]) -> Callable[[int], int]:
         def take(limit: int) -> int:
-            state = self.state()
-            reached, last = state.reached(source), newest_id(self.truth, source)
-            if last <= reached:
-                return 0
-            docs = read_between(self.truth, source, reached, last, limit, self.truth.clock.now())
-            upto = docs[-1].ref if len(docs) == limit else last
-            self.database.write(lambda tx: self._advance(tx, source, state, upto, docs))
-            return len(docs)
+            state, now = self.state(), self.truth.clock.now()
+            pieces: list[_Piece] = []
+            for source in due:
+                reached, last = state.reached(source), newest_id(self.truth, source)
+                if last > reached and limit > 0:
+                    docs = read_between(self.truth, source, reached, last, limit, now)
+                    pieces.append(_Piece(source, docs[-1].ref if len(docs) == limit else last, docs))
+                    limit -= len(docs)
+            # One transaction for all sources: each writes the last pages of the same tables.
+            if pieces:
+                self.database.write(lambda tx: self._advance(tx, state, pieces))
+            return sum(len(piece.docs) for piece in pieces)
 
         return take
 
-    def _advance(self, tx: Transaction, source: Source, state: State, upto: int, docs: Sequence[Doc]) -> None:
+    def _advance(self, tx: Transaction, state: State, pieces: Sequence[_Piece]) -> None:
         # Another process may have been faster, or have seen a change of these rows before they were in.
-        if (get_meta(tx, source.table), get_meta(tx, "queue")) == (state.reached(source), state.queue):
-            add_docs(tx, docs)
+        if get_meta(tx, "queue") != state.queue or any(
+            get_meta(tx, source.table) != state.reached(source) for source, _, _ in pieces
+        ):
+            return
+        add_docs(tx, [doc for piece in pieces for doc in piece.docs])
+        for source, upto, _ in pieces:
             set_meta(tx, source.table, upto)
 
     def _take_notes(self, _limit: int) -> int:
@@ -318,4 +347,5 @@ class Index:
             delete_index_file(self.path)
             self.database = open_index_file(self.path, self.truth)
             self.vectors = self._open_vectors()
+            self.postings = ResidentPostings(self.database)
             self.damaged = self._bits_checked = False

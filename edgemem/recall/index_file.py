@@ -10,8 +10,8 @@ import logging
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from edgemem.errors import CorruptError, NewerSchemaError
-from edgemem.recall.docs import set_meta
+from edgemem.errors import BusyError, DiskFullError, ReadOnlyError, StoreError
+from edgemem.recall.state import set_meta
 from edgemem.recall.words import WORDS_VERSION
 from edgemem.store.database import Database
 from edgemem.store.migrations import INDEX
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from edgemem.store.database import Transaction
 
+NOT_BROKEN = (BusyError, DiskFullError, ReadOnlyError)
+"""What can go wrong with a file that is sound."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -28,7 +31,10 @@ def open_index_file(path: Path, truth: Database) -> Database:
     """Open the index of a truth, making it if need be."""
     try:
         return _open(path, truth)
-    except (CorruptError, NewerSchemaError) as error:
+    except StoreError as error:
+        # Also a statement that an older schema refuses; but not what another file would suffer as well.
+        if isinstance(error, NOT_BROKEN):
+            raise
         _log.warning("The index cannot be used and is made again: %s", error)
         delete_index_file(path)
         return _open(path, truth)
@@ -42,7 +48,7 @@ def delete_index_file(path: Path) -> None:
 
 def _open(path: Path, truth: Database) -> Database:
     database = Database(
-        path, migrations=INDEX, clock=truth.clock, durable=False, page_size=4096, load_vec=True
+        path, migrations=INDEX, clock=truth.clock, durable=False, page_size=1024, load_vec=True
     )
     try:
         if _is_of(database, truth):

@@ -76,19 +76,30 @@ def match(
     where: str,
     values: Mapping[str, Any],
     limit: int,
+    at_most: int,
 ) -> list[tuple[Any, ...]]:
     """Return BM25 and columns of the docs that hold any of the terms, the best first.
 
     Args:
         columns: of `docs d`, our own text.
         where: a condition on them, our own text, with its `values`.
+        at_most: how many docs can hold one of the terms.
     """
     if not terms:
         return []
     # Terms are letters, digits and marks only: within quotes nothing of them is FTS5 syntax.
     asked = " OR ".join(f'"{term}"' for term in terms)
-    return database.query(
-        f"select -words.rank, {columns} from words join docs d on d.id = words.rowid"  # noqa: S608 - our own text
-        f" where words match :asked and {where} order by words.rank limit :limit",
-        {**values, "asked": asked, "limit": limit},
-    )
+    # `order by rank` would make FTS5 prepare and run a second statement.
+    sql = f"""
+        select best.score, {columns} from (
+          select -bm25(words) as score, rowid as doc from words where words match :asked
+          order by score desc limit :most) best
+        join docs d on d.id = best.doc where {where} order by best.score desc limit :limit
+    """  # noqa: S608 - our own text
+    given = {**values, "asked": asked, "limit": limit}
+    # Reading docs costs as much as scoring them: twice the limit nearly always leaves enough that may be found.
+    most = 2 * limit
+    rows = database.query(sql, {**given, "most": most})
+    if len(rows) < limit and at_most > most:
+        rows = database.query(sql, {**given, "most": -1})
+    return rows

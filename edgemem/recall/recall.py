@@ -12,11 +12,11 @@ from edgemem.clock import Clock
 from edgemem.config import RecallSettings
 from edgemem.errors import ClosedError, StoreError
 from edgemem.recall.candidates import Filter, make_filter
-from edgemem.recall.docs import State
 from edgemem.recall.found import fetch
 from edgemem.recall.fusion import Weights, reasons
 from edgemem.recall.search import Hit, Limits, RecallStats, Search
 from edgemem.recall.sources import KINDS
+from edgemem.recall.state import State
 from edgemem.recall.tail import Tail
 
 if TYPE_CHECKING:

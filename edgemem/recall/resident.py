@@ -1,18 +1,23 @@
-"""Resident bits: the sign bits of all vectors in memory, for memories of many thousand vectors.
+"""Resident vectors: all vectors in memory, for memories of many thousand; small enough for a board.
 
-vec0 reads its table at every question, which takes 2.6 ms at 30,000 vectors; the same bits in memory, as 64-bit words
-column by column, are compared in 0.5 ms (measured on one x86-64 core), so more candidates can be rescored as well. They
-take 48 bytes a vector of 384 dimensions. sqlite-vec stays what smaller memories and colder processes use.
+Sign bits as 64-bit words, column by column, find candidates; the same vectors in 8 bits a dimension rescore them. vec0
+reads its table at every question (2.6 ms at 30,000 vectors, the bits here .5 ms), and each vector that is looked up in
+the file to be rescored costs 8 microseconds, a hundred of them here .02 ms altogether (one x86-64 core). 8 bits keep a
+cosine within .001. All of it takes 450 bytes a vector of 384 dimensions: 14 MB at 30,000. sqlite-vec stays what smaller
+memories and colder processes use.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from edgemem.recall.removals import KEPT, newest_removal, read_removals
 from edgemem.recall.vectors import BitVectors, ExactVectors
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -23,98 +28,164 @@ LEAST = 5000
 """Vectors below which vec0 answers in under half a millisecond by itself."""
 AT_ONCE = 500
 """Vectors that a question may still read in; more are left to `warm`, and vec0 answers meanwhile."""
-RESCORED = 2
-"""Candidates by bits for each vector that is asked for: with 32 asked for, .83 of the 10 true neighbours are among 64, .69
-among vec0's own 32 (a synthetic trial at 30,000 vectors; each more costs a look-up of 8 microseconds)."""
+RESCORED = 4
+"""Candidates by bits for each vector that is asked for: with 32 asked for, .92 of the 10 true neighbours are among 128,
+.83 among 64, .69 among vec0's own 32 (a synthetic trial at 30,000 vectors)."""
 
 
-class ResidentBits(BitVectors):
-    """Looks at sign bits in memory first, once they are there.
+class ResidentVectors(BitVectors):
+    """Looks in memory first, once the vectors are there.
 
-    Rows carry the tick at which they were written, so what another process added is read in at the next question. A
-    row that was taken out is noticed when its vector is not there to be rescored.
+    The file says what was added and removed since the last question, in whichever process. A few changes are read in at
+    once; when they are many, the file itself is asked until `warm` has followed.
     """
 
     def __init__(self, database: Database, dimensions: int) -> None:
         super().__init__(database, dimensions)
         self._lock = threading.Lock()
-        self._words: NDArray[np.uint64] | None = None
-        self._ids: NDArray[np.int64] | None = None
-        self._n = 0
+        self._kept = _Kept(dimensions)
+        self._rows: dict[int, int] = {}
         self._upto = 0
+        self._removal = newest_removal(database)
 
     def warm(self) -> None:
-        """Read in what is not in memory yet; called while nobody waits."""
+        """Bring memory in line with the file; called while nobody waits."""
         with self._lock:
-            # Vectors that were put in again stand here twice, those taken out once; too many are read anew.
-            if self._n > LEAST and self._n > 2 * self._database.query("select count(*) from vectors")[0][0]:
+            if self._kept.n > max(LEAST, 2 * len(self._rows)):
+                self._forget()  # most rows are nobody's
+            if not self._drop_removed(None):
                 self._forget()
             self._read(None)
 
     def nearest(self, query: Vector, k: int) -> list[tuple[int, float]]:
         """Return at most k ids with their cosines, the best first."""
         with self._lock:
-            ready = k > 0 and self._read(AT_ONCE)
-            found = self._candidates(query, RESCORED * k) if ready else None
-        if found is None:
-            return super().nearest(query, k)
-        cosines = self.cosines(query, found)
-        return sorted(cosines.items(), key=lambda one: (-one[1], one[0]))[:k]
+            if k > 0 and self._follow():
+                return self._kept.nearest(query, k)
+        return super().nearest(query, k)
 
-    def _candidates(self, query: Vector, wanted: int) -> list[int]:
-        import numpy as np
+    def cosines(self, query: Vector, ids: Iterable[int]) -> dict[int, float]:
+        """Return the cosines of those ids that have a vector."""
+        with self._lock:
+            if self._follow():
+                rows = {id_: self._rows[id_] for id_ in ids if id_ in self._rows}
+                return dict(zip(rows, self._kept.cosines(query, list(rows.values())).tolist(), strict=True))
+        return super().cosines(query, ids)
 
-        words, ids = self._words, self._ids
-        if words is None or ids is None:
-            return []
-        asked = _words_of(query[None, :])[:, 0]
-        distance = np.zeros(self._n, np.uint16)
-        for column, word in zip(words, asked, strict=True):
-            distance += np.bitwise_count(column[: self._n] ^ word)
-        if wanted >= self._n:
-            return [int(id_) for id_ in ids[: self._n]]
-        nearest = np.argpartition(distance, wanted)[:wanted]
-        return [int(id_) for id_ in ids[nearest]]
+    def _follow(self) -> bool:
+        """Read in a few changes; return whether memory is as the file, and holds enough to be worth it."""
+        return self._drop_removed(AT_ONCE) and self._read(AT_ONCE) and len(self._rows) >= LEAST
+
+    def _drop_removed(self, at_once: int | None) -> bool:
+        """Wipe what was taken out of the file; return whether that is known and not too much."""
+        if newest_removal(self._database) == self._removal:
+            return True
+        removed = read_removals(self._database, self._removal, at_once or KEPT)
+        if removed is None:
+            return False
+        for seq, doc in removed:
+            self._removal = seq
+            row = self._rows.get(doc)
+            # What was put in again since is another vector.
+            if row is not None and self._kept.seqs[row] < seq:
+                self._kept.wipe(self._rows.pop(doc))
+        return True
 
     def _read(self, at_once: int | None) -> bool:
-        """Bring memory up to date; return whether it is, and holds enough to be worth it."""
-        newest = self._database.query("select coalesce(max(seq), 0) from vectors")[0][0]
-        if newest < self._upto:
-            self._forget()
-        if newest == self._upto:
-            return self._n >= LEAST
+        """Read in what is new; return whether that was not too much."""
         limit = -1 if at_once is None else at_once + 1
         rows = self._database.query(
             "select doc, seq, vector from vectors where seq > ? order by seq limit ?", (self._upto, limit)
         )
         if at_once is not None and len(rows) > at_once:
             return False
+        # A vector of another length waits to be made again, and matches nothing.
         self._append([row for row in rows if len(row[2]) == 2 * self._dimensions])
         self._upto = rows[-1][1] if rows else self._upto
-        return self._n >= LEAST
+        return True
 
     def _forget(self) -> None:
-        self._words, self._ids, self._n, self._upto = None, None, 0, 0
+        self._kept, self._rows, self._upto = _Kept(self._dimensions), {}, 0
+        self._removal = newest_removal(self._database)
 
     def _append(self, rows: list[tuple[int, int, bytes]]) -> None:
         import numpy as np
 
         if not rows:
             return
-        matrix = np.frombuffer(b"".join(row[2] for row in rows), np.float16).reshape(len(rows), -1)
-        words, ids = _words_of(matrix), np.array([row[0] for row in rows], np.int64)
-        room = 0 if self._ids is None else len(self._ids)
-        if self._words is None or self._ids is None or self._n + len(rows) > room:
-            # Doubling, so that a growing memory is not copied with each turn.
-            room = max(2 * self._n, self._n + len(rows))
-            grown, numbers = np.zeros((len(words), room), np.uint64), np.zeros(room, np.int64)
-            if self._words is not None and self._ids is not None:
-                grown[:, : self._n] = self._words[:, : self._n]
-                numbers[: self._n] = self._ids[: self._n]
-            self._words, self._ids = grown, numbers
-        self._words[:, self._n : self._n + len(rows)] = words
-        self._ids[self._n : self._n + len(rows)] = ids
-        self._n += len(rows)
+        first = self._kept.n
+        vectors = np.frombuffer(b"".join(row[2] for row in rows), np.float16).reshape(len(rows), -1)
+        ids, seqs = (np.array([row[column] for row in rows], np.int64) for column in (0, 1))
+        self._kept.append(ids, seqs, vectors)
+        for row, (id_, _, _) in enumerate(rows, first):
+            before = self._rows.get(id_)
+            if before is not None:
+                self._kept.wipe(before)
+            self._rows[id_] = row
+
+
+class _Kept:
+    """The arrays: one row for each vector that was ever read in; row numbers never change."""
+
+    def __init__(self, dimensions: int) -> None:
+        import numpy as np
+
+        self.n = 0
+        self.seqs = np.zeros(0, np.int64)
+        self._ids = np.zeros(0, np.int64)
+        # Column by column in memory: the words of one column are compared together.
+        self._bits = np.zeros((0, -(-dimensions // 64)), np.uint64, order="F")
+        self._values = np.zeros((0, dimensions), np.int8)
+        self._steps = np.zeros(0, np.float32)
+
+    def append(self, ids: NDArray[np.int64], seqs: NDArray[np.int64], vectors: NDArray[np.float16]) -> None:
+        """Put unit vectors behind the others, with the ticks at which they were written."""
+        import numpy as np
+
+        n = self.n + len(ids)
+        if n > len(self._ids):
+            # Half as much again, so that a growing memory is not copied with each turn.
+            room = max(n, self.n * 3 // 2)
+            self._ids, self.seqs = _longer(self._ids, room), _longer(self.seqs, room)
+            self._steps = _longer(self._steps, room)
+            self._bits, self._values = _longer(self._bits, room), _longer(self._values, room)
+        new = slice(self.n, n)
+        wide = vectors.astype(np.float32)
+        steps = np.maximum(np.abs(wide).max(axis=1), 1e-9) / 127
+        self._ids[new], self.seqs[new] = ids, seqs
+        self._bits[new] = _words_of(vectors)
+        self._values[new] = np.rint(wide / steps[:, None])
+        self._steps[new] = steps
+        self.n = n
+
+    def wipe(self, row: int) -> None:
+        """Leave nothing of a vector; its row stays, and is nobody's."""
+        self._ids[row] = 0
+        self._bits[row] = 0
+        self._values[row] = 0
+
+    def cosines(self, query: Vector, rows: Sequence[int] | NDArray[np.intp]) -> NDArray[np.float32]:
+        """Return the cosines of some rows."""
+        import numpy as np
+
+        near: NDArray[np.float32] = (self._values[rows].astype(np.float32) @ query) * self._steps[rows]
+        return near
+
+    def nearest(self, query: Vector, k: int) -> list[tuple[int, float]]:
+        """Return at most k ids with their cosines, the best first."""
+        import numpy as np
+
+        distance = np.zeros(self.n, np.uint16)
+        for column, word in zip(self._bits[: self.n].T, _words_of(query[None, :])[0], strict=True):
+            distance += np.bitwise_count(column ^ word)
+        # Counting how often each distance occurs finds the limit in a fifth of the time that a partition takes.
+        wanted = RESCORED * k
+        limit = np.searchsorted(np.cumsum(np.bincount(distance)), wanted)
+        rows = np.flatnonzero(distance <= limit)[: 4 * wanted]
+        rows = rows[self._ids[rows] != 0]
+        ids, near = self._ids[rows], self.cosines(query, rows)
+        best = np.lexsort((ids, -near))[:k]
+        return list(zip(ids[best].tolist(), near[best].tolist(), strict=True))
 
 
 def open_vectors(database: Database, dimensions: int) -> VectorIndex:
@@ -124,14 +195,22 @@ def open_vectors(database: Database, dimensions: int) -> VectorIndex:
     if database.vec_version is None or dimensions % 8 != 0:
         return ExactVectors(database, dimensions)
     if dimensions % 64 == 0 and hasattr(np, "bitwise_count"):  # numpy 2.0
-        return ResidentBits(database, dimensions)
+        return ResidentVectors(database, dimensions)
     return BitVectors(database, dimensions)
 
 
+def _longer(rows: NDArray[Any], room: int) -> NDArray[Any]:
+    """Return rows in an array with room for more, laid out as they were."""
+    import numpy as np
+
+    grown = np.zeros((room, *rows.shape[1:]), rows.dtype, order="C" if rows.flags.c_contiguous else "F")
+    grown[: len(rows)] = rows
+    return grown
+
+
 def _words_of(matrix: NDArray[np.floating]) -> NDArray[np.uint64]:
-    """Return the sign bits of rows as 64-bit words, one row of words for each 64 dimensions."""
+    """Return the sign bits of rows as 64-bit words, `uint64[n, dimensions / 64]`."""
     import numpy as np
 
     packed = np.packbits(matrix > 0, axis=1, bitorder="little")
-    packed = np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8)))
-    return np.ascontiguousarray(packed.view(np.uint64).T)
+    return np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8))).view(np.uint64)

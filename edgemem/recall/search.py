@@ -6,6 +6,7 @@ the deadline; what is late is left out. The best of both, with the messages besi
 
 from __future__ import annotations
 
+from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,12 +14,12 @@ import msgspec
 
 from edgemem.errors import ClosedError, ModelError
 from edgemem.recall.candidates import COLUMNS, Candidate, Filter
-from edgemem.recall.docs import FIRST_OTHER, State
 from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, score
 from edgemem.recall.lexical import Statistics, count_docs, match
 from edgemem.recall.question import Question, people_in, read_question
 from edgemem.recall.relations import relation_cosines
-from edgemem.recall.sources import TURN, Doc, bound, marks
+from edgemem.recall.sources import TURN, Doc, bound, in_batches, marks
+from edgemem.recall.state import FIRST_OTHER, State
 from edgemem.recall.words import terms
 
 if TYPE_CHECKING:
@@ -133,12 +134,11 @@ class Search:
             return
         wanted = max(1, self._limits.candidates // 2)
         near = dict(vectors.nearest(vector, wanted))
-        readable = self._read(near)
+        readable = self._found_again(near)
         if len(near) == wanted and len(readable) < _FEWEST:
             # Most of what is near is somebody else's, or in the prompt already.
             near = dict(vectors.nearest(vector, 4 * wanted))
-            readable = self._read(near)
-        self._candidates.update(readable)
+            readable = self._found_again(near)
         self._meaning = {number: near[number] for number in readable}
         self._meaning.update(vectors.cosines(vector, self._words.keys() - self._meaning.keys()))
         self._look_up_relations(question, self._embedder, self._meaning)
@@ -150,10 +150,7 @@ class Search:
             own = dict.fromkeys(self._newest(), 0.0)
         best = sorted(own, key=lambda number: (-own[number], number))[: self._limits.candidates]
         self._add_beside(best)
-        hits = []
-        for number, candidate in self._candidates.items():
-            signals = self._signals(number, candidate, own)
-            hits.append(Hit(score(signals, self._weights), signals, candidate))
+        hits = self._score(own)
         hits.sort(key=lambda hit: (-hit.score, -hit.candidate.at, -hit.candidate.ref))
         return hits
 
@@ -174,10 +171,12 @@ class Search:
         return {name for name in people if stems[name] in known}
 
     def _match(self, question: Question, tail: Tail) -> dict[int, float]:
-        state = self._state
+        state, database = self._state, self._index.database
         counts = tail.counts(question.terms)
+        known = None if state is None else self._index.postings.counts(state, question.terms)
+        resident = known is not None
         if state is not None:
-            for term, count in count_docs(self._index.database, question.terms).items():
+            for term, count in (known or count_docs(database, question.terms)).items():
                 counts[term] += count
         statistics = Statistics(
             docs=(state.docs if state else 0) + len(tail.docs),
@@ -186,20 +185,37 @@ class Search:
         )
         asked = statistics.telling(question.terms)
         scores = {n: score for n, score in tail.match(asked, statistics).items() if n in self._tail}
-        if state is not None:
+        if resident:
+            scores.update(self._match_in_memory(asked, statistics))
+        elif state is not None:
             rows = match(
-                self._index.database,
+                database,
                 asked,
                 columns=COLUMNS,
                 where=self._allowed.where,
                 values=self._allowed.values,
                 limit=self._limits.candidates,
+                at_most=sum(counts[term] for term in asked),
             )
             for found, number, *columns in rows:
                 self._candidates[number] = Candidate(*columns)
                 scores[number] = found
         best = statistics.best(asked)
         return {number: min(1.0, max(0.0, found / best)) for number, found in scores.items()}
+
+    def _match_in_memory(self, asked: Sequence[str], statistics: Statistics) -> dict[int, float]:
+        """Return the scores of what may be found; memory knows the words, and the file who may read them."""
+        limit = self._limits.candidates
+        scores: dict[int, float] = {}
+        # A few more than wanted nearly always leave enough that may be found; each costs a look-up in the file.
+        for most in (limit + limit // 4, 4 * limit, statistics.docs):
+            found = self._index.postings.best(asked, statistics, most)
+            readable = self._read(number for number, _ in found)
+            scores = dict(islice((one for one in found if one[0] in readable), limit))
+            if len(scores) == limit or len(found) < most:
+                break
+        self._candidates.update((number, readable[number]) for number in scores)
+        return scores
 
     def _look_up_relations(self, question: Question, embedder: Embedder, meaning: dict[int, float]) -> None:
         """Where the question names what a fact is about, see also how near the rest of both is."""
@@ -248,36 +264,48 @@ class Search:
             found.update(self._read(wanted - found.keys()))
         self._candidates = found
 
+    def _found_again(self, near: Mapping[int, float]) -> set[int]:
+        """Take up as candidates what may be found of docs that are near; return the numbers of those."""
+        self._candidates.update(self._read(near.keys() - self._candidates.keys()))
+        return near.keys() & self._candidates.keys()
+
     def _read(self, numbers: Iterable[int]) -> dict[int, Candidate]:
-        ids = list(numbers)
-        if not ids:
-            return {}
-        rows = self._index.database.query(
-            f"select {COLUMNS} from docs d where d.id in ({marks(ids)}) and {self._allowed.where}",  # noqa: S608 - ours
-            {**bound(ids), **self._allowed.values},
-        )
-        return {row[0]: Candidate(*row[1:]) for row in rows}
+        """Return what may be found of some docs."""
+        found: dict[int, Candidate] = {}
+        for ids in in_batches(list(numbers)):
+            rows = self._index.database.query(
+                f"select {COLUMNS} from docs d where d.id in ({marks(ids)}) and {self._allowed.where}",  # noqa: S608 - ours
+                {**bound(ids), **self._allowed.values},
+            )
+            found.update((row[0], Candidate(*row[1:])) for row in rows)
+        return found
 
     def _own(self, number: int) -> float:
         meaning = None if self._meaning is None else self._meaning.get(number, 0.0)
         return own_score(self._words.get(number, 0.0), meaning, self._weights)
 
-    def _signals(self, number: int, candidate: Candidate, own: Mapping[int, float]) -> Signals:
-        before = after = 0.0
-        if candidate.kind == TURN:
-            before, after = (self._beside(number + step, candidate, own) for step in (-1, 1))
-        return Signals(
-            words=self._words.get(number, 0.0),
-            meaning=None if self._meaning is None else self._meaning.get(number, 0.0),
-            before=before,
-            after=after,
-            person=float(candidate.who in self._people),
-            recent=0.5 ** max(0.0, (self._now - candidate.at) / _HALF_LIFE_S),
-        )
+    def _score(self, own: Mapping[int, float]) -> list[Hit]:
+        """Score all candidates, given their own scores; a hundred at each question, so nothing is looked up twice."""
+        words, meaning, people, weights = self._words, self._meaning, self._people, self._weights
+        candidates, now = self._candidates, self._now
 
-    def _beside(self, number: int, candidate: Candidate, own: Mapping[int, float]) -> float:
-        other = self._candidates.get(number)
-        return own.get(number, 0.0) if other is not None and other.session_id == candidate.session_id else 0.0
+        def beside(number: int, session_id: int | None) -> float:
+            other = candidates.get(number)
+            return own.get(number, 0.0) if other is not None and other.session_id == session_id else 0.0
+
+        hits = []
+        for number, candidate in candidates.items():
+            is_turn, session_id = candidate.kind == TURN, candidate.session_id
+            signals = Signals(
+                words.get(number, 0.0),
+                None if meaning is None else meaning.get(number, 0.0),
+                beside(number - 1, session_id) if is_turn else 0.0,
+                beside(number + 1, session_id) if is_turn else 0.0,
+                1.0 if candidate.who in people else 0.0,
+                0.5 ** max(0.0, (now - candidate.at) / _HALF_LIFE_S),
+            )
+            hits.append(Hit(score(signals, weights), signals, candidate))
+        return hits
 
     def _newest(self) -> list[int]:
         """Return the numbers of the last few messages, for a question that says nothing."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from edgemem.recall.docs import State
 from edgemem.recall.paragraphs import notes_stamp, read_paragraphs
 from edgemem.recall.sources import NOTE, SOURCES, TURN, Doc, read_newest
+from edgemem.recall.state import State
 from edgemem.recall.words import terms
 
 if TYPE_CHECKING:

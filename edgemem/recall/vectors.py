@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from edgemem.recall.removals import EVERYTHING, note_removals
 from edgemem.recall.sources import bound, in_batches, marks
 
 if TYPE_CHECKING:
@@ -61,11 +62,13 @@ class ExactVectors:
 
     def remove(self, tx: Transaction, ids: Sequence[int]) -> None:
         """Take vectors out; ids that have none are fine."""
-        tx.executemany("delete from vectors where doc = ?", [(id_,) for id_ in ids])
+        gone = [id_ for id_ in ids if tx.execute("delete from vectors where doc = ? returning 1", (id_,))]
+        note_removals(tx, gone)
 
     def clear(self, tx: Transaction) -> None:
         """Take all vectors out."""
         tx.execute("delete from vectors")
+        note_removals(tx, [EVERYTHING])
 
     def nearest(self, query: Vector, k: int) -> list[tuple[int, float]]:
         """Return at most k ids with their cosines, the best first."""

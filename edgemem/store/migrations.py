@@ -191,7 +191,7 @@ _M001_SESSIONS = (
     """,
 )
 
-# Where the truth keeps ticks of the clock. meta holds one more, once the rows that bore the newest are erased.
+# Where truth and index keep ticks of the clock. meta holds one more, once the rows that bore the newest are erased.
 _TICKS = {
     "facts": "(select max(id) from facts)",
     "episodes": "(select max(id) from episodes)",
@@ -200,6 +200,8 @@ _TICKS = {
     "index_queue": "(select max(id) from index_queue)",
     "preferences": "(select max(recorded) from preferences)",
     "sessions": "(select max(recorded) from sessions)",
+    "vectors": "(select max(seq) from vectors)",
+    "removals": "(select max(seq) from removals)",
 }
 
 TRUTH: tuple[Migration, ...] = (Migration("m001_truth", _M001_FACTS + _M001_LIFE + _M001_SESSIONS),)
@@ -245,6 +247,8 @@ _M001_INDEX = (
     # Few, since many facts have the same: `job` of everybody. vector: float16, null until idle time has made it.
     "create table relations (relation text primary key, vector blob)",
     "create index relations_unembedded on relations (relation) where vector is null",
+    # What was taken out, for those who hold a part of the index in memory.
+    "create table removals (seq integer primary key, doc integer not null)",
     "create table people (name text primary key) without rowid",
 )
 
