@@ -9,6 +9,7 @@ memories and colder processes use.
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,7 @@ class ResidentVectors(BitVectors):
     def __init__(self, database: Database, dimensions: int) -> None:
         super().__init__(database, dimensions)
         self._lock = threading.Lock()
-        self._kept = _Kept(dimensions)
+        self._kept: _Kept | None = None
         self._rows: dict[int, int] = {}
         self._upto = 0
         self._removal = newest_removal(database)
@@ -51,7 +52,9 @@ class ResidentVectors(BitVectors):
     def warm(self) -> None:
         """Bring memory in line with the file; called while nobody waits."""
         with self._lock:
-            if self._kept.n > max(LEAST, 2 * len(self._rows)):
+            if not _can_count_bits():
+                return
+            if self._kept is not None and self._kept.n > max(LEAST, 2 * len(self._rows)):
                 self._forget()  # most rows are nobody's
             if not self._drop_removed(None):
                 self._forget()
@@ -60,21 +63,23 @@ class ResidentVectors(BitVectors):
     def nearest(self, query: Vector, k: int) -> list[tuple[int, float]]:
         """Return at most k ids with their cosines, the best first."""
         with self._lock:
-            if k > 0 and self._follow():
+            if k > 0 and self._follow() and self._kept is not None:
                 return self._kept.nearest(query, k)
         return super().nearest(query, k)
 
     def cosines(self, query: Vector, ids: Iterable[int]) -> dict[int, float]:
         """Return the cosines of those ids that have a vector."""
         with self._lock:
-            if self._follow():
+            if self._follow() and self._kept is not None:
                 rows = {id_: self._rows[id_] for id_ in ids if id_ in self._rows}
                 return dict(zip(rows, self._kept.cosines(query, list(rows.values())).tolist(), strict=True))
         return super().cosines(query, ids)
 
     def _follow(self) -> bool:
         """Read in a few changes; return whether memory is as the file, and holds enough to be worth it."""
-        return self._drop_removed(AT_ONCE) and self._read(AT_ONCE) and len(self._rows) >= LEAST
+        if not (_can_count_bits() and self._drop_removed(AT_ONCE) and self._read(AT_ONCE)):
+            return False
+        return len(self._rows) >= LEAST
 
     def _drop_removed(self, at_once: int | None) -> bool:
         """Wipe what was taken out of the file; return whether that is known and not too much."""
@@ -87,7 +92,7 @@ class ResidentVectors(BitVectors):
             self._removal = seq
             row = self._rows.get(doc)
             # What was put in again since is another vector.
-            if row is not None and self._kept.seqs[row] < seq:
+            if row is not None and self._kept is not None and self._kept.seqs[row] < seq:
                 self._kept.wipe(self._rows.pop(doc))
         return True
 
@@ -105,7 +110,7 @@ class ResidentVectors(BitVectors):
         return True
 
     def _forget(self) -> None:
-        self._kept, self._rows, self._upto = _Kept(self._dimensions), {}, 0
+        self._kept, self._rows, self._upto = None, {}, 0
         self._removal = newest_removal(self._database)
 
     def _append(self, rows: list[tuple[int, int, bytes]]) -> None:
@@ -113,6 +118,8 @@ class ResidentVectors(BitVectors):
 
         if not rows:
             return
+        if self._kept is None:
+            self._kept = _Kept(self._dimensions)
         first = self._kept.n
         vectors = np.frombuffer(b"".join(row[2] for row in rows), np.float16).reshape(len(rows), -1)
         ids, seqs = (np.array([row[column] for row in rows], np.int64) for column in (0, 1))
@@ -190,13 +197,17 @@ class _Kept:
 
 def open_vectors(database: Database, dimensions: int) -> VectorIndex:
     """Return the best index that works on this machine."""
-    import numpy as np
-
     if database.vec_version is None or dimensions % 8 != 0:
         return ExactVectors(database, dimensions)
-    if dimensions % 64 == 0 and hasattr(np, "bitwise_count"):  # numpy 2.0
-        return ResidentVectors(database, dimensions)
-    return BitVectors(database, dimensions)
+    return (ResidentVectors if dimensions % 64 == 0 else BitVectors)(database, dimensions)
+
+
+@functools.cache
+def _can_count_bits() -> bool:
+    """Tell whether numpy counts bits (2.0 and later); asked late, because importing it takes 40 ms."""
+    import numpy as np
+
+    return hasattr(np, "bitwise_count")
 
 
 def _longer(rows: NDArray[Any], room: int) -> NDArray[Any]:
