@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -87,13 +88,16 @@ class Memory:
         self.embedder_fault = ""
         """Why the embedder could not be opened although it is there."""
         self.embedder = embedder if embedder is not None else self._find_embedder()
-        self.database = Database(
-            self.home / "db" / "memory.db",
-            clock=self.clock,
-            busy_timeout_s=settings.store.busy_timeout_s,
-            wal_limit_mb=settings.store.wal_limit_mb,
-        )
-        try:
+        with ExitStack() as opened:  # what was opened when something behind it could not be
+            if self.embedder is not None:
+                opened.callback(self.embedder.close)
+            self.database = Database(
+                self.home / "db" / "memory.db",
+                clock=self.clock,
+                busy_timeout_s=settings.store.busy_timeout_s,
+                wal_limit_mb=settings.store.wal_limit_mb,
+            )
+            opened.callback(self.database.close)
             self.store = SQLiteMemoryStore(self.database, max_episodes=settings.store.max_episodes)
             self.sessions = SQLiteSessionStore(self.database)
             self.notes = NotesFile(
@@ -105,6 +109,7 @@ class Memory:
             self.index = Index(
                 self.home / "db" / "index.db", self.database, embedder=self.embedder, notes=self.notes
             )
+            opened.callback(self.index.close)
             self._recall = Recall(
                 self.database,
                 self.index,
@@ -113,9 +118,7 @@ class Memory:
                 clock=self.clock,
                 settings=settings.recall,
             )
-        except BaseException:
-            self.database.close()
-            raise
+            opened.pop_all()
         self.failures = FailureLog(self.home / "db" / "failures.json")
         self._thorough = False
         self._compactions: WeakSet[ContextCompactionHook] = WeakSet()

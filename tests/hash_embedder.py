@@ -32,6 +32,7 @@ class HashEmbedder:
         self.embedded: list[str] = []
         self._means = means or {}
         self.slow = slow
+        self.closed = False
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32] | None:
         """Embed a question; nothing if it is slow and somebody waits."""
@@ -43,7 +44,8 @@ class HashEmbedder:
         return np.stack([self._embed(text) for text in texts])
 
     def close(self) -> None:
-        """Do nothing."""
+        """Note that it was closed."""
+        self.closed = True
 
     def _embed(self, text: str) -> NDArray[np.float32]:
         stems = [self._means.get(stem, stem) for stem in terms(text)] or [""]

@@ -7,10 +7,11 @@ import stat
 from pathlib import Path
 
 import pytest
+from hash_embedder import HashEmbedder
 
 import edgemem
 from edgemem.clock import Clock
-from edgemem.errors import ClosedError, ConfigError, InvalidInputError
+from edgemem.errors import ClosedError, ConfigError, InvalidInputError, NewerSchemaError
 from edgemem.hooks import HookRegistry
 from edgemem.hooks.conversation import conversation_of
 from edgemem.loop import AgentLoop, Tool
@@ -18,6 +19,8 @@ from edgemem.memory import Memory
 from edgemem.records import Heard
 from edgemem.replay import Player, ScriptedModel
 from edgemem.script import Line, ScriptedCall, ScriptedFact
+from edgemem.store.database import Database
+from edgemem.store.migrations import TRUTH, Migration
 
 
 @pytest.fixture
@@ -319,6 +322,17 @@ def test_a_turn_left_open_comes_back_unfinished(tmp_path: Path, clock: Clock) ->
             "remember the milk"
         )
         assert conversation_of(loop.ctx).layout.next_n == 2
+
+
+def test_a_home_that_cannot_be_opened_leaves_nothing_open(tmp_path: Path) -> None:
+    """A database from a newer edgemem is refused, and the embedder that was opened before it is closed again."""
+    later = (*TRUTH, Migration("m999_later", ("create table later (x)",)))
+    (tmp_path / "db").mkdir()
+    Database(tmp_path / "db" / "memory.db", migrations=later).close()
+    embedder = HashEmbedder(64)
+    with pytest.raises(NewerSchemaError):
+        Memory(tmp_path, embedder=embedder, worker=False)
+    assert embedder.closed
 
 
 def test_no_file_of_the_home_is_world_readable_under_an_open_umask(tmp_path: Path) -> None:
