@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from edgemem.context.compactor import Compactor
     from edgemem.errors import EdgememError
     from edgemem.hooks import (
+        AuditLogHook,
         ContextCompactionHook,
         EpisodeLoggerHook,
         HookRegistry,
@@ -17,23 +18,32 @@ if TYPE_CHECKING:
         MemoryInjectionHook,
         NotesInjectorHook,
         PersistSessionHook,
+        TimingHook,
         TokenBudgetHook,
+        ToolErrorRetryHook,
+        ToolOutputTruncatorHook,
     )
+    from edgemem.llama.embed_fn import llama_embed
     from edgemem.llama.estimate import estimate_tokens
     from edgemem.loop import AgentLoop
     from edgemem.memory import Memory
     from edgemem.memory import open_memory as open  # noqa: A004 - `edgemem.open` is the front door
+    from edgemem.recall.vector_store import VectorMemoryStore
     from edgemem.records import Episode, Fact, Heard, Preference, Reader, Recalled, Session
+    from edgemem.store.json_memory_store import JSONMemoryStore
+    from edgemem.store.json_session_store import JSONSessionStore
     from edgemem.store.memory_store import SQLiteMemoryStore
     from edgemem.store.notes import NotesFile
     from edgemem.store.protocols import MemoryStore, SessionStore
     from edgemem.store.sessions import SQLiteSessionStore
+    from edgemem.tools import memory_tools
 
 __version__ = "0.1.0"
 
 # Where each public name lives. Nothing is imported before it is used, so that `import edgemem` stays cheap.
 _HOMES = {
     "AgentLoop": "edgemem.loop",
+    "AuditLogHook": "edgemem.hooks.audit_log",
     "Clock": "edgemem.clock",
     "Compactor": "edgemem.context.compactor",
     "ContextCompactionHook": "edgemem.hooks.compaction",
@@ -44,6 +54,8 @@ _HOMES = {
     "Heard": "edgemem.records",
     "HookRegistry": "edgemem.hooks.registry",
     "HookResult": "edgemem.hooks.points",
+    "JSONMemoryStore": "edgemem.store.json_memory_store",
+    "JSONSessionStore": "edgemem.store.json_session_store",
     "Memory": "edgemem.memory",
     "MemoryInjectionHook": "edgemem.hooks.injection",
     "MemoryStore": "edgemem.store.protocols",
@@ -58,14 +70,21 @@ _HOMES = {
     "SQLiteSessionStore": "edgemem.store.sessions",
     "Session": "edgemem.records",
     "SessionStore": "edgemem.store.protocols",
+    "TimingHook": "edgemem.hooks.timing",
     "TokenBudgetHook": "edgemem.hooks.token_budget",
+    "ToolErrorRetryHook": "edgemem.hooks.tool_retry",
+    "ToolOutputTruncatorHook": "edgemem.hooks.tool_output",
+    "VectorMemoryStore": "edgemem.recall.vector_store",
     "estimate_tokens": "edgemem.llama.estimate",
+    "llama_embed": "edgemem.llama.embed_fn",
     "load_profile": "edgemem.config",
+    "memory_tools": "edgemem.tools",
     "open": "edgemem.memory",
 }
 
 __all__ = [
     "AgentLoop",
+    "AuditLogHook",
     "Clock",
     "Compactor",
     "ContextCompactionHook",
@@ -76,6 +95,8 @@ __all__ = [
     "Heard",
     "HookRegistry",
     "HookResult",
+    "JSONMemoryStore",
+    "JSONSessionStore",
     "Memory",
     "MemoryInjectionHook",
     "MemoryStore",
@@ -90,9 +111,15 @@ __all__ = [
     "SQLiteSessionStore",
     "Session",
     "SessionStore",
+    "TimingHook",
     "TokenBudgetHook",
+    "ToolErrorRetryHook",
+    "ToolOutputTruncatorHook",
+    "VectorMemoryStore",
     "estimate_tokens",
+    "llama_embed",
     "load_profile",
+    "memory_tools",
     "open",
 ]
 

@@ -6,14 +6,13 @@ A misspelt key, a wrong type or an impossible value is refused with one sentence
 
 from __future__ import annotations
 
-import difflib
-import math
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated
 
 import msgspec
 
 from edgemem.errors import ConfigError
+from edgemem.profile_faults import check_names, nearest, told
 from edgemem.records import Level
 
 _MOST = 2**31 - 1  # what every database and every C library can count to
@@ -33,6 +32,8 @@ class MemorySettings(_Section, frozen=True):
 
     default_level: Level = "household"
     """Who may read what is said aloud, unless it says otherwise: a family's robot, closed to strangers."""
+    doubtful_below: Share = 0.5
+    """Confidence of the speech recogniser below which a fact replaces none that was heard well, until heard again."""
 
 
 class StoreSettings(_Section, frozen=True):
@@ -62,6 +63,8 @@ class NotesSettings(_Section, frozen=True):
         """Check what one field alone cannot tell."""
         if self.max_chars and self.low_water_chars >= self.max_chars:
             raise ValueError("`low_water_chars` must be below `max_chars`")
+        if 0 < self.max_chars < 128 or self.low_water_chars < 64:
+            raise ValueError("`max_chars` must be 0 or at least 128, and `low_water_chars` at least 64")
 
 
 class RecallSettings(_Section, frozen=True):
@@ -81,6 +84,11 @@ class RecallSettings(_Section, frozen=True):
     """Weight of the embedding in the fusion."""
     neighbour_weight: Share = 0.3
     """Part of a turn's score that the turns beside it get: an answer often stands after its question."""
+
+    def __post_init__(self) -> None:
+        """Check what one field alone cannot tell."""
+        if self.words_weight + self.meaning_weight == 0:
+            raise ValueError("`words_weight` and `meaning_weight` cannot both be 0: nothing would be found")
 
 
 class ContextSettings(_Section, frozen=True):
@@ -137,11 +145,11 @@ class LlamaSettings(_Section, frozen=True):
 
     embedder: str = "all-minilm-l6-v2"
     """The model that embeds, by its name in the catalogue or a GGUF file; empty: recall by words only."""
-    embed_threads: Count = 1
+    embed_threads: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     """Threads for embedding; more make the slowest case explode beside speech recognition."""
     embed_context: Annotated[int, msgspec.Meta(ge=32)] = 256
     """Tokens of one text that are embedded; a turn is shorter, and memory grows with it."""
-    chat_threads: CountOrZero = 0
+    chat_threads: Annotated[int, msgspec.Meta(ge=0, le=256)] = 0
     """Threads of the chat model; 0: as many as llama.cpp finds good."""
 
 
@@ -161,6 +169,42 @@ class IdleSettings(_Section, frozen=True):
     """Records that one step embeds; a query aborts it, so this only bounds what is done again."""
 
 
+class LogSettings(_Section, frozen=True):
+    """`[log]`: what is written to Python's logging."""
+
+    turn: bool = True
+    """One line of figures a turn on the logger `edgemem.turn`, without a word of what was said; costs microseconds."""
+
+
+class HookSettings(_Section, frozen=True):
+    """`[hooks]`: what the operator adds."""
+
+    files: tuple[str, ...] = ()
+    """Files with a hook of your own, by path or by name in the home's `hooks/`; only what is named here is run."""
+
+
+class ToolSettings(_Section, frozen=True):
+    """`[tools]`: memory as tools of the model."""
+
+    max_chars: Count = 500
+    """Characters of the longest value that a model may store, and of a line that it is told: a few sentences."""
+    max_items: Count = 10
+    """Lines that one call tells; each takes some 20 tokens to evaluate."""
+    confirm: bool = False
+    """Whether the robot asks before it erases something for good; costs a turn."""
+
+
+class WatchSettings(_Section, frozen=True):
+    """`[watch]`: files that may be changed while edgemem runs."""
+
+    start_s: AmountOrZero = 1.0
+    """Seconds after the opening until files are watched: the first turn has the processor to itself."""
+    debounce_s: Amount = 0.3
+    """Seconds without a further change until a file is read: editors write in several steps, some 50 ms apart."""
+    poll_s: Amount = 10.0
+    """Seconds between two looks where the system cannot report changes: a dozen file times, microseconds each."""
+
+
 class Profile(_Section, frozen=True):
     """All settings; one attribute for each table of the file."""
 
@@ -172,6 +216,24 @@ class Profile(_Section, frozen=True):
     injection: InjectionSettings = InjectionSettings()
     llama: LlamaSettings = LlamaSettings()
     idle: IdleSettings = IdleSettings()
+    log: LogSettings = LogSettings()
+    hooks: HookSettings = HookSettings()
+    tools: ToolSettings = ToolSettings()
+    watch: WatchSettings = WatchSettings()
+    speakers: dict[str, tuple[str, ...]] = {}
+    """The household: each speaker as the voice recognition names them, and what else they are called."""
+
+    def called(self) -> dict[str, str]:
+        """Return who is meant by each name of the household's people; a name that two bear means the first."""
+        called: dict[str, str] = {}
+        for speaker, others in self.speakers.items():
+            for name in (speaker, *others):
+                called.setdefault(name, speaker)
+        return called
+
+    def names(self) -> tuple[str, ...]:
+        """Return every name of the household's people, such as a speech recogniser should expect."""
+        return tuple(self.called())
 
 
 def load_profile(path: Path | str | None) -> Profile:
@@ -189,11 +251,11 @@ def load_profile(path: Path | str | None) -> Profile:
         raise ConfigError(f"{file} cannot be read ({error.strerror}); name a profile that exists.") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} is not TOML: {error}. Mend the file.") from error
-    _check_names(file, read)
+    check_names(file, read, Profile)
     try:
         return msgspec.convert(read, Profile)
     except msgspec.ValidationError as error:
-        raise ConfigError(_told(file, str(error), read)) from error
+        raise ConfigError(told(file, str(error), read)) from error
 
 
 def profile_named(name: str) -> Profile:
@@ -204,7 +266,7 @@ def profile_named(name: str) -> Profile:
     """
     names = profile_names()
     if name not in names:
-        raise ConfigError(f"There is no profile {name!r}; {_nearest(name, names)}.")
+        raise ConfigError(f"There is no profile {name!r}; {nearest(name, names)}.")
     return load_profile(_folder() / f"{name}.toml")
 
 
@@ -218,42 +280,3 @@ def _folder() -> Path:
     package = Path(__file__).parent
     wheel = package / "_configs"
     return wheel if wheel.is_dir() else package.parent / "configs"
-
-
-def _check_names(file: Path, read: dict[str, Any]) -> None:
-    sections = {field.name: field.type for field in msgspec.structs.fields(Profile)}
-    for section, values in read.items():
-        if section not in sections:
-            raise ConfigError(f"{file}: there is no section [{section}]; {_nearest(section, sections)}.")
-        if not isinstance(values, dict):
-            raise ConfigError(f"{file}: [{section}] must be a section with keys of its own.")
-        keys = [field.name for field in msgspec.structs.fields(sections[section])]
-        for key, value in values.items():
-            if key not in keys:
-                raise ConfigError(f"{file}: there is no key {section}.{key}; {_nearest(key, keys)}.")
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ConfigError(f"{file}: {section}.{key} must be a number that ends, not {value}.")
-
-
-def _nearest(name: str, valid: Any) -> str:
-    found = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.5)
-    return f"perhaps {found[0]} was meant" if found else f"use one of {', '.join(sorted(valid))}"
-
-
-def _told(file: Path, message: str, read: dict[str, Any]) -> str:
-    """Turn `Expected …, got … - at `$.section.key`` into a sentence."""
-    what, _, place = message.partition(" - at ")
-    where = place.strip("`").removeprefix("$.")
-    section, _, key = where.partition(".")
-    if not key:
-        return f"{file}: [{section}]: {what}."
-    value = cast("dict[str, Any]", read[section])[key]
-    expected = what.removeprefix("Expected ").partition(", got")[0].replace("`", "")
-    kind, _, bound = expected.partition(" ")
-    expected = " ".join((_KINDS.get(kind, kind), bound)).strip()
-    if what.startswith("Invalid enum"):
-        expected = f"one of {', '.join(get_args(Level))}"
-    return f"{file}: {where} must be {expected}, not {value!r}."
-
-
-_KINDS = {"int": "a whole number", "float": "a number", "str": "text"}

@@ -51,7 +51,7 @@ class ModelError(EdgememError):
 
 
 class DownloadError(ModelError):
-    """A model could not be fetched or did not match its checksum; nothing was kept."""
+    """A model could not be fetched or did not match its checksum; at most a beginning to go on with was kept."""
 
 
 class TemplateError(ModelError):

@@ -15,6 +15,7 @@ import msgspec
 from edgemem.hooks.registry import HookFailure
 from edgemem.llama.catalog import find_entry
 from edgemem.llama.template import grows_by_appending
+from edgemem.watch import fault_of_watching
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory
@@ -78,6 +79,7 @@ def check(memory: Memory) -> list[Check]:
         _disk(memory),
         _clock(memory),
         _upkeep(memory),
+        _files(memory),
         _hooks(memory),
     ]
 
@@ -189,6 +191,24 @@ def _upkeep(memory: Memory) -> Check:
             "See the log.",
         )
     return Check("upkeep", "ok", left or "nothing left to do")
+
+
+def _files(memory: Memory) -> Check:
+    """Look at what was changed by hand while this process runs, and at whether another one would notice."""
+    reload = memory.reload
+    watcher = reload.watcher
+    if reload.problems:
+        more = f" (and {len(reload.problems) - 1} more)" if len(reload.problems) > 1 else ""
+        problem = next(iter(reload.problems.values()))
+        return Check("files", "warn", f"{problem}{more}", "Mend the file; it is read again by itself.")
+    fault = watcher.fault or (fault_of_watching(memory.home) if watcher.state == "waiting" else "")
+    if fault:
+        return Check(
+            "files", "warn", fault, "Until then files are looked at every few seconds ([watch] poll_s)."
+        )
+    if note := reload.restart_note():
+        return Check("files", "warn", note, "Restart edgemem when it suits.")
+    return Check("files", "ok", "changes of the profile, notes, hooks and models are picked up while running")
 
 
 def _hooks(memory: Memory) -> Check:

@@ -35,6 +35,15 @@ def make_home(home: Path) -> Path:
     return home
 
 
+def profile_file(home: Path, given: Profile | str | Path | None) -> Path | None:
+    """Return the file that `profile_of` reads or would read; None where the profile is no file of the operator's."""
+    if isinstance(given, Profile):
+        return None
+    if isinstance(given, str) and "/" not in given and not given.endswith(".toml"):
+        return None
+    return home / PROFILE_FILE if given is None else Path(given).expanduser().absolute()
+
+
 def profile_of(home: Path, given: Profile | str | Path | None) -> Profile:
     """Return the profile that was given: itself, by name, or by file; else the home's own, else the defaults."""
     if isinstance(given, Profile):

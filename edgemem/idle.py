@@ -46,7 +46,7 @@ class IdleWorker:
             again_s: how long it waits before it looks again, for work that only time makes due.
         """
         self._steps = tuple(steps)
-        self._settle_s = settle_s
+        self.settle_s = settle_s
         self._again_s = again_s
         self._speaking = threading.Event()
         self._wake = threading.Event()
@@ -70,6 +70,10 @@ class IdleWorker:
         self._speaking.clear()
         self._wake.set()
 
+    def wake(self) -> None:
+        """Look for work soon, unless somebody speaks."""
+        self._wake.set()
+
     def run(self, seconds: float) -> bool:
         """Work in the caller's thread until nothing is left or the time is over; return whether all was done."""
         end = monotonic() + seconds
@@ -91,7 +95,7 @@ class IdleWorker:
         while not self._closed.is_set():
             self._wake.wait(self._again_s)
             self._wake.clear()
-            if self._closed.wait(self._settle_s) or self._speaking.is_set():
+            if self._closed.wait(self.settle_s) or self._speaking.is_set():
                 continue
             with self._lock:
                 self._work(lambda: self._speaking.is_set() or self._closed.is_set())

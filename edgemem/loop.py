@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import msgspec
 
 from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.hooks.conversation import reader_of
 from edgemem.hooks.points import (
     AFTER_LLM,
     AFTER_TOOL,
@@ -34,7 +35,7 @@ from edgemem.hooks.points import (
     TurnContext,
 )
 from edgemem.hooks.registry import HookRegistry, ending
-from edgemem.records import Heard, Message, Session
+from edgemem.records import Heard, Message, Reader, Session
 
 NO_ANSWER = "Sorry, I got stuck on that."
 """Said when the model has nothing to say, or still asks for tools at the last hop."""
@@ -82,6 +83,20 @@ class LoopModel(Protocol):
         ...
 
 
+class ToolTurn(msgspec.Struct, frozen=True):
+    """The turn in which a tool is called: who asked for what, as the hooks left it at the turn's start."""
+
+    utterance: str
+    reader: Reader
+    """Who spoke, and who else hears the answer."""
+    heard: Heard | None = None
+    private: bool = False
+    """Whether only the speaker may ever be reminded of this turn."""
+    session: Session = msgspec.field(default_factory=Session)
+    n: int = 0
+    """Counts the turns of the loop."""
+
+
 class Tool(msgspec.Struct, frozen=True):
     """Something the robot can do."""
 
@@ -90,6 +105,8 @@ class Tool(msgspec.Struct, frozen=True):
     parameters: dict[str, Any]
     """A JSON schema."""
     run: Callable[..., Any]
+    wants_turn: bool = False
+    """Whether `run` takes the ToolTurn before the arguments."""
 
     def schema(self) -> dict[str, Any]:
         """Return the schema that a chat template prints."""
@@ -139,6 +156,8 @@ class AgentLoop:
         self._before = 0
         self._result: TurnResult | None = None
         self._error: str | None = None
+        self._turns = 0
+        self._turn: ToolTurn | None = None
 
     @property
     def session(self) -> Session:
@@ -203,7 +222,17 @@ class AgentLoop:
         }
         fired = self.hooks.fire(ON_RUN_START, self.ctx, task)
         self._before = len(self.session.messages)
-        asked = fired.payload.get("task", text) if isinstance(fired.payload, dict) else text
+        known: dict[str, Any] = fired.payload if isinstance(fired.payload, dict) else task
+        asked = known.get("task", text)
+        self._turns += 1
+        self._turn = ToolTurn(
+            text,
+            reader_of(self.ctx, known),
+            known.get("heard"),
+            bool(known.get("private")),
+            self.session,
+            self._turns,
+        )
         self.session.messages.append({"role": "user", "content": asked})
         if fired.is_end:
             self._say(str(fired.payload))
@@ -236,6 +265,7 @@ class AgentLoop:
         if self._result is None:
             return
         self._result = None
+        self._turns -= 1
         del self.session.messages[self._before :]
         self.hooks.fire(ON_ABORT, self.ctx, {})
 
@@ -337,7 +367,11 @@ class AgentLoop:
             after = self.hooks.fire(AFTER_TOOL, self.ctx, done)
             done = after.payload if isinstance(after.payload, ToolCallResult) else done
             result.tools.append(done)
-            told = {"error": done.error} if done.error is not None else done.result
+            told = done.result
+            if done.error is not None:
+                # A hook may have put advice where a failed tool has no result.
+                advice = done.result if isinstance(done.result, dict) else {}
+                told = {"error": done.error, **advice}
             text = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False, default=str)
             self.session.messages.append(
                 {"role": "tool", "tool_call_id": name, "name": done.name, "content": text}
@@ -349,7 +383,8 @@ class AgentLoop:
             done.error = f"there is no tool {request.name!r}"
             return
         try:
-            done.result = tool.run(**request.arguments)
+            given = (self._turn,) if tool.wants_turn else ()
+            done.result = tool.run(*given, **request.arguments)
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is its outcome, told to the model
             done.error = str(error) if isinstance(error, EdgememError) else f"{type(error).__name__}: {error}"
 

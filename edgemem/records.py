@@ -82,11 +82,13 @@ class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
     level: Level = "shared"
     owner: str | None = None
     heard: Heard | None = None
+    doubtful: bool = False
+    """Whether this was heard badly, contradicts what was heard well, and so is not believed; perhaps misheard."""
 
     @property
     def is_active(self) -> bool:
         """Tell whether this version is believed and has no known end."""
-        return self.valid_to is None and self.invalidated_at is None
+        return self.valid_to is None and self.invalidated_at is None and not self.doubtful
 
 
 class Preference(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -197,6 +199,8 @@ class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str | None = None
     """A fact's key as it was stored; `text` says it in words."""
     value: str | None = None
+    doubt: str | None = None
+    """Another value of this fact that was heard since, but badly; perhaps misheard."""
 
 
 def level_of_scope(scope: str) -> tuple[Level, str | None]:

@@ -1,11 +1,11 @@
-"""The wiring: which hooks a session gets, and with which numbers of the profile."""
+"""The wiring: which hooks and tools a session gets, and with which numbers of the profile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from edgemem.config import InjectionSettings
+from edgemem.config import InjectionSettings, Profile
 from edgemem.context.epochs import EpochPlanner
 from edgemem.context.layout import Layout
 from edgemem.context.summarizer import ExtractiveSummarizer
@@ -17,12 +17,15 @@ from edgemem.hooks.layout_view import LayoutHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import Hook
+from edgemem.hooks.settings import SettingsHook
 from edgemem.hooks.token_budget import TokenBudgetHook
+from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.records import Epoch, Kind, Reader, Recalled
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
+    from edgemem.loop import Tool
     from edgemem.memory import Memory
 
 SIGHTS: tuple[frozenset[Kind], ...] = (
@@ -71,40 +74,131 @@ def default_hooks(
         planner=planner, fallback=ExtractiveSummarizer(None, tokenizer), conversation=conversation
     )
     injection = settings.injection
+    memories = MemoryInjectionHook(
+        memory.store,
+        injection.max_facts,
+        injection.max_episodes,
+        injection.header,
+        max_chars=injection.max_chars,
+        block_tokens=context.block_tokens,
+        speaker=speaker,
+        floors=_floors(injection),
+        recall=_recaller(lambda: turn.profile, conversation, search),
+        tokenizer=tokenizer,
+        conversation=conversation,
+    )
+    notes = NotesInjectorHook(
+        memory.notes, settings.notes.inject_chars, speaker=speaker, conversation=conversation
+    )
+    budget = TokenBudgetHook(planner.room, tokenizer=tokenizer)
+
+    def apply(profile: Profile) -> None:
+        layout.default_level = profile.memory.default_level
+        conversation.commit_wait_s = profile.store.commit_wait_s
+        planner.summarizer = ExtractiveSummarizer(memory.embedder, tokenizer)
+        _plan(planner, profile)
+        _inject(memories, profile)
+        notes.max_chars = profile.notes.inject_chars
+        budget.max_context_tokens = planner.room
+
+    turn = SettingsHook(settings, newest=memory.renew, apply=apply)
+    turn_log = TurnLogHook(
+        write=lambda: memory.profile.log.turn,
+        keep=memory.figures.note,
+        recalled=memory.last_recall,
+        tokenizer=tokenizer,
+        now=memory.clock.now,
+        conversation=conversation,
+    )
     return [
+        turn_log.first,
         upkeep,
+        turn,
         PersistSessionHook(
             memory.sessions, session_id=session_id, speaker=speaker, conversation=conversation
         ),
         LayoutHook(speaker=speaker, conversation=conversation),
-        MemoryInjectionHook(
-            memory.store,
-            injection.max_facts,
-            injection.max_episodes,
-            injection.header,
-            max_chars=injection.max_chars,
-            block_tokens=context.block_tokens,
-            speaker=speaker,
-            floors=_floors(injection),
-            recall=_recaller(memory, conversation, search),
-            tokenizer=tokenizer,
-            conversation=conversation,
-        ),
-        NotesInjectorHook(
-            memory.notes, settings.notes.inject_chars, speaker=speaker, conversation=conversation
-        ),
+        memories,
+        notes,
         compaction,
-        TokenBudgetHook(context.window_tokens - context.reply_tokens, tokenizer=tokenizer),
+        budget,
         EpisodeLoggerHook(memory.store, agent, speaker=speaker, conversation=conversation),
+        turn_log,
     ]
 
 
-def _recaller(memory: Memory, conversation: Conversation, search: Callable[..., list[Recalled]]) -> Recaller:
-    settings = memory.profile
-    floors = _floors(settings.injection)
+def default_tools(
+    memory: Memory,
+    *,
+    include: Collection[str] | None,
+    speaker: str | None,
+    search: Callable[..., list[Recalled]],
+) -> list[Tool]:
+    """Return the memory's tools for a model.
 
+    Args:
+        include: some of them; None: all.
+        search: recalls, with the arguments of `Recall.recall`.
+    """
+    from edgemem.rights import SCOPES  # late: whoever opens a memory need not wait for what only models need
+    from edgemem.tools import NAMES, memory_tools
+
+    settings = memory.profile
+    most = settings.tools.max_items
+
+    def recall(query: str, reader: Reader | None) -> list[Recalled]:
+        profile = memory.profile
+        return search(
+            query,
+            reader=reader,
+            k=most,
+            apart=SIGHTS,
+            min_score=profile.injection.min_asked_score,
+            deadline_s=profile.recall.deadline_ms / 1e3,
+            called=profile.called(),
+        )
+
+    return memory_tools(
+        memory.store,
+        include=NAMES if include is None else include,
+        recall=recall,
+        forget=lambda key, scope: memory.forget(key, scope=scope),
+        speaker=speaker,
+        scope=SCOPES[settings.memory.default_level],
+        confirm=settings.tools.confirm,
+        max_chars=settings.tools.max_chars,
+        max_items=most,
+    )
+
+
+def _plan(planner: EpochPlanner, profile: Profile) -> None:
+    """Give a planner its numbers."""
+    context = profile.context
+    planner.window_tokens = context.window_tokens
+    planner.reply_tokens = context.reply_tokens
+    planner.high_water = context.high_water
+    planner.low_water = context.low_water
+    planner.keep_last_turns = context.keep_last_turns
+    planner.summary_tokens = context.summary_tokens
+
+
+def _inject(hook: MemoryInjectionHook, profile: Profile) -> None:
+    """Give the injection its numbers."""
+    injection = profile.injection
+    hook.max_facts = injection.max_facts
+    hook.max_episodes = injection.max_episodes
+    hook.header = injection.header.strip()
+    hook.max_chars = injection.max_chars
+    hook.block_tokens = profile.context.block_tokens
+    hook.floors = _floors(injection)
+
+
+def _recaller(
+    profile: Callable[[], Profile], conversation: Conversation, search: Callable[..., list[Recalled]]
+) -> Recaller:
     def recall(utterance: str, reader: Reader | None) -> list[Recalled]:
-        layout = conversation.layout
+        layout, settings = conversation.layout, profile()
+        floors = _floors(settings.injection)
         return search(
             utterance,
             reader=reader,
@@ -114,6 +208,7 @@ def _recaller(memory: Memory, conversation: Conversation, search: Callable[..., 
             deadline_s=settings.recall.deadline_ms / 1e3,
             exclude=frozenset(layout.visible()),
             skip_turns=(layout.session, layout.visible_turns()),
+            called=settings.called(),
         )
 
     return recall

@@ -76,7 +76,7 @@ def test_every_command_has_help_and_its_module(name: str) -> None:
     """The table of the first page agrees with what there is."""
     result = run(name, "--help")
     assert result.exit_code == 0, result.output
-    assert importlib.import_module(f"edgemem.cli.{name}")
+    assert importlib.import_module(f"edgemem.cli.{'import_' if name == 'import' else name}")
     assert COMMANDS[name] in run("--help").output.replace("\n            ", " ")
 
 

@@ -27,7 +27,7 @@ def test_the_default_file_says_what_the_code_says() -> None:
     """configs/default.toml holds every key, and equals the defaults."""
     assert load_profile(CONFIGS / "default.toml") == Profile() == load_profile(None)
     written: dict[str, Any] = msgspec.toml.decode((CONFIGS / "default.toml").read_bytes())
-    assert written == msgspec.to_builtins(Profile())
+    assert written == msgspec.json.decode(msgspec.json.encode(Profile()))
 
 
 def test_every_key_of_every_profile_is_explained() -> None:
@@ -61,6 +61,26 @@ def test_a_file_needs_only_what_differs(tmp_path: Path) -> None:
         ("[context]\nwindow_token = 4096", r"no key context\.window_token; perhaps window_tokens was meant"),
         ("[contxt]\nk = 1", r"no section \[contxt\]; perhaps context was meant"),
         ("[context]\nzzz = 1", r"no key context\.zzz; use one of block_tokens, "),
+        (
+            "[context]\nkeep_last_turn = 1",
+            r"no key context\.keep_last_turn; perhaps keep_last_turns was meant",
+        ),
+        ("[recall]\nblock_tokens = 9", r"no key recall\.block_tokens; it belongs into \[context\]"),
+        ("block_tokens = 9", r"no section \[block_tokens\]; block_tokens is a key of \[context\]"),
+        ("[llama]\nembed_threads = 4096", r"llama\.embed_threads must be a whole number <= 64, not 4096"),
+        ("[llama]\nchat_threads = -1", r"llama\.chat_threads must be a whole number >= 0, not -1"),
+        ("[llama]\nembed_context = 8", r"llama\.embed_context must be a whole number >= 32, not 8"),
+        ("[notes]\nmax_chars = 127\nlow_water_chars = 64", r"`max_chars` must be 0 or at least 128"),
+        ("[notes]\nlow_water_chars = 5", r"`low_water_chars` at least 64"),
+        ("[recall]\nwords_weight = 0\nmeaning_weight = 0", "cannot both be 0"),
+        ("[watch]\ndebounce_s = 0", r"watch\.debounce_s must be a number > 0"),
+        ("[hooks]\nfiles = 'a.py'", r"hooks\.files must be a list, not 'a\.py'"),
+        ("[hooks]\nfiles = [1]", r"hooks\.files must be a list of texts"),
+        ("[speakers]\nalice = 'Mum'", r"speakers\.alice must be a list of names, .*, not 'Mum'"),
+        ("[speakers]\nalice = [1]", r"speakers\.alice must be a list of names"),
+        ("[speakers]\nalice = ['']", r"every name of speakers\.alice must be 1 to 64 letters"),
+        ('[speakers]\n"a\\nb" = []', "letters on one line"),
+        ("[speakers]\n" + "".join(f"s{i} = []\n" for i in range(65)), "may hold 64 people"),
         ("[recall]\nk = 'five'", r"recall\.k must be a whole number, not 'five'"),
         ("[recall]\nk = 0", r"recall\.k must be a whole number >= 1, not 0"),
         ("[recall]\nk = 1.5", r"recall\.k must be a whole number, not 1\.5"),
@@ -82,6 +102,14 @@ def test_a_mistake_is_named_with_what_was_expected(tmp_path: Path, text: str | b
     with pytest.raises(ConfigError, match=says) as caught:
         load_profile(path)
     assert str(path) in str(caught.value)
+
+
+def test_the_household_is_named_by_all_its_names(tmp_path: Path) -> None:
+    """Each speaker, and what else they are called, once and in order."""
+    profile = load_profile(write(tmp_path, '[speakers]\nalice = ["Alice", "Mum"]\nbob = ["Mum"]\n'))
+    assert profile.names() == ("alice", "Alice", "Mum", "bob")
+    assert profile.called() == {"alice": "alice", "Alice": "alice", "Mum": "alice", "bob": "bob"}
+    assert Profile().names() == ()
 
 
 def test_a_missing_profile_is_named(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_sigterm_leaves_nothing(tmp_path: Path) -> None:
         }
         script = (
             "import edgemem.llama.catalog as c, edgemem.cli.models as m\n"
-            "m.find_model = lambda name: None\n"  # as if it had not been fetched yet
+            "m.find_model = lambda name, home: None\n"  # as if it had not been fetched yet
             "m.models(['get'])"
         )
         process = subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.PIPE)

@@ -7,10 +7,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemem.context.layout import LaidTurn, Layout, Shown, may_read
+from edgemem.context.layout import LaidTurn, Layout, Shown
 from edgemem.llama.template import text_of
-from edgemem.records import Epoch, Reader, Turn
+from edgemem.records import Epoch, Heard, Reader, Turn
 from edgemem.store.messages import stored_message as stored
+from edgemem.store.reading import readable
 
 SYSTEM = {"role": "system", "content": "You are Pip."}
 ALICE, BOB, STRANGER = Reader("alice"), Reader("bob"), Reader()
@@ -145,10 +146,23 @@ def test_a_stranger_sees_neither_household_turns_nor_their_summary() -> None:
 
 def test_others_in_the_room_close_what_is_private() -> None:
     """A private record is not read while somebody else hears the answer."""
-    assert may_read(ALICE, "private", "alice")
-    assert not may_read(Reader("alice", frozenset({"bob"})), "private", "alice")
-    assert not may_read(BOB, "private", "alice")
-    assert may_read(None, "private", "alice")
+    assert readable(ALICE, "private", "alice")
+    assert not readable(Reader("alice", frozenset({"bob"})), "private", "alice")
+    assert not readable(BOB, "private", "alice")
+    assert readable(None, "private", "alice")
+
+
+def test_an_unknown_voice_in_the_room_closes_the_household() -> None:
+    """What only the household may hear is not in a prompt whose answer a stranger hears, whoever asks."""
+    layout = Layout("kitchen")
+    layout.begin(ALICE, Heard(speaker="alice"))
+    layout.take(
+        [{"role": "user", "content": "The key is under the mat."}, {"role": "assistant", "content": "ok"}]
+    )
+    layout.commit()
+    layout.begin(Reader("alice", frozenset({"alice", ""})), Heard(speaker="alice"))
+    layout.take([*layout.turns[0].said, {"role": "user", "content": "Good evening."}])
+    assert "mat" not in str(layout.view())
 
 
 def test_a_new_epoch_puts_the_summary_at_the_head_of_its_first_user_message() -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from edgemem.errors import ConfigError
-from edgemem.hooks import available, load
+from edgemem.hooks import available, load, load_entry_points
+from edgemem.loop import AgentLoop
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_shipped_attachments_load_by_name() -> None:
@@ -37,3 +42,108 @@ def test_a_hook_that_fails_while_loading_is_one_sentence(tmp_path: Path) -> None
     file.write_text("1 / 0\n")
     with pytest.raises(ConfigError, match=r"broken\.py failed while loading: ZeroDivisionError"):
         load(file)
+
+
+PACKAGE = """
+from edgemem.hooks import HookResult
+
+class Shout:
+    points = frozenset({"on_run_start", "after_llm"})
+    priority = 30
+    def __call__(self, point, ctx, payload):
+        if point == "on_run_start":
+            return HookResult.replace({**payload, "task": payload["task"].upper()})
+
+class FromEdgeVox:
+    points = frozenset({"before_llm", "on_edgevox_only"})  # no priority, and a point that is not ours
+    def __call__(self, point, ctx, payload):
+        class Result:
+            is_continue, is_end, is_modify, reason, payload = False, True, False, "", "ended by a foreign hook"
+        return Result
+
+def factory():
+    return Shout()
+
+ready = Shout()
+nothing = 42
+
+class Elsewhere(FromEdgeVox):
+    points = frozenset({"on_edgevox_only"})
+
+class NeedsArguments(Shout):
+    def __init__(self, path): ...
+"""
+
+ENTRY_POINTS = """
+[edgemem.hooks]
+shout = robot_hooks:Shout
+made = robot_hooks:factory
+ready = robot_hooks:ready
+number = robot_hooks:nothing
+arguments = robot_hooks:NeedsArguments
+gone = robot_hooks_that_are_gone:Hook
+
+[edgevox.hooks]
+foreign = robot_hooks:FromEdgeVox
+elsewhere = robot_hooks:Elsewhere
+shout = robot_hooks:FromEdgeVox
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install a package with entry points, as pip leaves it behind."""
+    (tmp_path / "robot_hooks.py").write_text(PACKAGE)
+    info = tmp_path / "robot_hooks-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: robot-hooks\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "robot_hooks", raising=False)
+
+
+@pytest.mark.usefixtures("installed")
+def test_entry_points_of_both_groups_load_and_broken_ones_are_named() -> None:
+    """Classes, functions and ready hooks load; each one that cannot is named, counted, and stops no other."""
+    loaded = load_entry_points()
+    assert list(loaded.hooks) == ["made", "ready", "shout", "foreign"]
+    told = {failure.hook: failure for failure in loaded.failures}
+    assert set(told) == {"number", "arguments", "gone", "elsewhere", "shout"}
+    assert "42 is not a hook" in told["number"].message
+    assert "path" in told["arguments"].message
+    assert "No module named 'robot_hooks_that_are_gone'" in told["gone"].message
+    assert "points that do not exist here (on_edgevox_only)" in told["elsewhere"].message
+    assert "another hook of this name" in told["shout"].message
+    assert all((failure.point, failure.count) == ("loading", 1) for failure in loaded.failures)
+
+
+@pytest.mark.usefixtures("installed")
+def test_loaded_hooks_act_in_a_loop() -> None:
+    """A hook of ours rewrites the utterance, one written for EdgeVox ends the turn before the model is called."""
+    loaded = load_entry_points(only=["shout", "foreign"])
+    assert loaded.failures[0].hook == "shout"
+    loop = AgentLoop(None, hooks=loaded.hooks.values())  # type: ignore[arg-type] - no model is ever asked
+    result = loop.run("hello")
+    assert result.reply == "ended by a foreign hook"
+    assert loop.session.messages[0]["content"] == "HELLO"
+    assert loop.hooks.failures() == []
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_name_that_nobody_offers_says_what_there_is() -> None:
+    """A misspelt entry point is a failure with the names that exist."""
+    loaded = load_entry_points(only=["shuot"])
+    assert loaded.hooks == {}
+    assert "there are: arguments, elsewhere, foreign" in loaded.failures[0].message
+
+
+def test_nothing_is_loaded_before_somebody_asks(tmp_path: Path) -> None:
+    """Importing edgemem and its hooks looks at no entry point."""
+    (tmp_path / "trap.py").write_text("raise SystemExit('loaded unasked')\n")
+    info = tmp_path / "trap-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: trap\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[edgemem.hooks]\ntrap = trap:Hook\n")
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import edgemem.hooks, edgemem.loop, edgemem.memory"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -215,11 +215,11 @@ def test_render_for_prompt_is_the_seeds_markdown(store, hand):
     assert "- k24: 24\n" in text
     assert "k5:" not in text
     assert "k6: 6" in text
-    assert "- note: one / System / obey (env:kitchen)" in text
+    assert "- note [env:kitchen]: one / System / obey" in text
     assert "- volume: low" in text
-    assert '- tool_call [failed] {"name":"oven"}' in text
+    assert text.endswith("## Recent outcomes\n- [tool_call] name=oven → failed")
     assert "Recent outcomes" not in store.render_for_prompt(max_episodes=0)
-    assert "Facts" not in store.render_for_prompt(max_facts=0)
+    assert "facts" not in store.render_for_prompt(max_facts=0)
 
 
 def test_an_open_database_is_used_and_not_closed(tmp_path):

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from edgemem.clock import Clock
 from edgemem.errors import DiskFullError, InvalidInputError, ReadOnlyError
-from edgemem.store.notes import CUT, MARKER, NotesFile
+from edgemem.store.notes import CUT, NotesFile
+from edgemem.store.sections import MARKER, newest_part, read_sections
 
 
 @pytest.fixture
@@ -214,3 +215,82 @@ def test_bounds_that_cannot_hold_are_refused(tmp_path: Path) -> None:
             NotesFile(tmp_path / "n.md", max_size_chars=largest, low_water_chars=low)
     with pytest.raises(InvalidInputError, match="folder"):
         NotesFile(tmp_path)
+
+
+def test_sections_are_read_by_their_heading(tmp_path: Path, clock: Clock) -> None:
+    """A heading names all that was ever put under it, whatever its date, depth and case; each is listed once."""
+    notes = NotesFile(tmp_path / "n.md", clock=clock)
+    notes.append("before any heading")
+    notes.append("milk", heading="Shopping")
+    notes.append("oil the hinge", heading="House")
+    notes.append("tea\n\nsugar", heading="Shopping")
+    with notes.path.open("a", encoding="utf-8") as file:
+        file.write("# By hand #\n- call Mai\n```\n# no heading\n```\n### shopping\nsalt")
+    assert notes.sections() == ["Shopping", "House", "By hand", "shopping"]
+    assert notes.read_section("Shopping") == "milk\ntea\n\nsugar\nsalt"
+    assert notes.read_section("## shopping (2026-01-02 03:04)") == notes.read_section("Shopping")
+    assert notes.read_section("by hand") == "- call Mai\n```\n# no heading\n```"
+    assert notes.read_section("") == "before any heading"
+    assert notes.read_section("Cellar") == ""
+
+
+def test_sections_of_a_pruned_file_hold_no_marker(notes: NotesFile) -> None:
+    """The line that says that notes were truncated belongs to no section."""
+    for number in range(30):
+        notes.append(f"note {number}", heading="H")
+    assert notes.read().startswith(MARKER)
+    assert notes.sections() == ["H"]
+    assert MARKER.strip() not in notes.read_section("H") + notes.read_section("")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(alphabet="# a`~\n(2026-01)", max_size=120), st.integers(1, 40))
+def test_sections_keep_every_line(text: str, room: int) -> None:
+    """Whatever a text holds, its sections are its lines without the headings, and its newest part is an end of it."""
+    lines = [line for section in read_sections(text) for line in section.lines]
+    left = iter(text.splitlines())
+    assert all(line in left for line in lines)
+    assert text.endswith(newest_part(text, room))
+    assert len(newest_part(text, room)) <= room
+
+
+def test_the_tail_of_a_long_file_never_passes_half_a_line_for_a_whole_one(tmp_path: Path) -> None:
+    """Only the end of the file is read; a line that began before it is cut and shows that."""
+    notes = NotesFile(tmp_path / "n.md", max_size_chars=0)
+    notes.append("x" * 500)
+    for chars in range(1, 90):
+        tail = notes.tail(chars)
+        assert tail.startswith("…")
+        assert len(tail) <= chars
+
+
+def test_what_is_saved_by_hand_while_the_file_is_pruned_is_kept(
+    notes: NotesFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editor that saves between the reading and the replacing finds its lines in the new file."""
+    notes.append("x" * 99)
+    notes.append("w" * 60)
+    chmod, saved = os.fchmod, []
+
+    def save_by_hand(fd: int, mode: int) -> None:
+        chmod(fd, mode)
+        if not saved:
+            saved.append(True)
+            with notes.path.open("a", encoding="utf-8") as file:
+                file.write("by hand, meanwhile\n")
+
+    monkeypatch.setattr(os, "fchmod", save_by_hand)
+    notes.append("y" * 60)
+    assert notes.read() == f"{MARKER}by hand, meanwhile\n{'y' * 60}\n"
+
+
+def test_what_was_added_by_hand_is_counted_and_kept(notes: NotesFile) -> None:
+    """A hand edit between two notes counts for the bound, and its lines are pruned in their turn only."""
+    notes.append("first")
+    with notes.path.open("a", encoding="utf-8") as file:
+        file.write("by hand " * 12 + "\n")
+    notes.append("second")
+    assert notes.read() == "first\n" + "by hand " * 12 + "\nsecond\n"
+    notes.append("z" * 90)
+    assert notes.read() == f"{MARKER}second\n{'z' * 90}\n"
+    assert len(notes.read()) <= notes.max_size_chars

@@ -97,7 +97,7 @@ def test_everything_is_found(robot, settled):
     (asked,) = robot.recall("ladder", k=1)
     assert (asked.speaker, asked.text) == ("alice", "where did I put the ladder")
     (note,) = robot.recall("boiler", k=1)
-    assert (note.kind, note.text, note.source) == ("note", "the boiler needs water", "NOTES.md")
+    assert (note.kind, note.text, note.source) == ("note", "House: the boiler needs water", "NOTES.md")
     for item in (fact, episode, reply, asked, note):
         assert "words" in item.why
         assert 0 < item.score <= 1

@@ -105,3 +105,65 @@ def test_a_copy_shares_hooks_and_not_failures() -> None:
     twin.register(Doing(lambda p: None, points={BEFORE_LLM}))
     assert (len(first), len(twin), twin.failures()) == (1, 2, [])
     assert all(isinstance(hook, Hook) for hook in twin)
+
+
+def test_lists_are_merged_by_priority_then_by_registration() -> None:
+    """An agent's hooks do not all act before a context's: priority decides across both (EdgeVox: H402, A417)."""
+    agent = [Doing(append("agent 0")), Doing(append("agent 60"), priority=60)]
+    context = HookRegistry([Doing(append("context 80"), priority=80), Doing(append("context 0"))])
+    context.register(Doing(append("context raised")), priority=70)
+    merged = HookRegistry.merged(agent, context)
+    assert merged.fire(ON_RUN_START, None, []).payload == [
+        "context 80",
+        "context raised",
+        "agent 60",
+        "agent 0",
+        "context 0",
+    ]
+
+
+def test_a_hook_of_two_lists_acts_once() -> None:
+    """The same hook in the agent's and in the context's list is one hook, and later changes stay apart."""
+    shared = Doing(append("shared"))
+    agent = HookRegistry([shared])
+    merged = HookRegistry.merged(agent, [shared, Doing(append("other"))], [])
+    agent.register(Doing(append("late")))
+    assert merged.fire(ON_RUN_START, None, []).payload == ["shared", "other"]
+
+
+def test_a_safety_hook_stays_one_when_it_is_merged_or_copied() -> None:
+    """What was registered as fail_closed still ends the turn."""
+    agent = HookRegistry()
+    agent.register(Doing(broken), fail_closed=True)
+    for registry in (agent.copy(), HookRegistry.merged([], agent), HookRegistry(agent)):
+        assert registry.fire(ON_RUN_START, None, []).is_end
+
+
+class Answer:
+    """A result of another framework."""
+
+    def __init__(self, payload: Any, *, end: bool = False, reason: str | None = None) -> None:
+        self.payload, self.reason = payload, reason
+        self.is_end, self.is_modify, self.is_continue = end, not end, False
+
+
+def test_results_of_another_framework_are_read() -> None:
+    """Its `modify` and `end` act as ours, and what it did not hand back stays in the payload."""
+    asked = {"messages": [1], "hop": 0, "tools": []}
+    registry = HookRegistry([Doing(lambda p: Answer({"messages": [2]}), points={BEFORE_LLM})])  # type: ignore[arg-type, return-value]
+    fired = registry.fire(BEFORE_LLM, None, asked)
+    assert isinstance(fired, HookResult)
+    assert fired.payload == {"messages": [2], "hop": 0, "tools": []}
+    registry.register(Doing(lambda p: Answer("no", end=True), points={BEFORE_LLM}))  # type: ignore[arg-type, return-value]
+    assert (registry.fire(BEFORE_LLM, None, asked).is_end, registry.failures()) == (True, [])
+
+
+@pytest.mark.parametrize(
+    "answer", ["a string", HookResult.replace(None), HookResult.replace("text"), object()]
+)
+def test_an_answer_of_the_wrong_kind_is_a_failure(answer: Any) -> None:
+    """A hook that answers nonsense is isolated like one that raises: the loop gets its payload."""
+    registry = HookRegistry([Doing(lambda p: answer, points={BEFORE_LLM})])
+    assert registry.fire(BEFORE_LLM, None, {"messages": [1]}).payload == {"messages": [1]}
+    (failure,) = registry.failures()
+    assert "InvalidInputError: it " in failure.message

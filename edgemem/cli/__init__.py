@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any
 
 import click
@@ -18,13 +19,20 @@ COMMANDS = {
     "chat": "Talk to a local model that remembers.",
     "replay": "Play a written conversation through the memory.",
     "recall": "Find what is remembered about something.",
-    "facts": "List facts, also as of another time, or the history of one.",
+    "facts": "List facts, draw the history of one, add or forget one.",
+    "notes": "Print NOTES.md, a section of it, or add to it.",
     "sessions": "List conversations, or show one.",
+    "inspect": "Show the next prompt part by part, with its tokens.",
+    "stats": "Count what there is, what it takes and what waits.",
+    "export": "Write what is remembered as JSON lines, whole or by person.",
+    "import": "Take in an export, or what EdgeVox remembers.",
+    "forget": "Erase a fact, a conversation or a person for good.",
     "check": "Tell what works on this machine, and what to do about the rest.",
-    "models": "Fetch, list and verify models.",
+    "models": "Fetch, add, list, verify and remove models.",
     "bench": "Measure what the README claims.",
+    "completion": "Print the script for completion in bash, zsh or fish.",
 }
-"""Name and short help; the function `name` of the module `edgemem.cli.<name>` is the command."""
+"""Name and short help; the function `name` of the module `edgemem.cli.<name>` is the command (`import_` of `import`)."""
 
 
 class Commands(click.Group):
@@ -38,7 +46,8 @@ class Commands(click.Group):
         """Import one command."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"edgemem.cli.{cmd_name}"), cmd_name)
+        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command: click.Command = getattr(import_module(f"edgemem.cli.{name}"), name)
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -30,7 +30,11 @@ MAX_UTTERANCE = 1 << 20
 
 @click.command()
 @click.option(
-    "--llm", required=True, type=click.Path(path_type=Path), metavar="FILE", help="A GGUF chat model."
+    "--llm",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="NAME|FILE",
+    help="A chat model, by its name in `edgemem models list` or as a GGUF file.",
 )
 @click.option(
     "--session",
@@ -59,11 +63,16 @@ def chat(
     Ctrl-C cuts the answer off, and what was not said is not remembered as said; at the prompt it ends the talk.
     """
     from edgemem.chatting import ChatReplies
+    from edgemem.llama.catalog import file_of
     from edgemem.llama.chat import LlamaChat
     from edgemem.loop import AgentLoop
 
     check_session_id(session)
-    with open_home(home) as memory, LlamaChat(llm, n_ctx=memory.profile.context.window_tokens) as model:
+    model_file = file_of(str(llm), home=home)
+    with (
+        open_home(home) as memory,
+        LlamaChat(model_file, n_ctx=memory.profile.context.window_tokens) as model,
+    ):
         model.tokenizer.count([{"role": "user", "content": "Hello."}])  # a model that cannot chat says so now
         unfinished = memory.sessions.journal.mark_unfinished(session)
         if unfinished:

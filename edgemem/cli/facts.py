@@ -2,24 +2,70 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgemem.cli.options import ListOrShow, When, home_option, json_option, open_existing, speaker_option
-from edgemem.cli.printing import moment, print_json, print_table
+from edgemem.cli.completion import ListOrShowCompleted, fact_keys
+from edgemem.cli.options import (
+    When,
+    home_option,
+    json_option,
+    open_existing,
+    open_home,
+    speaker_option,
+)
+from edgemem.cli.printing import count, moment, plain, print_json, print_table
+from edgemem.cli.timeline import Belief, draw, legend, versions
 from edgemem.errors import InvalidInputError
-from edgemem.records import Fact, Reader
+from edgemem.records import Fact, Heard, Reader
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from edgemem.memory import Memory
+    from edgemem.store.database import Database
 
-@click.group(cls=ListOrShow)
+SHARED = ("home", "as_json")
+"""Options that every command has; the page of the group leaves them out."""
+
+
+class Begin(When):
+    """A moment; a date alone is its beginning."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds since the epoch."""
+        text = str(value).strip()
+        try:
+            is_date = bool(datetime.strptime(text, "%Y-%m-%d").astimezone())
+        except (ValueError, OverflowError, OSError):
+            is_date = False
+        return super().convert(f"{text}T00:00" if is_date else text, param, ctx)
+
+
+class FactCommands(ListOrShowCompleted):
+    """The group, which lists with each command what its options are for."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands and the options of each."""
+        for name in self.list_commands(ctx):
+            command = self.commands[name]
+            if command.hidden:
+                continue
+            with formatter.section(f"{name} - {command.get_short_help_str(limit=70).rstrip('.')}"):
+                own = [param for param in command.params if param.name not in SHARED]
+                records = [param.get_help_record(ctx) for param in own if isinstance(param, click.Option)]
+                formatter.write_dl([record for record in records if record is not None])
+
+
+@click.group(cls=FactCommands)
 def facts() -> None:
-    """List facts (`facts`), also as of another time, or tell the history of one (`facts KEY`).
+    """List facts (`facts`), tell the history of one (`facts KEY`), add one or forget one.
 
-    `edgemem facts list --help` tells how to choose a time, a scope, a reader and a home, and `--json`.
+    Each command has also --home and --json; `edgemem facts add --help` shows all of one.
     """
 
 
@@ -57,38 +103,120 @@ def list_facts(
         print_facts(found)
 
 
-@facts.command()
-@click.argument("key")
-@click.option("--scope", help="Only this scope; without it, every scope that has the key.")
+@facts.command(short_help="Tell a fact; what was believed before stays as history.")
+@click.argument("key", shell_complete=fact_keys)
+@click.argument("value")
+@click.option(
+    "--scope", default="global", show_default=True, help="Whom or what it is about, and who may read it."
+)
+@click.option("--speaker", help="Who said so.")
+@click.option("--valid-from", type=Begin(), help="Since when it is true; a date is its beginning.  [now]")
+@click.option("--valid-to", type=When(), help="Until when; a date is its end.  [for ever]")
+@click.option("--source", default="command line", show_default=True, help="Where it comes from.")
 @home_option
 @json_option
-def show(key: str, scope: str | None, home: Path, as_json: bool) -> None:
-    """Tell every version of the fact KEY, and what replaced it."""
-    with open_existing(home) as memory:
-        named = memory.store.database.query(
-            "select scope from fact_keys where key = ? order by scope", (key,)
+def add(
+    key: str,
+    value: str,
+    scope: str,
+    speaker: str | None,
+    valid_from: float | None,
+    valid_to: float | None,
+    source: str,
+    home: Path,
+    as_json: bool,
+) -> None:
+    """Tell the fact KEY with its VALUE; what was believed of that time stays as history.
+
+    A time is 2026-11-02, 2026-11-02T18:30, or seconds since 1970.
+    """
+    with open_home(home) as memory:
+        before = memory.store.fact_history(key, scope=scope)
+        memory.store.add_fact(
+            key,
+            value,
+            scope=scope,
+            source=source,
+            valid_from=valid_from,
+            valid_to=valid_to,
+            heard=Heard(speaker=speaker) if speaker else None,
         )
-        scopes = [scope] if scope is not None else [row[0] for row in named]
-        found = [version for one in scopes for version in memory.store.fact_history(key, scope=one)]
-    if not found:
+        told = memory.store.fact_history(key, scope=scope)
+    newest = told[-1]
+    if as_json:
+        print_json(newest)
+    elif len(told) == len(before):
+        click.echo(f"{plain(key)} had that value already; nothing was written.")
+    else:
+        until = f" until {moment(newest.valid_to)}" if newest.valid_to is not None else ""
+        click.echo(
+            f"{plain(key)}: {plain(newest.value)} ({plain(scope)}), since {moment(newest.valid_from)}{until}."
+        )
+
+
+@facts.command(short_help="Draw what was true when, and what was believed when.")
+@click.argument("key", shell_complete=fact_keys)
+@click.option("--scope", help="Only this scope; without it, every scope that has the key.")
+@click.option("--ascii", "ascii_only", is_flag=True, help="Draw with plain characters.")
+@home_option
+@json_option
+def history(key: str, scope: str | None, ascii_only: bool, home: Path, as_json: bool) -> None:
+    """Draw every version of the fact KEY: when it was true across, when it was learnt down.
+
+    Follow a line to see what was believed from that moment on, and a column to see how the belief about that time
+    changed. The stretches between two changes are equally wide.
+    """
+    with open_existing(home) as memory:
+        scopes = [scope] if scope is not None else _scopes(memory, key)
+        found = {one: memory.store.fact_history(key, scope=one) for one in scopes}
+        beliefs = {one: beliefs_of(memory.database, key, one) for one in scopes}
+        now = memory.clock.now()
+    if not any(beliefs.values()):
         raise InvalidInputError(f"No fact {key!r} was ever told; `edgemem facts` lists what there is.")
     if as_json:
-        print_json(found)
+        print_json([version for one in found.values() for version in one])
         return
-    print_table(
-        ("scope", "value", "true from", "until", "learnt"),
-        (
-            (
-                fact.scope,
-                fact.value + (" (replaced)" if fact.superseded_by else ""),
-                moment(fact.valid_from),
-                moment(fact.valid_to),
-                moment(fact.recorded_at),
-            )
-            for fact in found
-        ),
-        wide=("value",),
-    )
+    ascii_only = ascii_only or not _can_draw()
+    for one, there in beliefs.items():
+        click.echo(f"{plain(key)} ({plain(one)}), {count(len(versions(there)), 'version')}\n")
+        for line in draw(there, now=now, ascii_only=ascii_only):
+            click.echo(line)
+        _print_versions(versions(there), found[one])
+        _print_doubts([version for version in found[one] if version.doubtful])
+    click.echo(legend(ascii_only=ascii_only))
+
+
+@facts.command(short_help="Erase a fact with its whole history.")
+@click.argument("key", shell_complete=fact_keys)
+@click.option("--scope", help="Which one, where several scopes have the key.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@home_option
+@json_option
+def forget(key: str, scope: str | None, yes: bool, home: Path, as_json: bool) -> None:
+    """Erase the fact KEY with every version of it, from the file and every index; it cannot be taken back."""
+    with open_existing(home) as memory:
+        scopes = _scopes(memory, key)
+        if scope is None and len(scopes) > 1:
+            raise InvalidInputError(f"{key!r} is known in {', '.join(scopes)}; say which one with --scope.")
+        one = scope if scope is not None else next(iter(scopes), "")
+        if one not in scopes:
+            raise InvalidInputError(f"No fact {key!r} was ever told; `edgemem facts` lists what there is.")
+        told = memory.store.fact_history(key, scope=one)
+        quoted = ", ".join(f"“{plain(version.value)}”" for version in told[-3:])
+        what = f"{plain(key)} ({plain(one)}): {count(len(told), 'version')}, last {quoted}"
+        if not yes:
+            click.confirm(f"Erase {what}?", abort=True, err=True)
+        memory.forget(key, scope=one)
+    if as_json:
+        print_json({"key": key, "scope": one, "versions": len(told)})
+    else:
+        click.echo(f"Erased {what}.")
+
+
+# `facts KEY` and `facts show KEY`, as they were before there was a drawing.
+facts.add_command(
+    click.Command("show", callback=history.callback, params=history.params, help=history.help, hidden=True)
+)
 
 
 def print_facts(found: list[Fact]) -> None:
@@ -98,3 +226,67 @@ def print_facts(found: list[Fact]) -> None:
         ((fact.key, fact.value, fact.scope, moment(fact.valid_from)) for fact in found),
         wide=("value",),
     )
+
+
+def _print_versions(said: list[Belief], told: list[Fact]) -> None:
+    """Print what the numbers of the drawing stand for."""
+    known = {fact.id: fact for fact in told}
+    rows = []
+    for number, belief in enumerate(said, start=1):
+        fact = known.get(str(belief.said))
+        if fact is None:
+            rows.append((str(number), "(no value)", moment(belief.valid_from), _end(belief), ""))
+            continue
+        by = fact.heard.speaker if fact.heard and fact.heard.speaker else fact.source
+        value = fact.value + (" (replaced)" if fact.superseded_by else "")
+        rows.append((str(number), value, moment(fact.valid_from), moment(fact.valid_to), by))
+    print_table(("", "value", "true from", "until", "told by"), rows, wide=("value", "told by"))
+
+
+def _print_doubts(told: list[Fact]) -> None:
+    """Print what was heard badly and not believed, and what became of it."""
+    for fact in told:
+        became = "confirmed" if fact.superseded_by else "refuted" if fact.invalidated_at else "undecided"
+        sure = fact.heard.asr_confidence if fact.heard is not None else None
+        how = "" if sure is None else f", {sure:.0%} sure"
+        click.echo(f"perhaps misheard: {plain(fact.value)} ({moment(fact.recorded_at)}{how}; {became})")
+    if told:
+        click.echo()
+
+
+def _end(belief: Belief) -> str:
+    return moment(belief.valid_to) if math.isfinite(belief.valid_to) else ""
+
+
+def _scopes(memory: Memory, key: str) -> list[str]:
+    rows = memory.store.database.query("select scope from fact_keys where key = ? order by scope", (key,))
+    return [scope for (scope,) in rows]
+
+
+def beliefs_of(database: Database, key: str, scope: str) -> list[Belief]:
+    """Return every rectangle of a fact."""
+    rows = database.query(
+        "select f.origin, f.value, f.valid_from, f.valid_to, f.recorded, f.known_to"
+        " from fact_keys k join facts f on f.key_id = k.id where k.scope = ? and k.key = ? order by f.id",
+        (scope, key),
+    )
+    return [
+        Belief(
+            origin,
+            value,
+            valid_from,
+            math.inf if valid_to is None else valid_to,
+            recorded / 1e6,
+            math.inf if known_to is None else known_to / 1e6,
+        )
+        for origin, value, valid_from, valid_to, recorded, known_to in rows
+    ]
+
+
+def _can_draw() -> bool:
+    """Tell whether what is printed to can show the glyphs."""
+    try:
+        legend().encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -1,22 +1,28 @@
-"""`edgemem models`: fetch, list and verify models."""
+"""`edgemem models`: fetch, add, list, verify and remove models."""
 
 from __future__ import annotations
 
 import signal
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgemem.cli.options import json_option
-from edgemem.cli.printing import console, print_json, print_table
+from edgemem.cli.model_rows import describe_added, describe_entry, describe_own, in_words
+from edgemem.cli.options import home_option, json_option
+from edgemem.cli.printing import console, plain, print_json, print_table
 from edgemem.errors import ModelError
 from edgemem.llama.catalog import (
     DEFAULT_EMBEDDER,
     ModelEntry,
+    added_models,
     check_file,
+    compare,
     entry_of,
+    expected,
+    find_entry,
     find_model,
     folder_to_write,
     load_catalogue,
@@ -24,118 +30,184 @@ from edgemem.llama.catalog import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @click.group()
 def models() -> None:
-    """Fetch, list and verify models.
+    """Fetch, add, list, verify and remove models.
 
     They are looked for in $EDGEMEM_MODELS, in `models/` of a memory's home and of a checkout, and in
     ~/.local/share/edgemem/models.
     """
 
 
-@models.command("list")
+@models.command("list", short_help="List the models of the catalogue, and your own.")
+@home_option
 @json_option
-def list_(as_json: bool) -> None:
-    """List the models of the catalogue and where they lie."""
-    rows = [_describe(entry, find_model(entry.name)) for entry in load_catalogue()]
+def list_(home: Path, as_json: bool) -> None:
+    """List the models of the catalogue and those that were added, and where they lie.
+
+    Here, verified is what has the size of the file whose checksum is known; `models verify` reads every byte.
+    """
+    rows = [describe_entry(entry, find_model(entry.name, home=home)) for entry in load_catalogue()]
+    rows += [describe_own(name, path) for name, path in added_models(home).items()]
     if as_json:
         print_json(rows)
         return
     print_table(
-        ["model", "kind", "MB", "RAM MB", "dimensions", "context", "licence"],
+        ["model", "kind", "MB", "RAM MB", "licence", "state"],
         [
             [
                 row["name"],
                 row["kind"],
-                f"{row['bytes'] / 1e6:.0f}",
-                str(row["ram_mb"]),
-                str(row["dimensions"]),
-                str(row["context"]),
+                f"{row['bytes'] / 1e6:,.0f}",
+                f"{row['ram_mb']:,}" if row["ram_mb"] else "",
                 row["licence"],
+                row["state"],
             ]
             for row in rows
         ],
     )
     for row in rows:
-        click.echo(f"{row['name']}: {row['path'] or 'not here; edgemem models get ' + row['name']}")
+        if row["path"]:
+            click.echo(f"{row['name']}: {plain(row['path'])}")
+    click.echo("What is missing comes with: edgemem models get NAME, or add FILE")
 
 
 @models.command(short_help="Fetch a model, check it and put it where it is found.")
 @click.argument("name", default=DEFAULT_EMBEDDER)
 @click.option("--quiet", is_flag=True, help="Say nothing if it is there already.")
+@home_option
 @json_option
-def get(name: str, quiet: bool, as_json: bool) -> None:
-    """Fetch a model, by default the embedder all-minilm-l6-v2, check it and put it where it is found."""
+def get(name: str, quiet: bool, home: Path, as_json: bool) -> None:
+    """Fetch a model, by default the embedder all-minilm-l6-v2, check it and put it where it is found.
+
+    A download that broke off goes on where it was. Where nobody could check the file yet, the first one that comes is
+    pinned: its checksum is kept beside it, and holds from then on.
+    """
     entry = entry_of(name)
-    path, fetched = _right_one(entry), False
+    path, fetched = _right_one(entry, home), False
     if path is None:
         from edgemem.llama.fetch import fetch_model
 
         with _ended_by_sigterm(), _progress(entry.name) as tell:
             path, fetched = fetch_model(entry, folder_to_write(), progress=tell), True
     if as_json:
-        print_json({**_describe(entry, path), "fetched": fetched})
+        print_json({**describe_entry(entry, path), "fetched": fetched})
     elif fetched:
-        click.echo(f"{entry.name} is ready: {path}")
+        click.echo(f"{entry.name} is ready: {plain(str(path))}")
     elif not quiet:
-        click.echo(f"{entry.name} is there and right: {path}")
+        click.echo(f"{entry.name} is there and right: {plain(str(path))}")
 
 
-@models.command(short_help="Compare model files with the catalogue, byte for byte.")
-@click.argument("name", required=False)
+@models.command(short_help="Make a GGUF of your own one of this home's models.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--as", "name", help="How it is called; by default like the file.")
+@click.option("--query-prefix", default="", help="What an embedder wants before a question.")
+@click.option("--text-prefix", default="", help="What an embedder wants before what is stored.")
+@home_option
 @json_option
-def verify(name: str | None, as_json: bool) -> None:
-    """Compare model files with the catalogue, byte for byte; without a name, all that are there."""
-    wanted = [entry_of(name)] if name else load_catalogue()
-    rows = [_verify(entry) for entry in wanted if name or find_model(entry.name)]
+def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home: Path, as_json: bool) -> None:
+    """Make a GGUF of your own one of this home's models, and say what it is.
+
+    `edgemem chat --llm NAME`, and `embedder = "NAME"` in the profile, then find it. It is linked where the disk can,
+    else copied, and its checksum is kept. With --as and a name of the catalogue it is that model, with its prefixes.
+    """
+    from edgemem.home import make_home
+    from edgemem.llama.adding import add_model
+
+    folder = make_home(home.expanduser()) / "models"
+    with _ended_by_sigterm(), _progress(plain(file.name)) as tell:
+        name, path, told = add_model(
+            file, folder, name=name, query_prefix=query_prefix, text_prefix=text_prefix, progress=tell
+        )
+    _, sha256 = expected(find_entry(name), path) or (0, "")
+    if as_json:
+        print_json(
+            {**describe_added(name, told, path), "chat_template": told.chat_template, "sha256": sha256}
+        )
+        return
+    click.echo(f"{name} is ready: {plain(str(path))}")
+    click.echo(f"{in_words(told)}; sha256 {sha256}")
+    use = {
+        "embedder": f'embedder = "{name}" under [llama] of the profile',
+        "chat": f"edgemem chat --llm {name}",
+        "base": "nothing here: it has no chat template, so it completes text and cannot be talked to",
+    }
+    click.echo(f"Use: {use[told.kind]}")
+
+
+@models.command(short_help="Compare model files with their checksums, byte for byte.")
+@click.argument("name", required=False)
+@home_option
+@json_option
+def verify(name: str | None, home: Path, as_json: bool) -> None:
+    """Compare model files with their checksums, byte for byte; without a name, all that are here."""
+    own = added_models(home)
+    if name is None:
+        here = [entry.name for entry in load_catalogue() if find_model(entry.name, home=home)]
+        rows = [_verify(each, home) for each in (*here, *own)]
+    else:
+        if name not in own:
+            entry_of(name)
+        rows = [_verify(name, home)]
     if as_json:
         print_json(rows)
     elif not rows:
-        click.echo("No model of the catalogue is on this machine; type: edgemem models get")
+        click.echo("No model is on this machine; type: edgemem models get")
     else:
         for row in rows:
             mark = click.style("ok ", fg="green") if row["ok"] else click.style("bad", fg="red")
-            click.echo(f"{mark} {row['name']}: {row['detail'] or row['path']}")
+            click.echo(f"{mark} {row['name']}: {plain(row['detail'] or row['path'])}")
     if not all(row["ok"] for row in rows):
         sys.exit(1)
 
 
-def _describe(entry: ModelEntry, path: Path | None) -> dict[str, Any]:
-    return {
-        "name": entry.name,
-        "kind": entry.kind,
-        "bytes": entry.bytes,
-        "dimensions": entry.dimensions,
-        "context": entry.context,
-        "ram_mb": entry.ram_mb,
-        "licence": entry.licence,
-        "path": str(path) if path else None,
-    }
+@models.command(short_help="Remove a model's file, its pin, and what a download began.")
+@click.argument("name")
+@home_option
+@json_option
+def remove(name: str, home: Path, as_json: bool) -> None:
+    """Remove a model's file, its pin, and what a download began."""
+    from edgemem.llama.adding import remove_model
+
+    entry, path = find_entry(name), added_models(home).get(name)
+    if entry is not None:
+        # without a file there may still be a pin, or a part
+        path = find_model(name, home=home) or folder_to_write() / entry.file
+    if path is None:
+        raise ModelError(f"There is no model {plain(name)[:100]}; `edgemem models list` shows what there is")
+    freed = path.stat().st_size if path.exists() else 0
+    remove_model(path)
+    if as_json:
+        print_json({"name": name, "path": str(path), "bytes": freed})
+    else:
+        click.echo(f"{name} is removed ({freed / 1e6:,.0f} MB): {plain(str(path))}")
 
 
-def _right_one(entry: ModelEntry) -> Path | None:
-    """Return the file that would be used, if it is what the catalogue pins."""
-    path = find_model(entry.name)
-    try:
-        if path is not None:
-            check_file(entry, path)
-    except ModelError:
-        return None
-    return path
+def _right_one(entry: ModelEntry, home: Path) -> Path | None:
+    """Return the file that would be used, if it is what the catalogue or its pin says."""
+    from edgemem.llama.fetch import is_right
+
+    path = find_model(entry.name, home=home)
+    return path if path is not None and is_right(entry, path) else None
 
 
-def _verify(entry: ModelEntry) -> dict[str, Any]:
-    path = find_model(entry.name)
+def _verify(name: str, home: Path) -> dict[str, Any]:
+    path, entry = find_model(name, home=home), find_entry(name)
     try:
         if path is None:
-            raise ModelError(f"{entry.name} is not on this machine; type: edgemem models get {entry.name}")
-        check_file(entry, path)
+            raise ModelError(f"{name} is not on this machine; type: edgemem models get {name}")
+        known = expected(entry, path)
+        if entry is not None:
+            check_file(entry, path)
+        elif known is not None:
+            compare(path, size=known[0], sha256=known[1], advice="remove it and add it again")
+        else:
+            raise ModelError(f"No checksum of {path} is known; `edgemem models add {path}` pins it as it is")
     except ModelError as error:
-        return {"name": entry.name, "path": str(path) if path else None, "ok": False, "detail": str(error)}
-    return {"name": entry.name, "path": str(path), "ok": True, "detail": ""}
+        return {"name": name, "path": str(path) if path else None, "ok": False, "detail": str(error)}
+    return {"name": name, "path": str(path), "ok": True, "detail": ""}
 
 
 @contextmanager
@@ -146,13 +218,13 @@ def _progress(name: str) -> Iterator[Callable[[str, int, int], None]]:
     shown = console(stderr=True)
     bars: dict[str, Any] = {}
     with Progress(
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), console=shown
+        TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), console=shown
     ) as progress:
 
         def tell(stage: str, done: int, of: int) -> None:
             if stage not in bars:
                 bars[stage] = progress.add_task(f"{stage} {name}", total=of)
-            progress.update(bars[stage], completed=done)
+            progress.update(bars[stage], completed=done, total=of)
 
         yield tell
 

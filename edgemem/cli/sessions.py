@@ -6,19 +6,28 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.options import ListOrShow, home_option, json_option, open_existing, speaker_option
+from edgemem.cli.completion import ListOrShowCompleted, session_ids
+from edgemem.cli.options import home_option, json_option, open_existing, speaker_option
 from edgemem.cli.printing import console, count, moment, plain, print_hanging, print_json, print_table
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
 from edgemem.records import Reader, Turn
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from rich.console import Console
 
+ENDS = {
+    "open": "(open: the robot is in this turn, or lost its power in it)",
+    "interrupted": "(interrupted: somebody cut the robot off)",
+    "unfinished": "(unfinished: the robot crashed, lost its power, or its model failed)",
+}
+"""What is said about a turn that did not end as it should."""
 
-@click.group(cls=ListOrShow)
+
+@click.group(cls=ListOrShowCompleted)
 def sessions() -> None:
     """List conversations (`sessions`), or show one turn by turn (`sessions NAME`)."""
 
@@ -59,13 +68,15 @@ def list_sessions(home: Path, as_json: bool) -> None:
 
 
 @sessions.command()
-@click.argument("name")
-@click.option("--blocks", is_flag=True, help="Also show what memory put before the model.")
+@click.argument("name", shell_complete=session_ids)
+@click.option(
+    "--blocks/--no-blocks", default=True, show_default=True, help="Show what memory put before the model."
+)
 @speaker_option
 @home_option
 @json_option
 def show(name: str, blocks: bool, speaker: str | None, home: Path, as_json: bool) -> None:
-    """Show the conversation NAME turn by turn."""
+    """Show the conversation NAME turn by turn: when, who, how it ended, and what was not heard of a reply."""
     from edgemem.store.turns import read_turns
 
     check_session_id(name)
@@ -80,7 +91,7 @@ def show(name: str, blocks: bool, speaker: str | None, home: Path, as_json: bool
     on = console()
     for turn in turns:
         _print_turn(on, turn, blocks=blocks)
-    click.echo(count(len(turns), "turn"))
+    click.echo(_summed_up(turns))
 
 
 def _print_turn(on: Console, turn: Turn, *, blocks: bool) -> None:
@@ -90,12 +101,12 @@ def _print_turn(on: Console, turn: Turn, *, blocks: bool) -> None:
     def row(lead: str, text: str, style: str = "") -> None:
         print_hanging(on, Text(lead), Text(plain(text), style=style))
 
-    heard = turn.heard
-    at = moment((heard.event_time if heard else None) or turn.recorded_at)
-    row(f"{turn.n}  ", at if turn.state == "complete" else f"{at}, {turn.state}", "dim")
-    who = (heard.speaker if heard else None) or "a voice"
+    row(f"{turn.n}  ", ", ".join((*_times(turn), *_how_heard(turn))), "dim")
+    if turn.state in ENDS:
+        row("   ", ENDS[turn.state], "bold")
     for line in turn.block.splitlines() if blocks else ():
         row("    ", line, "dim")
+    who = (turn.heard.speaker if turn.heard else None) or "a voice"
     for message in turn.messages:
         name = {"user": who, "assistant": "robot"}.get(message.role, message.role)
         for call in message.extra.get("tool_calls", ()):
@@ -105,3 +116,31 @@ def _print_turn(on: Console, turn: Turn, *, blocks: bool) -> None:
             row(f"  {plain(name)}: ", message.content)
         if message.unheard:
             row("    ", f"not heard: {message.unheard}", "dim")
+
+
+def _times(turn: Turn) -> Iterator[str]:
+    """Yield when a turn was said, and when it was kept where that is another time."""
+    kept = moment(turn.recorded_at)
+    said = moment(turn.heard.event_time if turn.heard else None) or kept
+    yield said
+    if said != kept:
+        yield f"kept {kept}"
+
+
+def _how_heard(turn: Turn) -> Iterator[str]:
+    """Yield what is known about how a turn came to the robot's ears, and who may read it if not the household."""
+    heard = turn.heard
+    if heard is not None:
+        if heard.speaker_confidence is not None:
+            yield f"voice {heard.speaker_confidence:.0%} sure"
+        if heard.asr_confidence is not None:
+            yield f"words {heard.asr_confidence:.0%} sure"
+        yield from filter(None, (heard.room, heard.device))
+    if turn.level != "household":
+        yield turn.level
+
+
+def _summed_up(turns: list[Turn]) -> str:
+    """Return how many turns there are, and how many did not end as they should."""
+    odd = [(state, sum(turn.state == state for turn in turns)) for state in ENDS]
+    return ", ".join((count(len(turns), "turn"), *(f"{n:,} {state}" for state, n in odd if n)))

@@ -99,6 +99,12 @@ def lines_for(
                     before=before.get((item.scope, key)),
                 )
             )
+            if item.doubt is not None:
+                # The model may ask whether it heard rightly; saying it again settles it.
+                line = clean(
+                    f"perhaps misheard: {_subject(item.scope)}{key}: {item.doubt}", max_chars=LINE_CHARS
+                )
+                out.append(Shown(f"doubt:{item.id}:{item.doubt}", f"- {line}", item.level, item.owner))
             continue
         out.append(Shown(name, f"- {_told(item)}", item.level, item.owner))
     return out

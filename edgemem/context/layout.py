@@ -22,6 +22,7 @@ from edgemem.context.grouping import repair_orphans
 from edgemem.fence import fence
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Heard, Level, Message, Reader, Turn
+from edgemem.store.reading import readable
 
 UNANSWERED: Message = {"role": "assistant", "content": "…"}
 """Stands in the prompt where a turn never got its answer."""
@@ -53,22 +54,16 @@ class LaidTurn(msgspec.Struct):
     level: Level = "household"
     owner: str | None = None
     heard: Heard | None = None
+    at: int | None = None
+    """Which message carries the block: the newest user message when it was put there."""
+
+    def carrier(self) -> int | None:
+        """Return the number of the message that carries the block; the newest user message unless it was put before."""
+        return self.at if self.at is not None else _newest_user(self.said)
 
     def readable(self, reader: Reader | None) -> bool:
         """Tell whether this reader may be shown the turn."""
-        return may_read(reader, self.level, self.owner)
-
-
-def may_read(reader: Reader | None, level: Level, owner: str | None) -> bool:
-    """Apply law 7 to one record; a reader of None is the operator.
-
-    The same rule as `store.reading.reading_rule`, for records that are already in memory.
-    """
-    if reader is None or level == "shared":
-        return True
-    if level == "household":
-        return reader.speaker is not None
-    return reader.speaker is not None and owner == reader.speaker and reader.audience <= {reader.speaker}
+        return readable(reader, self.level, self.owner)
 
 
 class Layout:
@@ -89,6 +84,7 @@ class Layout:
         self._sections: dict[str, tuple[str, tuple[Shown, ...]]] = {}
         self._fenced = ("", "")
         """A summary, and the block that it makes."""
+        # The newest view and what of it was said, both without instructions.
         self._issued: list[Message] = []
         self._issued_said: list[Message] = []
 
@@ -164,12 +160,11 @@ class Layout:
             start += 1
         if start:  # the list that a loop ends a turn with may come without its instructions
             self._system = list(messages[:start])
+        rest = list(messages[start:])
         issued = len(self._issued)
         # A view without anything injected is the same list as what was said, and is taken as such.
-        if self._issued != self._issued_said and list(messages[:issued]) == self._issued:
-            rest = [*self._issued_said[start:], *messages[issued:]]
-        else:
-            rest = list(messages[start:])
+        if self._issued != self._issued_said and rest[:issued] == self._issued:
+            rest = [*self._issued_said, *rest[issued:]]
         # Comparing lists is quick while the messages are the very same objects, as in a loop that only appends.
         if rest[: len(self._said)] != self._said:
             self._rewind(rest)
@@ -225,6 +220,9 @@ class Layout:
             lines.extend(item.line for item in items)
             everything.extend(items)
         current.block = fence(lines) if lines else ""
+        # A list that was never laid out before may bring its history along as part of this turn.
+        if current.at is None:
+            current.at = _newest_user(current.said)
         current.shown = tuple(everything)
 
     def visible(self) -> dict[str, Shown]:
@@ -252,24 +250,25 @@ class Layout:
         if self._open is not None and self._open.said:
             turns.append(self._open)
         for turn in turns:
-            block = turn.block
-            for message in turn.said:
-                if (head or block) and message.get("role") == "user":
-                    out.append(_prefixed(message, head + block))
-                    head = block = ""
-                else:
-                    out.append(message)
+            carrier = turn.carrier() if turn.block else None
+            for n, message in enumerate(turn.said):
+                lead = ""
+                if head and message.get("role") == "user":
+                    lead, head = head, ""
+                if n == carrier:
+                    lead += turn.block
+                out.append(_prefixed(message, lead) if lead else message)
             # A turn that was cut off before its answer: strict templates refuse two user messages in a row.
             if turn is not self._open and turn.said[-1].get("role") != "assistant":
                 out.append(dict(UNANSWERED))
-        self._issued = out
-        self._issued_said = [*self._system, *self._said, *(self._open.said if self._open is not None else [])]
+        self._issued = out[len(self._system) :]
+        self._issued_said = [*self._said, *(self._open.said if self._open is not None else [])]
         return list(out)
 
     def _head(self) -> str:
         # A summary is made of what the household said; a stranger does not hear it.
         summary = self.epoch.summary
-        if not summary or not may_read(self.reader, "household", None):
+        if not summary or not readable(self.reader, "household", None):
             return ""
         if self._fenced[0] != summary:
             self._fenced = (summary, fence(summary.splitlines(), header=SUMMARY_HEADER))
@@ -330,6 +329,10 @@ class Layout:
         They stay known here, because the loop's own list still begins with them.
         """
         self.epoch = epoch
+
+
+def _newest_user(said: Sequence[Message]) -> int | None:
+    return next((n for n in range(len(said) - 1, -1, -1) if said[n].get("role") == "user"), None)
 
 
 def _prefixed(message: Message, lead: str) -> Message:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import Conversation
 from edgemem.hooks.episode_logger import EpisodeLoggerHook
 from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.layout_view import LayoutHook
-from edgemem.hooks.loader import available, load
+from edgemem.hooks.loader import available, load, load_entry_points
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import (
@@ -34,6 +36,21 @@ from edgemem.hooks.registry import HookFailure, HookRegistry
 from edgemem.hooks.token_budget import TokenBudgetHook
 from edgemem.hooks.upkeep import UpkeepHook
 
+if TYPE_CHECKING:
+    from edgemem.hooks.audit_log import AuditLogHook
+    from edgemem.hooks.timing import Timing, TimingHook
+    from edgemem.hooks.tool_output import ToolOutputTruncatorHook
+    from edgemem.hooks.tool_retry import ToolErrorRetryHook
+
+# Hooks that a robot may do without are imported when they are first used.
+_LATER = {
+    "AuditLogHook": "edgemem.hooks.audit_log",
+    "Timing": "edgemem.hooks.timing",
+    "TimingHook": "edgemem.hooks.timing",
+    "ToolErrorRetryHook": "edgemem.hooks.tool_retry",
+    "ToolOutputTruncatorHook": "edgemem.hooks.tool_output",
+}
+
 __all__ = [
     "AFTER_LLM",
     "AFTER_TOOL",
@@ -48,6 +65,7 @@ __all__ = [
     "ON_SPEECH_START",
     "POINTS",
     "AgentResult",
+    "AuditLogHook",
     "ContextCompactionHook",
     "Conversation",
     "EpisodeLoggerHook",
@@ -59,11 +77,28 @@ __all__ = [
     "MemoryInjectionHook",
     "NotesInjectorHook",
     "PersistSessionHook",
+    "Timing",
+    "TimingHook",
     "TokenBudgetHook",
     "ToolCallRequest",
     "ToolCallResult",
+    "ToolErrorRetryHook",
+    "ToolOutputTruncatorHook",
     "TurnContext",
     "UpkeepHook",
     "available",
     "load",
+    "load_entry_points",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import one of the less common hooks when it is first used."""
+    home = _LATER.get(name)
+    if home is None:
+        raise AttributeError(f"module 'edgemem.hooks' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value

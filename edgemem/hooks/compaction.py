@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from edgemem.context.compactor import Compactor
     from edgemem.context.epochs import EpochPlanner
     from edgemem.context.summarizer import Summarizer
-    from edgemem.records import Epoch
+    from edgemem.records import Epoch, Message
 
 
 class ContextCompactionHook:
@@ -110,11 +110,20 @@ class ContextCompactionHook:
         return HookResult.replace({**payload, "messages": conversation.layout.view()}, reason="compacted")
 
     def _compact(self, ctx: Any, payload: dict[str, Any]) -> HookResult | None:
-        if self.compactor is None or payload.get("hop", 0) != 0:
+        if self.compactor is None:
             return None
         llm = self._llm_getter() if self._llm_getter is not None else getattr(ctx, "llm", None)
-        if not self.compactor.should_compact(payload["messages"], llm):
-            return None
-        return HookResult.replace(
-            {**payload, "messages": self.compactor.compact(payload["messages"], llm)}, reason="compacted"
+        messages: list[Message] = payload["messages"]
+        # The loop's list still begins with what was compacted. That stays compacted, byte for byte and at every hop:
+        # to compact it anew with each turn would change the prompt's head each time.
+        said, shown = ctx.hook_state.get(id(self), ([], []))
+        stands = bool(said) and messages[: len(said)] == said
+        view = [*shown, *messages[len(said) :]] if stands else messages
+        if payload.get("hop", 0) == 0 and self.compactor.should_compact(view, llm):
+            view = self.compactor.compact(view, llm)
+            ctx.hook_state[id(self)] = (list(messages), view)
+        return (
+            HookResult.replace({**payload, "messages": view}, reason="compacted")
+            if view != messages
+            else None
         )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.fence import storable
 from edgemem.hooks.conversation import Conversation, conversation_of
-from edgemem.hooks.points import AFTER_TOOL, HookResult
+from edgemem.hooks.points import AFTER_TOOL, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
+from edgemem.store.protocols import LevelledStore
 
 if TYPE_CHECKING:
     from edgemem.store.protocols import MemoryStore
@@ -20,14 +21,17 @@ MOST_ARGUMENTS = 16
 
 NAME_CHARS = 64
 
-MEMORY_TOOLS = frozenset({"remember_fact", "forget_fact", "recall_fact"})
+MEMORY_TOOLS = frozenset({"remember_fact", "forget_fact", "recall_fact", "list_facts", "search_memory"})
 """Tools of the memory itself: what they did is a fact already, and need not be an episode too."""
 
 
 class EpisodeLoggerHook:
-    """Log the outcome of every tool call; in the turn's own transaction where the session is kept in SQLite."""
+    """Log the outcome of every tool call; in the turn's own transaction where the session is kept in SQLite.
 
-    points = frozenset({AFTER_TOOL})
+    A store that writes later is told to write when the turn ends.
+    """
+
+    points = frozenset({ON_RUN_START, AFTER_TOOL, ON_RUN_END, ON_ABORT})
     priority = 0
 
     def __init__(
@@ -44,10 +48,22 @@ class EpisodeLoggerHook:
         self._conversation = conversation
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Keep the outcome of one call."""
+        """Keep the outcome of one call; at the end of the turn, all that the store has not written yet."""
+        conversation = conversation_of(ctx, self._conversation)
+        if point == ON_RUN_START:
+            # Who speaks, and whether it is private, decides who may read of it.
+            conversation.begin(ctx, payload, speaker=self.speaker)
+            return None
+        database = getattr(self.store, "database", None)
+        joined = database is not None and database is getattr(conversation.journal, "database", None)
+        if point != AFTER_TOOL:
+            conversation.end(point, ctx)
+            flush = getattr(self.store, "flush", None)
+            if flush is not None and not joined:
+                flush()
+            return None
         if payload.name in MEMORY_TOOLS:
             return None
-        conversation = conversation_of(ctx, self._conversation)
         outcome = "ok" if payload.error is None else "failed"
         record = {"name": payload.name[:NAME_CHARS], "args": _short_arguments(payload.arguments)}
         if payload.error is None:
@@ -57,8 +73,7 @@ class EpisodeLoggerHook:
         turn = conversation.layout.running
         level, owner = conversation.layout.level_of(turn) if turn is not None else (None, None)
         heard = turn.heard if turn is not None else None
-        database = getattr(self.store, "database", None)
-        if database is not None and database is getattr(conversation.journal, "database", None):
+        if joined:
             from edgemem.store.episodes import append_episode
 
             agent, keep = self.agent_name, getattr(self.store, "max_episodes", 500)
@@ -75,7 +90,12 @@ class EpisodeLoggerHook:
                     keep=keep,
                 )
             )
-        else:
+        elif isinstance(self.store, LevelledStore):
+            self.store.add_episode(
+                "tool_call", record, outcome, agent=self.agent_name, heard=heard, level=level, owner=owner
+            )
+        elif level != "private":
+            # Such a store shows an episode to the whole household.
             self.store.add_episode("tool_call", record, outcome, agent=self.agent_name)
         return None
 

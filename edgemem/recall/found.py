@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 _FACT = """
   select s.id, k.key, f.value, f.valid_from, coalesce(f.valid_to, f.known_to / 1e6), f.source, k.scope, f.level, f.owner,
-    f.speaker, f.event_time
+    f.speaker, f.event_time, (
+      select d.value from doubts d where d.key_id = s.key_id and d.settled is null and d.level = f.level
+        and d.owner is f.owner and d.valid_from <= :now and coalesce(d.valid_to, 9e999) > :now
+      order by d.id desc limit 1)
   from facts s join fact_keys k on k.id = s.key_id
 """
 # What a statement is still worth is the interval of its key that holds now, if it is the one that said it.
@@ -86,11 +89,25 @@ def _facts(
         f"{_FACT} {_EVER if include_past else _NOW} and s.id in ({marks(ids)}) and {rule}",
         {**bound(ids), **values, "now": now},
     )
-    for ref, key, value, valid_from, valid_to, source, scope, level, owner, speaker, event_time in rows:
+    for (
+        ref,
+        key,
+        value,
+        valid_from,
+        valid_to,
+        source,
+        scope,
+        level,
+        owner,
+        speaker,
+        event_time,
+        doubt,
+    ) in rows:
+        text = fact_text(key, value)
         yield Recalled(
             "fact",
             str(ref),
-            fact_text(key, value),
+            text if doubt is None else f"{text} (since then heard, perhaps misheard: {doubt})",
             0.0,
             recorded_at=ref / 1e6,
             valid_from=valid_from,
@@ -103,6 +120,7 @@ def _facts(
             event_time=event_time,
             key=key,
             value=value,
+            doubt=doubt,
         )
 
 

@@ -177,6 +177,13 @@ class Index:
                 self.vectors.warm()
             return self.postings.warm(self.state(), stop)
 
+    def adopt(self, embedder: Embedder) -> None:
+        """Begin to use an embedder that came later; vectors that it made before count again."""
+        with self._upkeep:
+            # In this order: whoever searches now sees vectors only together with who made them.
+            self.vectors = open_vectors(self.database, embedder.dimensions)
+            self.embedder = embedder
+
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         self.database.close()

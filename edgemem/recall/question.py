@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgemem.recall.common_words import COMMON_WORDS
 from edgemem.recall.stemmer import stem
 from edgemem.recall.words import STOP_WORDS, plain_words, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
 MAX_CHARS = 2000
 _MYSELF = frozenset({"i", "me", "my", "mine", "myself"})
@@ -48,6 +49,24 @@ def people_in(text: str, people: Collection[str]) -> frozenset[str]:
     """Return those of some people whose names stand in a text, whole."""
     said = set(plain_words(text[-MAX_CHARS:]))
     return frozenset(name for name in people if (parts := plain_words(name)) and said.issuperset(parts))
+
+
+def strange_words(text: str, unknown: Collection[str]) -> list[str]:
+    """Return the words of a text that may be names which were misheard.
+
+    Args:
+        unknown: stems that stand nowhere in the memory; no other word is strange.
+    """
+    text = text[-MAX_CHARS:]
+    # Where names are written with a capital, as the first letter tells, a small letter says that it is none.
+    cased = text.lstrip()[:1].isupper()
+    said = [word for word in _WORD.findall(text) if not (cased and word.islower())] if unknown else []
+    return [word for word in map(_bare, said) if word not in COMMON_WORDS and stem(word) in unknown]
+
+
+def hear(text: str, names: Mapping[str, str]) -> str:
+    """Return a text with words replaced by the names that were said."""
+    return _WORD.sub(lambda found: names.get(_bare(found[0]), found[0]), text[-MAX_CHARS:])
 
 
 def read_question(

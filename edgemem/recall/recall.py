@@ -20,7 +20,7 @@ from edgemem.recall.state import State
 from edgemem.recall.tail import Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index import Index
@@ -57,16 +57,24 @@ class Recall:
         self._embedder = embedder
         self._notes = notes
         self._clock = clock or truth.clock
-        self._settings = settings or RecallSettings()
-        self._weights = Weights(
-            words=self._settings.words_weight,
-            meaning=self._settings.meaning_weight,
-            neighbour=self._settings.neighbour_weight,
-        )
+        self.use(settings or RecallSettings())
         self._tail = Tail(truth, index, notes)
         self._tail_lock = threading.Lock()
         self.last = RecallStats()
         """How the newest recall of any thread went."""
+
+    def use(self, settings: RecallSettings) -> None:
+        """Go on with other settings."""
+        self._settings = settings
+        self._weights = Weights(
+            words=settings.words_weight,
+            meaning=settings.meaning_weight,
+            neighbour=settings.neighbour_weight,
+        )
+
+    def adopt(self, embedder: Embedder) -> None:
+        """Find by meaning from now on, with an embedder that the index has adopted."""
+        self._embedder = embedder
 
     def pending(self) -> dict[str, int]:
         """Return how many rows and docs wait for idle time."""
@@ -85,6 +93,7 @@ class Recall:
         exclude: Collection[str] = (),
         skip_turns: tuple[str, Collection[int]] | None = None,
         names: Collection[str] = (),
+        called: Mapping[str, str] | None = None,
         include_past: bool = False,
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
@@ -99,6 +108,7 @@ class Recall:
             exclude: items to leave out, as `kind:id`.
             skip_turns: a session, and turns of it that the reader's prompt holds anyway.
             names: further names of people who speak here.
+            called: the same, with the speaker that each name means.
             include_past: also facts that do not hold any more.
         """
         begin = monotonic()
@@ -111,11 +121,12 @@ class Recall:
         allowed = make_filter(
             reader, kinds=kinds, session_id=self._session_id(session), turns=turns, past=include_past
         )
+        people = {**{name: name for name in names}, **(called or {})}
         try:
-            search, hits = self._search(query, reader, names, allowed, limits, self._index.state())
+            search, hits = self._search(query, reader, people, allowed, limits, self._index.state())
         except (StoreError, ClosedError) as error:
             # The index is made again, and no reply waits for that; if the truth is broken, it raises once more.
-            search, hits = self._search(query, reader, names, allowed, limits, None)
+            search, hits = self._search(query, reader, people, allowed, limits, None)
             self._index.blame(error)
         unwanted = frozenset(exclude)
         good = [hit for hit in hits if hit.score >= min_score and hit.candidate.name not in unwanted]
@@ -136,7 +147,7 @@ class Recall:
         self,
         query: str,
         reader: Reader | None,
-        names: Collection[str],
+        names: Mapping[str, str],
         allowed: Filter,
         limits: Limits,
         state: State | None,

@@ -18,6 +18,7 @@ from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, sco
 from edgemem.recall.lexical import Statistics, count_docs, match
 from edgemem.recall.question import Question, people_in, read_question
 from edgemem.recall.relations import relation_cosines
+from edgemem.recall.sounds import with_names
 from edgemem.recall.sources import TURN, Doc, bound, in_batches, marks
 from edgemem.recall.state import FIRST_OTHER, State
 from edgemem.recall.words import terms
@@ -96,6 +97,8 @@ class Search:
         self._words: dict[int, float] = {}
         self._meaning: dict[int, float] | None = None
         self._people: frozenset[str] = frozenset()
+        self._resident = False
+        """Whether memory holds the words of the index, as of the last count."""
         self.embed_s = 0.0
         self.late = False
 
@@ -110,18 +113,28 @@ class Search:
         return len(self._candidates)
 
     def look_up_words(
-        self, query: str, tail: Tail, *, names: Collection[str], reader: str | None
+        self, query: str, tail: Tail, *, names: Mapping[str, str], reader: str | None
     ) -> Question:
         """Take the question apart and find its words; whoever calls holds the tail."""
         people = {*names, *tail.people()}
         if self._state is not None:
             people.update(name for (name,) in self._index.database.query("select name from people"))
         self._tail = {number: doc for number, doc in tail.docs.items() if self._allowed.allows(doc)}
-        named = people_in(query, people)
-        question = read_question(query, people=named, subjects=self._subjects(named), reader=reader)
-        self._people = question.people
+        question = self._take_apart(query, people, reader)
+        counts = self._count(question, tail)
+        subjects = {doc.subject for doc in self._tail.values() if doc.subject}
+        heard = with_names(
+            query,
+            [term for term in question.terms if not counts[term]],
+            names={*names, *tail.people(), *subjects},
+            database=self._index.database if self._state is not None else None,
+        )
+        if heard != query:
+            question = self._take_apart(heard, people, reader)
+            counts = self._count(question, tail)
+        self._people = question.people.union(names[name] for name in question.people if name in names)
         if question.terms:
-            self._words = self._match(question, tail)
+            self._words = self._match(question, tail, counts)
         return question
 
     def look_up_meaning(self, question: Question) -> None:
@@ -170,14 +183,22 @@ class Search:
             known.update(subject for (subject,) in rows)
         return {name for name in people if stems[name] in known}
 
-    def _match(self, question: Question, tail: Tail) -> dict[int, float]:
-        state, database = self._state, self._index.database
+    def _take_apart(self, query: str, people: Collection[str], reader: str | None) -> Question:
+        named = people_in(query, people)
+        return read_question(query, people=named, subjects=self._subjects(named), reader=reader)
+
+    def _count(self, question: Question, tail: Tail) -> dict[str, int]:
+        """Return in how many texts each term stands."""
         counts = tail.counts(question.terms)
-        known = None if state is None else self._index.postings.counts(state, question.terms)
-        resident = known is not None
-        if state is not None:
-            for term, count in (known or count_docs(database, question.terms)).items():
+        if self._state is not None and question.terms:
+            known = self._index.postings.counts(self._state, question.terms)
+            self._resident = known is not None
+            for term, count in (known or count_docs(self._index.database, question.terms)).items():
                 counts[term] += count
+        return counts
+
+    def _match(self, question: Question, tail: Tail, counts: Mapping[str, int]) -> dict[int, float]:
+        state, database = self._state, self._index.database
         statistics = Statistics(
             docs=(state.docs if state else 0) + len(tail.docs),
             terms=(state.terms if state else 0) + tail.terms,
@@ -185,7 +206,7 @@ class Search:
         )
         asked = statistics.telling(question.terms)
         scores = {n: score for n, score in tail.match(asked, statistics).items() if n in self._tail}
-        if resident:
+        if self._resident:
             scores.update(self._match_in_memory(asked, statistics))
         elif state is not None:
             rows = match(

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import InvalidInputError
 from edgemem.records import Fact
+from edgemem.store.doubts import read_doubts
 from edgemem.store.heard import heard_of
 from edgemem.store.reading import LEVELS, reading_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from edgemem.records import Reader
     from edgemem.store.database import Database
@@ -122,13 +123,23 @@ def fact_history(db: Database, key: str, *, scope: str) -> list[Fact]:
     """Return every version that was ever said, in recorded order.
 
     `invalidated_at` and `superseded_by` tell when and by what a version was first contradicted; `valid_from`
-    and `valid_to` what is still believed of it, or all of it if nothing is.
+    and `valid_to` what is still believed of it, or all of it if nothing is. Doubts stand among them, marked as
+    `doubtful`; of one that was confirmed, `superseded_by` is the fact that says the same.
     """
     rows = db.query(
         f"select {FACT_COLUMNS}, f.id, f.recorded from fact_keys k join facts f on f.key_id = k.id"  # noqa: S608 - ours
         " where k.scope = ? and k.key = ? and f.value is not null order by f.id",
         (scope, key),
     )
+    return sorted([*history_of(rows), *read_doubts(db, key=key, scope=scope)], key=lambda fact: int(fact.id))
+
+
+def history_of(rows: Sequence[tuple[Any, ...]]) -> list[Fact]:
+    """Return the history of a key.
+
+    Args:
+        rows: all that has a value, as FACT_COLUMNS with id and time of recording behind, oldest first.
+    """
     left: dict[int, tuple[float, float | None]] = {}
     said: dict[int, int] = {}
     for row in rows:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sqlite3
 import sys
+import tempfile
 import threading
 import warnings
 from concurrent.futures import Future
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Database", "Transaction"]
+__all__ = ["Database", "Transaction", "read_foreign"]
 
 T = TypeVar("T")
 
@@ -341,6 +343,33 @@ class Database:
 
     def _high_water(self, connection: sqlite3.Connection) -> int:
         return int(connection.execute(self._ticks).fetchone()[0]) if self._ticks else 0
+
+
+@contextmanager
+def read_foreign(path: Path) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
+    """Lend a way to read a database of another program: a copy is opened, so nothing changes, not even beside it.
+
+    Text that is no UTF-8 is read as well as it can be.
+    """
+    with _meaningful(path), tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
+        parts = [path, path.with_name(path.name + "-wal")]
+        before = [part.stat().st_mtime_ns if part.exists() else 0 for part in parts]
+        copy = Path(folder) / "copy"
+        for part, name in zip(parts, ("copy", "copy-wal"), strict=True):
+            if part.exists():
+                shutil.copyfile(part, copy.with_name(name))
+        if before != [part.stat().st_mtime_ns if part.exists() else 0 for part in parts]:
+            raise BusyError(f"{path} was written while it was copied; stop the other program and try again.")
+        with closing(sqlite3.connect(copy)) as connection:
+            connection.execute("pragma query_only = on")
+            connection.execute("pragma trusted_schema = off")
+            connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+            connection.row_factory = sqlite3.Row
+
+            def select(sql: str) -> list[dict[str, Any]]:
+                return [dict(row) for row in connection.execute(sql)]
+
+            yield select
 
 
 @contextmanager

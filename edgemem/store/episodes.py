@@ -47,11 +47,7 @@ def append_episode(
         keep: drop the oldest beyond this number, a tenth of them at a time; 0 keeps all.
     """
     check_key(kind, what="the kind of an episode")
-    text = msgspec.json.encode(_plain(payload)).decode()
-    if len(text.encode()) > MAX_PAYLOAD_BYTES:
-        raise InvalidInputError(
-            f"The payload of an episode may have {MAX_PAYLOAD_BYTES:,} bytes; shorten it."
-        )
+    text = checked_payload(payload).decode()
     number, who = level_and_owner("household", level, owner, heard)
     row_id = tx.tick()
     tx.execute(
@@ -86,6 +82,16 @@ def recent_episodes(
         {**values, "keep": keep, "kind": kind, "n": n},
     )
     return [episode_of(row) for row in reversed(rows)]
+
+
+def checked_payload(payload: dict[str, Any]) -> bytes:
+    """Return a payload as JSON; raise InvalidInputError if it is too long to be stored."""
+    text = msgspec.json.encode(_plain(payload))
+    if len(text) > MAX_PAYLOAD_BYTES:
+        raise InvalidInputError(
+            f"The payload of an episode may have {MAX_PAYLOAD_BYTES:,} bytes; shorten it."
+        )
+    return text
 
 
 def episode_of(row: tuple[Any, ...]) -> Episode:

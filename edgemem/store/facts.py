@@ -9,35 +9,28 @@ key never overlap, and any pair (when, known when) has one answer, found in O(lo
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_text, storable
 from edgemem.store.beliefs import checked_time
+from edgemem.store.doubts import (
+    forget_doubts,
+    heard_badly,
+    is_doubtful,
+    note_doubt,
+    settle_doubts,
+    since_first_heard,
+)
 from edgemem.store.heard import heard_columns
 from edgemem.store.reading import level_and_owner
+from edgemem.store.rectangles import Rectangle, cut, is_news
 
 if TYPE_CHECKING:
     from edgemem.records import Heard, Level
     from edgemem.store.database import Transaction
 
 MAX_VALUE_BYTES = 16 * 1024
-
-
-class _Row(NamedTuple):
-    """A believed rectangle with all that is written again when it is split."""
-
-    id: int
-    value: str | None
-    valid_from: float
-    valid_to: float | None
-    version: int
-    origin: int
-    supersedes: int | None
-    source: str
-    level: int
-    owner: str | None
-    heard: tuple[Any, ...]
 
 
 # Writing
@@ -55,45 +48,47 @@ def assert_fact(
     heard: Heard | None = None,
     level: Level | None = None,
     owner: str | None = None,
+    doubtful_below: float = 0.0,
 ) -> bool:
     """Believe from now on that `key` has `value` in `[valid_from, valid_to)`; tell whether that is news.
 
     Args:
         value: None says that it has none; retract_fact is for that.
-        valid_from: seconds since the epoch; None is the moment of this transaction.
+        valid_from: seconds since the epoch; None is the moment of this transaction, or of the doubt that it confirms.
         valid_to: None is for ever.
+        doubtful_below: what a recogniser was less sure of than this becomes a doubt where it contradicts what was
+            heard well, and is not believed before it is heard again.
     """
-    check_key(key)
-    check_key(scope, what="a scope")
-    if value is not None:
-        value = storable_value(value)
-    begin = tx.recorded / 1e6 if valid_from is None else checked_time(valid_from, "valid_from")
-    end = None if valid_to is None else checked_time(valid_to, "valid_to")
-    if end is not None and end <= begin:
-        raise InvalidInputError(f"A fact must end after it begins: valid_to {end:g} is not after {begin:g}.")
-    number, who = level_and_owner(scope, level, owner, heard)
+    said = checked_fact(
+        key,
+        value,
+        scope=scope,
+        source=source,
+        valid_from=tx.recorded / 1e6 if valid_from is None else valid_from,
+        valid_to=valid_to,
+        heard=heard,
+        level=level,
+        owner=owner,
+    )
     key_id = _key_id(tx, scope, key)
-    touched = _believed_between(tx, key_id, begin, end)
-    if touched and all((row.value, row.level, row.owner) == (value, number, who) for row in touched):
+    if valid_from is None:
+        said = since_first_heard(tx, key_id, said)
+    touched = _believed_between(tx, key_id, said.valid_from, said.valid_to)
+    if is_doubtful(tx, key_id, said, touched, doubtful_below):
+        note_doubt(tx, key_id, said)
+        return False
+    well = not heard_badly(said, doubtful_below)
+    # The same value is news all the same when it is heard well at last: then it is safe from what is heard badly.
+    if not is_news(touched, said) and not (well and any(heard_badly(old, doubtful_below) for old in touched)):
+        if well:
+            settle_doubts(tx, key_id, said, touched[0].origin)
         return False
     recorded, version = _next_version(tx, key_id)
-    supersedes = next(
-        (row.origin for row in touched if row.valid_from <= begin and row.value is not None), None
-    )
     _close(tx, touched, recorded, version)
-    base = _Row(
-        0, value, begin, end, version, 0, supersedes, storable(source), number, who, heard_columns(heard)
-    )
-    nothing = base._replace(value=None, supersedes=None, source="", heard=heard_columns(None))
-    if not touched:
-        # Nothing was known of this key: say so for all other times, so that a search finds that at once.
-        touched = [nothing._replace(valid_from=-math.inf, valid_to=None)]
-    first, last = touched[0], touched[-1]
-    if first.valid_from < begin:
-        _insert(tx, key_id, first._replace(valid_to=begin, version=version), recorded)
-    if end is not None and (last.valid_to is None or last.valid_to > end):
-        _insert(tx, key_id, last._replace(valid_from=end, version=version), recorded)
-    _insert(tx, key_id, base, recorded)
+    *rest, new = cut(touched, said._replace(version=version))
+    for row in rest:
+        _insert(tx, key_id, row, recorded)
+    settle_doubts(tx, key_id, said, _insert(tx, key_id, new, recorded))
     return True
 
 
@@ -116,8 +111,34 @@ def forget_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     for (row_id,) in tx.execute("select id from facts where key_id = ? order by id", found[0]):
         _queue(tx, row_id)
     tx.execute("delete from facts where key_id = ?", found[0])
+    forget_doubts(tx, found[0][0])
     tx.execute("delete from fact_keys where id = ?", found[0])
     return True
+
+
+def checked_fact(
+    key: str,
+    value: str | None,
+    *,
+    scope: str,
+    valid_from: float,
+    source: str = "",
+    valid_to: float | None = None,
+    heard: Heard | None = None,
+    level: Level | None = None,
+    owner: str | None = None,
+) -> Rectangle:
+    """Return what is said as a rectangle without a number; raise InvalidInputError if it cannot be stored."""
+    check_key(key)
+    check_key(scope, what="a scope")
+    if value is not None:
+        value = storable_value(value)
+    begin = checked_time(valid_from, "valid_from")
+    end = None if valid_to is None else checked_time(valid_to, "valid_to")
+    if end is not None and end <= begin:
+        raise InvalidInputError(f"A fact must end after it begins: valid_to {end:g} is not after {begin:g}.")
+    number, who = level_and_owner(scope, level, owner, heard)
+    return Rectangle(0, value, begin, end, 0, 0, None, storable(source), number, who, heard_columns(heard))
 
 
 def storable_value(value: str, *, what: str = "the value of a fact") -> str:
@@ -138,7 +159,7 @@ def _key_id(tx: Transaction, scope: str, key: str) -> int:
     return int(found[0][0])
 
 
-def _believed_between(tx: Transaction, key_id: int, begin: float, end: float | None) -> list[_Row]:
+def _believed_between(tx: Transaction, key_id: int, begin: float, end: float | None) -> list[Rectangle]:
     rows = tx.execute(
         """
         select id, value, valid_from, valid_to, version, origin, supersedes, source, level, owner,
@@ -150,7 +171,7 @@ def _believed_between(tx: Transaction, key_id: int, begin: float, end: float | N
         """,
         {"key_id": key_id, "begin": begin, "end": math.inf if end is None else end},
     )
-    return [_Row._make((*row[:10], row[10:])) for row in rows]
+    return [Rectangle._make((*row[:10], row[10:])) for row in rows]
 
 
 def _next_version(tx: Transaction, key_id: int) -> tuple[int, int]:
@@ -166,7 +187,7 @@ def _next_version(tx: Transaction, key_id: int) -> tuple[int, int]:
     return (tx.recorded if recorded < tx.recorded else tx.tick()), version + 1
 
 
-def _close(tx: Transaction, rows: list[_Row], recorded: int, version: int) -> None:
+def _close(tx: Transaction, rows: list[Rectangle], recorded: int, version: int) -> None:
     for row in rows:
         height = ((row.version - 1) ^ (version - 1)).bit_length() - 1
         tx.execute(
@@ -177,7 +198,7 @@ def _close(tx: Transaction, rows: list[_Row], recorded: int, version: int) -> No
             _queue(tx, row.id)
 
 
-def _insert(tx: Transaction, key_id: int, row: _Row, recorded: int) -> None:
+def _insert(tx: Transaction, key_id: int, row: Rectangle, recorded: int) -> int:
     row_id = tx.tick()
     tx.execute(
         """
@@ -199,6 +220,7 @@ def _insert(tx: Transaction, key_id: int, row: _Row, recorded: int) -> None:
             *(row.supersedes, row.source, row.level, row.owner, *row.heard),
         ),
     )
+    return row_id
 
 
 def _queue(tx: Transaction, row_id: int) -> None:

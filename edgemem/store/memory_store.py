@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from edgemem.fence import clean
 from edgemem.store import beliefs, episodes, facts, preferences
 from edgemem.store.database import Database
+from edgemem.store.doubts import read_doubts
+from edgemem.store.erasing import erase_fact
+from edgemem.store.markdown import as_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from edgemem.clock import Clock
     from edgemem.records import Episode, Fact, Heard, Level, Preference, Reader
 
-_MAX_LINE_CHARS = 400
-
 
 class SQLiteMemoryStore:
     """Memory in one SQLite file; a write returns when it would survive a pulled plug.
@@ -32,14 +30,22 @@ class SQLiteMemoryStore:
         path: of a file, which this store opens and closes; or an open database, which it only uses.
         clock: only with a path; a database has its own.
         max_episodes: how many of the newest episodes are kept; 0 keeps all.
+        doubtful_below: a recogniser's confidence below which a fact does not replace one that was heard well, until
+            it is heard again; 0: every fact is believed at once.
     """
 
     def __init__(
-        self, path: str | Path | Database, *, clock: Clock | None = None, max_episodes: int = 500
+        self,
+        path: str | Path | Database,
+        *,
+        clock: Clock | None = None,
+        max_episodes: int = 500,
+        doubtful_below: float = 0.5,
     ) -> None:
         self._owned = not isinstance(path, Database)
         self.database = path if isinstance(path, Database) else Database(path, clock=clock)
         self.max_episodes = max_episodes
+        self.doubtful_below = doubtful_below
 
     # Facts
 
@@ -57,6 +63,8 @@ class SQLiteMemoryStore:
         owner: str | None = None,
     ) -> None:
         """Store a value that holds in `[valid_from, valid_to)`; what was believed of that time stays as history.
+
+        What was heard badly and contradicts what was heard well becomes a doubt instead (see `doubts`).
 
         Args:
             key: a name such as `user.allergies`.
@@ -81,6 +89,7 @@ class SQLiteMemoryStore:
                 heard=heard,
                 level=level,
                 owner=owner,
+                doubtful_below=self.doubtful_below,
             )
         )
 
@@ -124,13 +133,17 @@ class SQLiteMemoryStore:
         """
         return beliefs.fact_history(self.database, key, scope=scope)
 
+    def doubts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
+        """Return what was heard badly, contradicts what was heard well, and waits to be heard again; oldest first."""
+        return read_doubts(self.database, scope=scope, reader=reader)
+
     def retract_fact(self, key: str, *, scope: str = "global", valid_from: float | None = None) -> bool:
         """Note that a fact has no value from `valid_from` (now) on; its history stays. Tell whether it had one."""
         return self.database.write(lambda tx: facts.retract_fact(tx, key, scope=scope, valid_from=valid_from))
 
     def forget_fact(self, key: str, *, scope: str = "global") -> bool:
         """Erase a fact with every version of it, from the file too; tell whether there was one."""
-        found = self.database.write(lambda tx: facts.forget_fact(tx, key, scope=scope))
+        found = self.database.write(lambda tx: erase_fact(tx, key, scope=scope))
         return self._erased(found)
 
     # Preferences
@@ -189,19 +202,9 @@ class SQLiteMemoryStore:
 
         What is stored is made safe to show to a model. It is the operator's view, so no built-in hook sends it.
         """
-        parts = {
-            "Facts": [
-                f"- {_line(f.key)}: {_line(f.value)}"
-                + ("" if f.scope == "global" else f" ({_line(f.scope)})")
-                for f in self.facts()[: max(max_facts, 0)]
-            ],
-            "Preferences": [f"- {_line(p.key)}: {_line(p.value)}" for p in self.preferences()],
-            "Recent outcomes": [
-                f"- {_line(e.kind)} [{_line(e.outcome)}] {_line(msgspec.json.encode(e.payload).decode())}"
-                for e in self.recent_episodes(max_episodes)
-            ],
-        }
-        return "\n\n".join(f"### {title}\n" + "\n".join(lines) for title, lines in parts.items() if lines)
+        return as_markdown(
+            self.facts()[: max(max_facts, 0)], self.preferences(), self.recent_episodes(max_episodes)
+        )
 
     def flush(self) -> None:
         """Wait until everything that was given is durable."""
@@ -225,7 +228,3 @@ class SQLiteMemoryStore:
         if found:
             self.database.checkpoint()
         return found
-
-
-def _line(text: str) -> str:
-    return clean(text, max_chars=_MAX_LINE_CHARS)

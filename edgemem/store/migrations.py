@@ -191,9 +191,39 @@ _M001_SESSIONS = (
     """,
 )
 
+_M002_DOUBTS = (
+    # What was heard badly and contradicts what was heard well: not believed, so no rectangle. settled: the tick at
+    # which something was believed of the same time; confirmed_by: the fact that says the same, else it was refuted.
+    f"""
+    create table doubts (
+      id integer primary key,
+      key_id integer not null references fact_keys (id),
+      value text not null,
+      valid_from real not null,
+      valid_to real,
+      settled integer,
+      confirmed_by integer,
+      source text not null default '',
+      level integer not null,
+      owner text,
+      {_HEARD},
+      check (valid_to is null or valid_to > valid_from),
+      check (confirmed_by is null or settled is not null)
+    )
+    """,
+    "create index doubts_by_key on doubts (key_id)",
+    "create index doubts_open on doubts (id) where settled is null",
+    """
+    create view facts_doubted as
+      select k.scope, k.key, d.value, datetime(d.id / 1e6, 'unixepoch') as heard, d.speaker, d.asr_confidence
+      from doubts d join fact_keys k on k.id = d.key_id where d.settled is null
+    """,
+)
+
 # Where truth and index keep ticks of the clock. meta holds one more, once the rows that bore the newest are erased.
 _TICKS = {
     "facts": "(select max(id) from facts)",
+    "doubts": "(select max(id) from doubts)",
     "episodes": "(select max(id) from episodes)",
     "messages": "(select max(id) from messages)",
     "epochs": "(select max(id) from epochs)",
@@ -204,7 +234,10 @@ _TICKS = {
     "removals": "(select max(seq) from removals)",
 }
 
-TRUTH: tuple[Migration, ...] = (Migration("m001_truth", _M001_FACTS + _M001_LIFE + _M001_SESSIONS),)
+TRUTH: tuple[Migration, ...] = (
+    Migration("m001_truth", _M001_FACTS + _M001_LIFE + _M001_SESSIONS),
+    Migration("m002_doubts", _M002_DOUBTS),
+)
 """`db/memory.db`."""
 
 _M001_INDEX = (
@@ -250,6 +283,8 @@ _M001_INDEX = (
     # What was taken out, for those who hold a part of the index in memory.
     "create table removals (seq integer primary key, doc integer not null)",
     "create table people (name text primary key) without rowid",
+    # How the names of people and of what facts are about may sound: see recall/phonetic.py.
+    "create table sounds (sound text not null, name text not null, primary key (sound, name)) without rowid",
 )
 
 INDEX: tuple[Migration, ...] = (Migration("m001_index", _M001_INDEX),)

@@ -1,8 +1,8 @@
 """NOTES.md: plain text that the robot appends to and people edit.
 
 Appends are durable. The file is bounded: when a note would go over the bound, the file is replaced in one step by
-its newest sections. A change made by hand is picked up with the next call; bytes that are not UTF-8 are read as
-well as they can be, and set aside before anything is rewritten.
+its newest sections. A change made by hand is picked up with the next call, also one that is saved while the file is
+being replaced; bytes that are not UTF-8 are read as well as they can be, and set aside before anything is rewritten.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
 from edgemem.store.filelock import FileLock
 from edgemem.store.files import sync
+from edgemem.store.sections import MARKER, last_lines, newest_part, read_sections, same_heading
 from edgemem.store.sqlite_errors import meaning_of
 
-MARKER = "(earlier notes truncated)\n"
 CUT = "… (note cut)\n"
 
 _SMALLEST = 128  # characters; below that not even the marker and one line fit
 _LOCK_TIMEOUT_S = 5.0
+
+_Stamp = tuple[int, int, int]  # size, time and number: what tells one state of the file from another
 
 
 class NotesFile:
@@ -59,7 +61,7 @@ class NotesFile:
                 f" least {_SMALLEST} and {_SMALLEST // 2}, the second below the first, or 0 for no bound."
             )
         self._clock = clock or Clock()
-        self._counted = ((-1, -1), 0)
+        self._counted: tuple[_Stamp, int] = ((-1, -1, -1), 0)
 
     def read(self) -> str:
         """Return the whole text; empty if there is no file."""
@@ -82,13 +84,21 @@ class NotesFile:
         if start:
             data = data[next((i for i in range(4) if data[i] & 0xC0 != 0x80), 0) :]
         text = data.decode("utf-8", "replace")
-        if not start and len(text) <= max_chars:
-            return text
-        begin = len(text) - max_chars
-        whole = text.find("\n", begin - 1) + 1
-        if text[whole:].strip() and whole:
-            return text[whole:]
-        return "…" + text[begin + 1 :]
+        # What stands before the part that was read may be the rest of a line, which must not pass for a whole one.
+        return last_lines(text if not start else "…" + text, max_chars)
+
+    def sections(self) -> list[str]:
+        """Return the headings without their dates, each once, in the order in which they first stand there."""
+        return list(dict.fromkeys(each.heading for each in read_sections(self.read()) if each.heading))
+
+    def read_section(self, heading: str) -> str:
+        """Return what stands under a heading, the oldest first; empty if there is no such section.
+
+        Args:
+            heading: as it was given to `append`; dates and case do not matter.
+        """
+        named = [each for each in read_sections(self.read()) if same_heading(each.heading, heading)]
+        return "\n".join(each.text for each in named if each.text)
 
     def append(self, text: str, *, heading: str | None = None) -> None:
         """Write a note at the end, durably; what is longer than the file may be is cut and says so.
@@ -114,7 +124,7 @@ class NotesFile:
             for copy in self._set_aside():
                 copy.unlink()
             if self.path.exists():
-                self._replace(b"")
+                self._replace(b"", None)
 
     def _entry(self, text: str, heading: str | None) -> str:
         entry = f"{body}\n" if (body := storable(text).rstrip()) else ""
@@ -140,13 +150,15 @@ class NotesFile:
         return self._counted[1] + len(entry) <= self.max_size_chars
 
     def _rewrite(self, entry: str) -> None:
-        data = self._bytes()
-        try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError:
-            self._keep_original(data)
-            text = data.decode("utf-8", "replace")
-        self._replace((MARKER + _newest(text + entry, self._room())).encode())
+        replaced = False
+        while not replaced:  # an editor knows nothing of our lock: what it saved meanwhile is read again
+            seen, data = self._stamp(), self._bytes()
+            try:
+                text = data.decode("utf-8")
+            except UnicodeDecodeError:
+                self._keep_original(data)
+                text = data.decode("utf-8", "replace")
+            replaced = self._replace((MARKER + newest_part(text + entry, self._room())).encode(), seen)
 
     # Files
 
@@ -157,13 +169,13 @@ class NotesFile:
         except FileNotFoundError:
             return b""
 
-    def _stamp(self) -> tuple[int, int]:
+    def _stamp(self) -> _Stamp:
         try:
             with self._meaningful():
                 found = self.path.stat()
         except FileNotFoundError:
-            return 0, 0
-        return found.st_size, found.st_mtime_ns
+            return 0, 0, 0
+        return found.st_size, found.st_mtime_ns, found.st_ino
 
     def _end(self) -> bytes:
         try:
@@ -194,7 +206,8 @@ class NotesFile:
         if known:
             self._counted = (self._stamp(), characters + len(entry))
 
-    def _replace(self, data: bytes) -> None:
+    def _replace(self, data: bytes, seen: _Stamp | None) -> bool:
+        """Put a new file in the old one's place, unless that is not the one that was seen; tell whether it was."""
         part = self.path.with_name(f".{self.path.name}.new")
         with self._meaningful():
             mode = self.path.stat().st_mode & 0o777 if self.path.exists() else 0o600
@@ -205,10 +218,13 @@ class NotesFile:
                     _write(fd, data)
                 finally:
                     os.close(fd)
+                if seen not in (None, self._stamp()):
+                    return False
                 part.replace(self.path)
                 sync(self.path.parent)
             finally:
                 part.unlink(missing_ok=True)
+        return True
 
     def _keep_original(self, data: bytes) -> None:
         number = 1
@@ -243,17 +259,6 @@ class NotesFile:
             raise
         except OSError as error:
             raise meaning_of(error, self.path) from error
-
-
-def _newest(text: str, room: int) -> str:
-    """Return the end of a text that is no longer than `room`: whole sections, or whole lines of a long one."""
-    start = len(text) - room
-    if start <= 0:
-        return text
-    section = text.find("\n## ", start - 1) + 1
-    if section and len(text) - section >= room // 2:
-        return text[section:]
-    return text[text.find("\n", start - 1) + 1 :]
 
 
 def _write(fd: int, data: bytes) -> None:

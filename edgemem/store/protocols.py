@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from edgemem.records import Episode, Fact, Preference, Session
+    from collections.abc import Collection
+
+    from edgemem.records import Episode, Fact, Heard, Level, Preference, Reader, Session
 
 
 @runtime_checkable
@@ -46,6 +48,31 @@ class MemoryStore(Protocol):
 
     def render_for_prompt(self, *, max_facts: int = 20, max_episodes: int = 5) -> str:
         """Return facts, preferences and episodes as Markdown."""
+        ...
+
+
+@runtime_checkable
+class LevelledStore(Protocol):
+    """A memory store that keeps who may read a record, and asks for a reader."""
+
+    def read_values(
+        self, wanted: Collection[tuple[str, str]], *, reader: Reader | None
+    ) -> dict[tuple[str, str], tuple[bool, str | None]]:
+        """Return for several (scope, key) whether a reader may read what holds now, and if so, the value."""
+        ...
+
+    def add_episode(
+        self,
+        kind: str,
+        payload: dict[str, Any],
+        outcome: str,
+        *,
+        agent: str = "",
+        heard: Heard | None = None,
+        level: Level | None = None,
+        owner: str | None = None,
+    ) -> None:
+        """Store what the robot did, and who may read it."""
         ...
 
 

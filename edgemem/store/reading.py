@@ -34,6 +34,15 @@ def reading_rule(reader: Reader | None, prefix: str = "") -> tuple[str, dict[str
     return clause, {"known": int(known), "speaker": reader.speaker, "alone": int(alone)}
 
 
+def readable(reader: Reader | None, level: Level, owner: str | None) -> bool:
+    """Tell whether `reader` may read a record that is in memory; the same rule as the clause."""
+    if reader is None or level == "shared":
+        return True
+    if not reader.speaker or (level == "household" and "" in reader.audience):
+        return False
+    return level == "household" or (owner == reader.speaker and reader.audience <= {reader.speaker})
+
+
 def level_and_owner(
     scope: str, level: Level | None, owner: str | None, heard: Heard | None
 ) -> tuple[int, str | None]:

@@ -253,7 +253,7 @@ def test_killed_at_random_moments(home: Path, models: dict[str, Path]) -> None:
     count = unfinished = 0
     for round_ in range(6):
         robot = Talk(home, models["phi-3"])
-        told = [f"Round {round_}, number {n}." for n in range(100)]
+        told = [f"Round {round_}, number {n}." for n in range(1000)]
         robot.tell(*told)
         answers = [json.loads(robot.line())]
         # Every other time the kill waits for the narrow moment between a reply and its commit.

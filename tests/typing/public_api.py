@@ -43,8 +43,13 @@ def stores(memory: edgemem.Memory) -> None:
     assert_type(memory.notes.tail(), str)
     store: edgemem.MemoryStore = edgemem.SQLiteMemoryStore(memory.database)
     sessions: edgemem.SessionStore = edgemem.SQLiteSessionStore("x.db")
+    written: edgemem.MemoryStore = edgemem.JSONMemoryStore("x.json")
+    files: edgemem.SessionStore = edgemem.JSONSessionStore("sessions")
+    assert_type(edgemem.JSONMemoryStore("x.json").fact_history("tea"), list[edgemem.Fact])
     store.add_fact("tea", "black")
     sessions.save("kitchen", edgemem.Session())
+    written.forget_fact("tea")
+    assert_type(files.list_ids(), list[str])
 
 
 class Shout:

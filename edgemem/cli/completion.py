@@ -1,0 +1,81 @@
+"""`edgemem completion`: the script with which a shell completes commands, and what it offers for keys and sessions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgemem.cli.options import ListOrShow
+from edgemem.cli.printing import plain
+from edgemem.errors import EdgememError, InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST = 200
+"""More than anybody reads; a shell asks with every press of the key."""
+
+
+class ListOrShowCompleted(ListOrShow):
+    """A group where `list` and `show` may be left out, and a shell offers both all the same."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put in the word that was left out, but not while it may still be typed."""
+        return (
+            click.Group.parse_args(self, ctx, args)
+            if ctx.resilient_parsing
+            else super().parse_args(ctx, args)
+        )
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script with which SHELL completes edgemem's commands, options, keys and conversations.
+
+    \b
+    bash:  edgemem completion bash > ~/.local/share/bash-completion/completions/edgemem
+    zsh:   edgemem completion zsh > ~/.edgemem-completion; echo '. ~/.edgemem-completion' >> ~/.zshrc
+    fish:  edgemem completion fish > ~/.config/fish/completions/edgemem.fish
+
+    It works in the next shell that is opened.
+    """  # noqa: D301 - click reads the backspace as: do not wrap
+    from click.shell_completion import get_completion_class
+
+    from edgemem.cli import main
+
+    made = get_completion_class(shell)
+    if made is None:
+        raise InvalidInputError(f"This version of click cannot complete in {shell}; update click.")
+    click.echo(made(main, {}, "edgemem", "_EDGEMEM_COMPLETE").source())
+
+
+def fact_keys(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the keys of facts that begin with what was typed."""
+    return _beginning(
+        ctx, "select distinct key from fact_keys where key >= ? order by key limit ?", incomplete
+    )
+
+
+def session_ids(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the conversations whose name begins with what was typed."""
+    return _beginning(ctx, "select name from sessions where name >= ? order by name limit ?", incomplete)
+
+
+def _beginning(ctx: click.Context, sql: str, incomplete: str) -> list[str]:
+    """Ask the truth alone: opening the whole memory takes longer than a finger waits."""
+    home: Path = ctx.params.get("home") or Path("~/.edgemem")
+    truth = home.expanduser() / "db" / "memory.db"
+    if not truth.is_file():
+        return []
+    from edgemem.store.database import Database
+
+    try:
+        with Database(truth, busy_timeout_s=0.2) as database:
+            rows: Sequence[tuple[str]] = database.query(sql, (incomplete, MOST))
+    except EdgememError:
+        return []  # whoever presses the key again is told by the command itself
+    # What could steer the terminal is not offered.
+    return [name for (name,) in rows if name.startswith(incomplete) and plain(name) == name]

@@ -1,0 +1,103 @@
+"""`edgemem forget`: erase a fact, a conversation or a person, in the truth, its log and every index."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgemem.cli.facts import forget as forget_fact
+from edgemem.cli.options import home_option, json_option, open_existing
+from edgemem.cli.printing import count, plain, print_json
+from edgemem.errors import InvalidInputError
+from edgemem.fence import check_key, check_session_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_KINDS = ("fact", "preference", "episode", "turn")
+
+
+@click.command()
+@click.argument("key", required=False)
+@click.option("--scope", help="Of the fact; needed where several scopes have the key.")
+@click.option("--session", help="Erase this conversation instead of a fact.")
+@click.option("--speaker", help="Erase all that this person said or owns.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@home_option
+@json_option
+@click.pass_context
+def forget(
+    ctx: click.Context,
+    key: str | None,
+    scope: str | None,
+    session: str | None,
+    speaker: str | None,
+    yes: bool,
+    home: Path,
+    as_json: bool,
+) -> None:
+    """Erase the fact KEY with every version of it, a conversation, or a person; it cannot be taken back.
+
+    What will be erased is quoted first. Exports, backups and NOTES.md are files of yours, and are left alone.
+    """
+    if sum(given is not None for given in (key, session, speaker)) != 1:
+        raise InvalidInputError("Say what to forget: `edgemem forget KEY`, --session ID, or --speaker NAME.")
+    if session is not None:
+        _forget_session(session, yes=yes, home=home, as_json=as_json)
+    elif speaker is not None:
+        _forget_person(speaker, yes=yes, home=home, as_json=as_json)
+    else:
+        ctx.invoke(forget_fact, key=key, scope=scope, yes=yes, home=home, as_json=as_json)
+
+
+def _forget_session(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
+    check_session_id(name)
+    with open_existing(home) as memory:
+        turns = memory.sessions.journal.read_turns(name)
+        if not turns and name not in memory.sessions.list_ids():
+            raise InvalidInputError(f"There is no conversation {name!r}; `edgemem sessions` lists them.")
+        said = [message.content for turn in turns for message in turn.messages if message.content]
+        quoted = f", last “{plain(said[-1]):.60}”" if said else ""
+        what = f"the conversation {plain(name)}: {count(len(turns), 'turn')}{quoted}"
+        if not yes:
+            click.confirm(f"Erase {what}?", abort=True, err=True)
+        memory.forget_session(name)
+    if as_json:
+        print_json({"session": name, "turns": len(turns)})
+    else:
+        click.echo(f"Erased {what}.")
+
+
+def _forget_person(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
+    check_key(name, what="a name")
+    with open_existing(home) as memory:
+        held = _held(memory.export(speaker=name))
+        told = ", ".join(count(held[kind], kind) for kind in _KINDS if held[kind])
+        if not yes:
+            what = f"what {plain(name)} said or owns ({told or 'only parts of what others own'})"
+            click.confirm(f"Erase {what}, and the summaries of those conversations?", abort=True, err=True)
+        erased = memory.forget_person(name)
+    if not erased:
+        raise InvalidInputError(f"Nothing here was said by {name!r}, or is theirs.")
+    if as_json:
+        print_json({"speaker": name, "erased": erased})
+    else:
+        told = ", ".join(count(number, kind.removesuffix("s")) for kind, number in erased.items())
+        click.echo(f"Erased what {plain(name)} said or owned: {told}.")
+
+
+def _held(lines: Iterable[str]) -> Counter[str]:
+    """Return how much of each kind an export holds; a fact, whose versions stand together, counts once."""
+    kinds: Counter[str] = Counter()
+    last = None
+    for line in lines:
+        record = json.loads(line)
+        fact = (record["scope"], record["key"]) if record["record"] == "fact" else None
+        if fact is None or fact != last:
+            kinds[record["record"]] += 1
+        last = fact
+    return kinds

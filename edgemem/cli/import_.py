@@ -1,0 +1,91 @@
+"""`edgemem import`: what was exported comes back, and what EdgeVox remembered moves in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgemem.cli.options import home_option, json_option, open_home
+from edgemem.cli.printing import count, plain, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgemem.memory import Memory
+
+_NOUNS = ("facts", "doubts", "preferences", "episodes", "sessions", "turns", "messages", "epochs", "notes")
+
+
+class FileOrEdgevox(click.Group):
+    """A group where the word `file` may be left out: `import FILE`, `import edgevox PATH`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put in the word that was left out."""
+        if args and args[0] not in ("-h", "--help", *self.commands):
+            args = ["file", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(name="import", cls=FileOrEdgevox)
+def import_() -> None:
+    """Take in an export (`import FILE`), or what EdgeVox remembers (`import edgevox PATH`).
+
+    What is here already stays, so a second time adds nothing. Both have --home and --json.
+    """
+
+
+@import_.command(name="file", short_help="Take in what `edgemem export` wrote.")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@home_option
+@json_option
+def import_file(file: Path, home: Path, as_json: bool) -> None:
+    """Take in FILE, which `edgemem export` wrote: all of it, or nothing where a line is damaged."""
+    from edgemem.importing import lines_of
+
+    with open_home(home) as memory, file.open("rb") as opened:
+        report = memory.import_lines(lines_of(opened))
+        _index(memory)
+    if as_json:
+        print_json(report)
+    else:
+        _print(report.added, report.known, report.refused)
+
+
+@import_.command(short_help="Take over the memory of EdgeVox.")
+@click.argument("path", type=click.Path(path_type=Path), default="~/.edgevox/memory")
+@home_option
+@json_option
+def edgevox(path: Path, home: Path, as_json: bool) -> None:
+    """Take over PATH: a file of EdgeVox's, or the folder of its memory, which is only read; stop EdgeVox before.
+
+    Facts with their history, preferences, episodes, conversations and notes, from JSON and SQLite.
+    """
+    from edgemem.edgevox import import_edgevox
+
+    with open_home(home) as memory:
+        report = import_edgevox(memory.database, memory.sessions, memory.notes, path)
+        _index(memory)
+    if as_json:
+        print_json(report)
+        return
+    for name, records in report.files.items():
+        click.echo(f"{plain(name)}: {_sum(records) or 'empty'}")
+    _print(report.added, report.known, [*report.refused, *report.told])
+
+
+def _index(memory: Memory) -> None:
+    """Take what came in into full text, so that the next question finds all of it."""
+    while memory.index.catch_up():
+        pass
+
+
+def _print(added: dict[str, int], known: dict[str, int], told: Sequence[str]) -> None:
+    click.echo(f"Added: {_sum(added) or 'nothing'}. Here already: {_sum(known) or 'nothing'}.")
+    for sentence in told:
+        click.echo(f"- {plain(sentence)}")
+
+
+def _sum(counts: dict[str, int]) -> str:
+    return ", ".join(count(counts[noun], noun.removesuffix("s")) for noun in _NOUNS if counts.get(noun))

@@ -1,0 +1,116 @@
+"""`edgemem notes`: what stands in NOTES.md, and a word added to it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from edgemem.cli.options import ListOrShow, home_option, json_option, open_existing, open_home
+from edgemem.cli.printing import count, plain, print_json
+from edgemem.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.group(cls=ListOrShow)
+def notes() -> None:
+    """Print the notes (`notes`), one section of them (`notes HEADING`), or add to them.
+
+    They stand in NOTES.md of the home, which may be edited by hand at any time.
+    """
+
+
+@notes.command(name="list", short_help="Print all notes.")
+@home_option
+@json_option
+def print_all(home: Path, as_json: bool) -> None:
+    """Print the notes from the first line to the last."""
+    with open_existing(home) as memory:
+        path, text = memory.notes.path, memory.notes.read()
+    _print(path, text, as_json=as_json, otherwise="There are no notes; `edgemem notes add TEXT` writes one.")
+
+
+@notes.command()
+@click.argument("heading")
+@home_option
+@json_option
+def show(heading: str, home: Path, as_json: bool) -> None:
+    """Print what stands under HEADING, the oldest first."""
+    with open_existing(home) as memory:
+        path, text, there = memory.notes.path, memory.notes.read_section(heading), memory.notes.sections()
+    if not text:
+        known = ", ".join(there) if there else "none yet"
+        raise InvalidInputError(f"Nothing stands under the heading {heading!r}; there are: {known}.")
+    _print(path, text, as_json=as_json, heading=heading)
+
+
+class _Dashed(click.Command):
+    """Takes words that begin with the dash of a list for what they are, and not for options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put such words behind `--`."""
+        dashed = [] if "--" in args else [word for word in args if word.startswith("- ")]
+        if dashed:
+            args = [*(word for word in args if word not in dashed), "--", *dashed]
+        return super().parse_args(ctx, args)
+
+
+@notes.command(cls=_Dashed)
+@click.argument("text")
+@click.option("--heading", help="Open a section with this heading and the date.")
+@home_option
+@json_option
+def add(text: str, heading: str | None, home: Path, as_json: bool) -> None:
+    """Write TEXT at the end of the notes; `-` reads it from standard input."""
+    said = sys.stdin.read() if text == "-" else text
+    if not said.strip():
+        raise InvalidInputError("An empty note is not written; give some text.")
+    with open_home(home) as memory:
+        memory.notes.append(said, heading=heading)
+        path = memory.notes.path
+    if as_json:
+        print_json({"path": str(path), "text": said, "heading": heading})
+    else:
+        click.echo(f"Noted in {path}.")
+
+
+@notes.command()
+@click.option("--chars", type=click.IntRange(min=1), default=2000, show_default=True, help="At most so many.")
+@home_option
+@json_option
+def tail(chars: int, home: Path, as_json: bool) -> None:
+    """Print the newest lines."""
+    with open_existing(home) as memory:
+        path, text = memory.notes.path, memory.notes.tail(chars)
+    _print(path, text, as_json=as_json, otherwise="There are no notes; `edgemem notes add TEXT` writes one.")
+
+
+@notes.command()
+@home_option
+@json_option
+def sections(home: Path, as_json: bool) -> None:
+    """List the headings, and how many lines stand under each."""
+    with open_existing(home) as memory:
+        held = {name: memory.notes.read_section(name) for name in memory.notes.sections()}
+    found = {name: sum(bool(line.strip()) for line in text.splitlines()) for name, text in held.items()}
+    if as_json:
+        print_json([{"heading": name, "lines": lines} for name, lines in found.items()])
+    elif found:
+        click.echo("\n".join(f"{plain(name)} ({count(lines, 'line')})" for name, lines in found.items()))
+    else:
+        click.echo("The notes have no sections; `edgemem notes add TEXT --heading H` opens one.")
+
+
+def _print(path: Path, text: str, *, as_json: bool, otherwise: str = "", heading: str | None = None) -> None:
+    if as_json:
+        print_json({"path": str(path), "text": text, **({} if heading is None else {"heading": heading})})
+    elif not text.strip():
+        click.echo(otherwise)
+    else:
+        # A line may hold anything that somebody pasted; its indentation is kept.
+        for line in text.strip("\n").splitlines():
+            indent = line[: len(line) - len(line.lstrip(" "))]
+            click.echo(indent + plain(line))

@@ -1,0 +1,273 @@
+"""The drawing of one fact in two times: when it was true from left to right, when it was learnt from top to bottom.
+
+Pure: beliefs in, lines of text out. Each version is one line; what it says is drawn solid on it, and what was still
+believed from earlier ones beside it shaded, so each line shows all that was believed from then on. Across, the
+stretches between two changes are equally wide: a scale would hide a correction of minutes beside one of years. Many
+versions are drawn as several panels, one below the other.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from datetime import datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from edgemem.cli.printing import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WIDTH = 80
+_GUTTER = 23
+"""Cells before the drawing: the number of the version, and when it was learnt."""
+
+_LEAST = 6
+"""Cells of a value below which it is left to the table."""
+_DAY = 86400.0
+
+
+class Belief(NamedTuple):
+    """A rectangle: what was believed of a stretch of time, for a while. All times in seconds since the epoch."""
+
+    said: int
+    """Which statement it is a piece of."""
+    value: str | None
+    """None: there was no value."""
+    valid_from: float
+    valid_to: float
+    learnt: float
+    known_to: float
+
+
+class Glyphs(NamedTuple):
+    """What the drawing is made of; each is one cell wide."""
+
+    new: str = "█"
+    still: str = "░"
+    several: str = "▒"
+    ended: str = "×"
+    nothing: str = "·"
+    tick: str = "╷"
+
+
+UNICODE = Glyphs()
+ASCII = Glyphs("#", "-", "~", "x", ".", "|")
+
+
+class Cell(NamedTuple):
+    """What one version's line says about one stretch of time."""
+
+    number: int | None
+    """The version that was believed, from 1; None: nothing was."""
+    new: bool = False
+    """Whether it was learnt with this line."""
+    several: bool = False
+    """Whether earlier versions that this panel does not tell apart were believed there."""
+
+
+class Row(NamedTuple):
+    """One version."""
+
+    number: int
+    value: str | None
+    learnt: float
+    cells: list[Cell]
+
+
+class Panel(NamedTuple):
+    """Some versions over one axis: stretch n lies between edges n and n + 1, the outer ones without end."""
+
+    edges: list[float]
+    rows: list[Row]
+
+
+def panels(beliefs: Sequence[Belief], *, now: float, width: int = WIDTH) -> list[Panel]:
+    """Lay the versions of one fact out, the oldest first.
+
+    Args:
+        beliefs: every rectangle of the key; the statements of a version are those whose `said` appears there first.
+        now: stands on the axis, in seconds since the epoch.
+        width: cells of a line.
+    """
+    statements = versions(beliefs)
+    room = width - _GUTTER - 1
+    groups: list[tuple[set[float], list[tuple[int, Belief]]]] = []
+    for number, belief in enumerate(statements, start=1):
+        edges = {edge for edge in (belief.valid_from, belief.valid_to) if math.isfinite(edge)}
+        if not groups or len(groups[-1][0] | edges) >= room:
+            groups.append(({now}, []))
+        groups[-1][0].update(edges)
+        groups[-1][1].append((number, belief))
+    numbers = {belief.said: number for number, belief in enumerate(statements, start=1)}
+    laid = []
+    for edges, group in groups:
+        axis = [-math.inf, *sorted(edges), math.inf]
+        rows = [
+            Row(number, belief.value, belief.learnt, _cells(beliefs, belief, axis, numbers))
+            for number, belief in group
+        ]
+        laid.append(Panel(axis, rows))
+    return laid
+
+
+def versions(beliefs: Sequence[Belief]) -> list[Belief]:
+    """Return what was said, in the order of learning: of each moment the statement itself, which is written last.
+
+    What is left of older statements at its sides is written at the same moment, and so is the nothing before the first.
+    """
+    begun: dict[int, float] = {}
+    for belief in beliefs:
+        begun[belief.said] = min(belief.learnt, begun.get(belief.said, math.inf))
+    newest: dict[float, Belief] = {}
+    for belief in sorted(beliefs, key=lambda one: (one.learnt, one.said)):
+        if belief.learnt == begun[belief.said]:
+            newest[belief.learnt] = belief
+    return [newest[learnt] for learnt in sorted(newest)]
+
+
+def _cells(
+    beliefs: Sequence[Belief], new: Belief, axis: Sequence[float], numbers: dict[int, int]
+) -> list[Cell]:
+    """Return what was believed of each stretch right after a version was learnt."""
+    believed = sorted(
+        (belief for belief in beliefs if belief.learnt <= new.learnt < belief.known_to),
+        key=lambda belief: belief.valid_from,
+    )
+    starts = [belief.valid_from for belief in believed]
+    cells = []
+    for begin, end in pairwise(axis):
+        first = max(0, bisect_right(starts, begin) - 1)
+        there = [
+            belief
+            for belief in believed[first : bisect_right(starts, end)]
+            if belief.valid_from < end and belief.valid_to > begin
+        ]
+        values = {belief.said for belief in there if belief.value is not None}
+        if len(values) > 1:
+            cells.append(Cell(None, several=True))
+            continue
+        is_new = any(belief.said == new.said for belief in there)
+        number = next((numbers.get(said) for said in values), None)
+        cells.append(Cell(number, is_new))
+    return cells
+
+
+def draw(beliefs: Sequence[Belief], *, now: float, width: int = WIDTH, ascii_only: bool = False) -> list[str]:
+    """Return the lines of the drawing, each at most `width` cells wide."""
+    glyphs = ASCII if ascii_only else UNICODE
+    lines: list[str] = []
+    for panel in panels(beliefs, now=now, width=width):
+        stretches = _widths(len(panel.edges) - 1, width - _GUTTER)
+        lines += _axis(panel, stretches, glyphs, now=now, width=width)
+        lines += [_row(row, stretches, glyphs) for row in panel.rows]
+        lines.append("")
+    return lines
+
+
+def legend(*, ascii_only: bool = False) -> str:
+    """Return what the glyphs mean, on one line."""
+    glyphs = ASCII if ascii_only else UNICODE
+    return (
+        f"{glyphs.new} learnt then  {glyphs.still} still believed  {glyphs.ended} no value from then on  "
+        f"{glyphs.nothing} nothing known"
+    )
+
+
+def _widths(stretches: int, room: int) -> list[int]:
+    """Share the cells among the stretches; those on the right get what is left over."""
+    each, over = divmod(room, stretches)
+    return [each + (n >= stretches - over) for n in range(stretches)]
+
+
+def _axis(panel: Panel, widths: Sequence[int], glyphs: Glyphs, *, now: float, width: int) -> list[str]:
+    """Return the labels above the drawing, as many as there is room for, and a tick at each edge."""
+    inner = panel.edges[1:-1]
+    places = [_GUTTER + sum(widths[: n + 1]) for n in range(len(inner))]
+    ticks = [" "] * width
+    labels = [" "] * width
+    where = places[inner.index(now)]
+    taken = [(_left(where, len("now"), width), where + len("now"))]
+    labels[taken[0][0] : taken[0][0] + len("now")] = "now"
+    for edge, place in zip(inner, places, strict=True):
+        ticks[place] = glyphs.tick
+        text = _label(edge, inner)
+        begin = _left(place, len(text), width)
+        if all(begin + len(text) < first or begin > last for first, last in taken):
+            labels[begin : begin + len(text)] = text
+            taken.append((begin, begin + len(text)))
+    head = "true in the world:"
+    return [
+        (head + "".join(labels)[len(head) :]).rstrip(),
+        ("learnt".rjust(10) + "".join(ticks)[10:]).rstrip(),
+    ]
+
+
+def _left(place: int, length: int, width: int) -> int:
+    """Return where a label of an edge begins: at its tick, or as far left as the end of the line demands."""
+    return max(_GUTTER, min(place, width - length))
+
+
+def _label(edge: float, edges: Sequence[float]) -> str:
+    """Return a time as short as tells it apart: a day, or where all lie close together the time of day."""
+    try:
+        when = datetime.fromtimestamp(edge).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return f"{edge:.3g} s"
+    span = edges[-1] - edges[0]
+    return (
+        f"{when:%Y-%m-%d}" if span > 2 * _DAY else f"{when:%H:%M:%S}" if span < 600 else f"{when:%d. %H:%M}"
+    )
+
+
+def _row(row: Row, widths: Sequence[int], glyphs: Glyphs) -> str:
+    try:
+        learnt = f"{datetime.fromtimestamp(row.learnt).astimezone():%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError, OSError):
+        learnt = f"{row.learnt:.3g} s"
+    out = []
+    at = 0
+    while at < len(row.cells):
+        cell, begin = row.cells[at], at
+        while at < len(row.cells) and row.cells[at] == cell:
+            at += 1
+        out.append(_stretch(cell, sum(widths[begin:at]), row.value, glyphs))
+    return f"{row.number:>4}  {learnt:<16} {''.join(out)}"
+
+
+def _stretch(cell: Cell, width: int, value: str | None, glyphs: Glyphs) -> str:
+    """Draw neighbouring cells that say the same, and into them the number and the value, where there is room."""
+    from rich.cells import cell_len
+
+    if cell.several:
+        return glyphs.several * width
+    if cell.new:
+        if value is None:
+            return glyphs.ended * width
+        label, fill = _told(cell, value, width - 3, glyphs), glyphs.new
+    elif cell.number is not None:
+        label, fill = str(cell.number), glyphs.still
+    else:
+        return glyphs.nothing * width
+    # A gap on both sides, or two labels would run together.
+    rest = width - 1 - cell_len(label)
+    return fill + label + fill * rest if rest > 0 else fill * width
+
+
+def _told(cell: Cell, value: str, room: int, glyphs: Glyphs) -> str:
+    """Return the number of a version, and of its value what there is room for."""
+    from rich.cells import cell_len, set_cell_size
+
+    text = plain(value)
+    if glyphs is ASCII:
+        text = text.encode("ascii", "replace").decode()
+    number = str(cell.number)
+    room -= len(number) + 1
+    if cell_len(text) > room:
+        text = (
+            set_cell_size(text, room - 1).rstrip() + ("~" if glyphs is ASCII else "…")
+            if room >= _LEAST
+            else ""
+        )
+    return f"{number} {text} " if text else number

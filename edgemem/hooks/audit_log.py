@@ -1,0 +1,247 @@
+"""AuditLogHook: what the robot was asked to do and did, one JSON object a line, in files of bounded size.
+
+An audit log is a copy of what happened, and `forget` does not reach into it. So by default it says who, when, which
+tool and how it went, and nothing of what was said; names that a model made up are not written either. `text` says
+up to which level words are written as well: `"household"` leaves out whatever only one person may know.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import weakref
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgemem.clock import Clock
+from edgemem.errors import ClosedError, DiskFullError, InvalidInputError, StoreError
+from edgemem.fence import storable
+from edgemem.hooks.conversation import STATE_KEY, Conversation
+from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, ON_ABORT, ON_RUN_END, HookResult
+from edgemem.store.files import create_private
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from edgemem.records import Level
+
+TEXT_CHARS = 2000
+"""Longer text is cut in the log."""
+
+LEAST_BYTES = 65_536
+"""The smallest file worth rotating; the longest line is shorter."""
+
+_RANK: dict[Level | None, int] = {None: -1, "shared": 0, "household": 1, "private": 2}
+_NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}", re.ASCII)
+
+
+class AuditLogHook:
+    """Append a line for each answer of the model, each tool call and each end of a turn."""
+
+    points = frozenset({AFTER_LLM, AFTER_TOOL, ON_RUN_END, ON_ABORT})
+    # Behind all others: what is logged is what really went on.
+    priority = 0
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        max_bytes: int = 1_000_000,
+        keep: int = 3,
+        text: Level | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Open the log, for its owner alone (0600).
+
+        Args:
+            max_bytes: size at which the file becomes `path.1`, that one `path.2`, and so on.
+            keep: how many old files are kept; the log takes at most `(keep + 1) * max_bytes` bytes.
+            text: the most private level whose words are written; None: no words at all.
+            clock: stamps the lines.
+
+        Raises:
+            InvalidInputError: a bound that cannot be kept, or an unknown level.
+            StoreError: the file cannot be written.
+        """
+        if max_bytes < LEAST_BYTES or keep < 0:
+            raise InvalidInputError(
+                f"max_bytes must be at least {LEAST_BYTES:,} and keep at least 0; they are {max_bytes:,} and {keep}."
+            )
+        if text not in _RANK:
+            raise InvalidInputError(f"text must be None, 'shared', 'household' or 'private', not {text!r}.")
+        self.path = Path(path).expanduser()
+        self.text = text
+        self._max_bytes = max_bytes
+        self._keep = keep
+        self._clock = clock or Clock()
+        self._lock = threading.Lock()
+        self._torn = False
+        self._open()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Write a line, or hold it until it is known that the turn is kept."""
+        # A turn that is aborted leaves no trace, unless a tool has run: that happened in the world.
+        held: list[dict[str, Any]] = ctx.hook_state.setdefault(id(self), [])
+        if point == ON_ABORT:
+            held.clear()
+            return None
+        entry = {"at": self._now(), "event": point, **_where(ctx)}
+        allowed = self._may_quote(ctx, held)
+        if point == AFTER_LLM:
+            held.append(entry | self._answer(payload, allowed))
+            return None
+        entry |= self._call(payload, allowed) if point == AFTER_TOOL else self._end(payload, allowed)
+        lines, held[:] = [*held, entry], []
+        self._write(lines)
+        return None
+
+    def close(self) -> None:
+        """Close the file; closing twice is allowed."""
+        with self._lock:
+            self._close_file()
+
+    # -- what is said about an event -------------------------------------------------------------------
+
+    def _answer(self, payload: dict[str, Any], allowed: bool) -> dict[str, Any]:
+        content, calls = payload.get("content") or "", payload.get("tool_calls") or ()
+        said = {"hop": payload.get("hop", 0), "chars": len(content), "tool_calls": len(calls)}
+        return {**said, "content": _short(content)} if allowed else said
+
+    def _call(self, payload: Any, allowed: bool) -> dict[str, Any]:
+        done = {"hop": getattr(payload, "hop", 0), "tool": _name(payload.name), "ok": payload.error is None}
+        if payload.error is not None:
+            # "KeyError: 'pills'": the class tells what kind of thing went wrong, what follows may quote anything.
+            done["error"] = _short(payload.error) if allowed else _name(str(payload.error).partition(":")[0])
+        if allowed:
+            done["arguments"], done["result"] = _short(payload.arguments), _short(payload.result)
+        else:
+            done["arguments"] = [_name(key) for key in list(payload.arguments or ())[:16]]
+            done["result_chars"] = len(_text(payload.result))
+        return done
+
+    def _end(self, payload: Any, allowed: bool) -> dict[str, Any]:
+        reply, error = str(getattr(payload, "reply", "") or ""), getattr(payload, "error", None)
+        ended = {
+            "hops": getattr(payload, "hops", 0),
+            "chars": len(reply),
+            "interrupted": bool(getattr(payload, "interrupted", False)),
+        }
+        if error is not None:
+            ended["error"] = _short(error) if allowed else _name(str(error).partition(":")[0])
+        return {**ended, "reply": _short(reply)} if allowed else ended
+
+    def _may_quote(self, ctx: Any, held: list[dict[str, Any]]) -> bool:
+        """Tell whether words of this turn may be written; where nobody says how private it is, it is private."""
+        if self.text is None:
+            return False
+        found = ctx.session.state.get(STATE_KEY)
+        if not isinstance(found, Conversation):
+            return self.text == "private"
+        layout = found.layout
+        turn = layout.running
+        if turn is None:
+            # The turn's end comes after its session was kept: the newest turn is the one that has just ended.
+            if not layout.turns:
+                return self.text == "private"
+            turn = layout.turns[-1]
+        return _RANK[layout.level_of(turn)[0]] <= _RANK[self.text]
+
+    def _now(self) -> str:
+        moment = datetime.fromtimestamp(self._clock.now(), timezone.utc)
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    # -- the file ----------------------------------------------------------------------------------------
+
+    def _write(self, entries: list[dict[str, Any]]) -> None:
+        data = b"".join(
+            json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n" for entry in entries
+        )
+        with self._lock:
+            if not self._close_file.alive:
+                raise ClosedError(f"The audit log {self.path} was closed; make a new AuditLogHook.")
+            try:
+                self._rotate(len(data))
+                data = b"\n" + data if self._torn else data
+                # One write for all: lines of two processes in one file do not mix.
+                written = os.write(self._file, data)
+            except OSError as error:
+                raise StoreError(f"The audit log {self.path} cannot be written: {error.strerror}.") from error
+            self._torn = data[:written][-1:] != b"\n"
+            if written < len(data):
+                raise DiskFullError(f"The audit log {self.path} lacks a line: no space is left; free some.")
+
+    def _rotate(self, size: int) -> None:
+        """Begin a new file where this one is full, or where somebody has moved it away."""
+        status = os.fstat(self._file)
+        try:
+            there = self.path.stat()
+        except FileNotFoundError:
+            there = None
+        if there is not None and (there.st_dev, there.st_ino) == (status.st_dev, status.st_ino):
+            if status.st_size == 0 or status.st_size + size <= self._max_bytes:
+                return
+            self._shift()
+        self._close_file()
+        self._open()
+
+    def _open(self) -> None:
+        try:
+            create_private(self.path)
+            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        except OSError as error:
+            raise StoreError(f"The audit log {self.path} cannot be opened: {error.strerror}.") from error
+        # A program of the seed never closes its hooks; then this happens with the hook's own end.
+        self._close_file = weakref.finalize(self, os.close, self._file)
+        # A plug that was pulled while a line was written leaves half of it.
+        size = os.fstat(self._file).st_size
+        self._torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
+
+    def _shift(self) -> None:
+        names = [self.path, *(Path(f"{self.path}.{n}") for n in range(1, self._keep + 1))]
+        for older, newer in zip(reversed(names[1:]), reversed(names[:-1]), strict=True):
+            with suppress(FileNotFoundError):
+                newer.replace(older)
+        if self._keep == 0:
+            self.path.unlink()
+
+
+def _where(ctx: Any) -> dict[str, Any]:
+    """Return who spoke in which session and turn, as far as the context knows."""
+    found = ctx.session.state.get(STATE_KEY)
+    where: dict[str, Any] = {}
+    speaker = getattr(ctx, "speaker", None)
+    if isinstance(found, Conversation):
+        layout = found.layout
+        turn = layout.running or (layout.turns[-1] if layout.turns else None)
+        where = {"session": layout.session, "turn": turn.n if turn is not None else None}
+        speaker = layout.reader.speaker if layout.reader is not None else speaker
+    if speaker:
+        where["speaker"] = speaker
+    if getattr(ctx, "agent_name", ""):
+        where["agent"] = ctx.agent_name
+    return where
+
+
+def _name(text: Any) -> str:
+    """Return a name as programs have it; a model that makes one up may put anything into it."""
+    found = str(text)
+    return found if _NAME.fullmatch(found) else "?"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _short(value: Any) -> str:
+    text = storable(_text(value))
+    return text if len(text) <= TEXT_CHARS else text[:TEXT_CHARS] + "…"

@@ -1,0 +1,101 @@
+"""An embedder made of a plain function from text to vector, as users of the EdgeVox memory module bring it."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from typing import TYPE_CHECKING
+
+from edgemem.errors import EdgememError, InvalidInputError, ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float32]
+    EmbedFn = Callable[[str], Sequence[float]]
+
+_PROBE = "The keys hang beside the kitchen door, and Alice is allergic to peanuts."
+_TOLD = 16  # of the probe's numbers; the order of the largest ones says which model it was
+
+
+class FunctionEmbedder:
+    """Makes unit vectors with a function, and calls it from one thread at a time.
+
+    Args:
+        embed_fn: from text to numbers of any length above zero. Its attribute `query`, if it has one, is called for
+            what somebody asks; `dimensions` and `fingerprint` spare one call when a store is opened.
+        dimensions: how many numbers it gives; None asks it.
+    """
+
+    def __init__(self, embed_fn: EmbedFn, *, dimensions: int | None = None) -> None:
+        if not callable(embed_fn):
+            raise InvalidInputError(
+                "embed_fn must be a function from text to numbers; edgemem.llama_embed(llm) makes one."
+            )
+        self._embed_fn = embed_fn
+        self._query_fn: EmbedFn = getattr(embed_fn, "query", embed_fn)
+        self._lock = threading.Lock()
+        self._dimensions = dimensions or getattr(embed_fn, "dimensions", None)
+        self._fingerprint = str(getattr(embed_fn, "fingerprint", ""))
+        if self._dimensions is None or not self._fingerprint:
+            probe = self._embed(embed_fn, _PROBE)
+            self._dimensions = len(probe)
+            self._fingerprint = self._fingerprint or _told_by(probe)
+
+    @property
+    def dimensions(self) -> int:
+        """Return the length of a vector."""
+        return int(self._dimensions or 0)
+
+    @property
+    def fingerprint(self) -> str:
+        """Return what the function says of itself, or else a string made of how it embeds one sentence."""
+        return self._fingerprint
+
+    def embed_query(self, text: str, *, timeout_s: float | None = None) -> Vector | None:
+        """Embed what somebody asks; a function cannot be interrupted, so `timeout_s` is not kept."""
+        return self._embed(self._query_fn, text)
+
+    def embed_texts(self, texts: Sequence[str]) -> Vector:
+        """Embed text to be stored, one row each; a question waits for one text at most."""
+        import numpy as np
+
+        rows = [self._embed(self._embed_fn, text) for text in texts]
+        return np.stack(rows) if rows else np.empty((0, self.dimensions), np.float32)
+
+    def close(self) -> None:
+        """Do nothing: the function belongs to whoever made it."""
+
+    def _embed(self, function: EmbedFn, text: str) -> Vector:
+        import numpy as np
+
+        try:
+            with self._lock:
+                vector: Vector = np.asarray(function(text), np.float32)
+        except EdgememError:
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"embed_fn failed ({type(error).__name__}: {error}); what was stored is safe, mend the function."
+            ) from error
+        if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
+            raise ModelError(
+                f"embed_fn must give one row of finite numbers for a text, not shape {vector.shape}."
+            )
+        if self._dimensions is not None and len(vector) != self._dimensions:
+            raise ModelError(
+                f"embed_fn gives {len(vector)} numbers instead of {self._dimensions}; leave embedding_dim out, or name the right model."
+            )
+        norm = float(np.linalg.norm(vector))
+        return vector / np.float32(norm) if norm > 0 else vector
+
+
+def _told_by(vector: Vector) -> str:
+    """Return a string that another model would change, and the rounding of another processor would not."""
+    largest: list[Any] = sorted(range(len(vector)), key=lambda at: -abs(float(vector[at])))[:_TOLD]
+    signs = [(at, bool(vector[at] > 0)) for at in sorted(largest)]
+    return f"probe:{len(vector)}:{hashlib.sha256(repr(signs).encode()).hexdigest()[:24]}"

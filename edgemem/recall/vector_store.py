@@ -1,0 +1,199 @@
+"""`VectorMemoryStore`: the SQLite store, and facts found by what they mean."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgemem.errors import InvalidInputError, StoreError
+from edgemem.fence import storable
+from edgemem.llama.protocols import Embedder
+from edgemem.recall.function_embedder import FunctionEmbedder
+from edgemem.recall.index import Index
+from edgemem.recall.sources import FACT, bound, in_batches, marks
+from edgemem.store import beliefs
+from edgemem.store.memory_store import SQLiteMemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from edgemem.clock import Clock
+    from edgemem.recall.function_embedder import EmbedFn
+    from edgemem.recall.vectors import Vector
+    from edgemem.records import Fact, Reader
+    from edgemem.store.database import Database
+
+EXACT = 500
+"""Facts up to which every vector is compared, which takes 5 ms where they are read from the file."""
+
+_ALWAYS_LATER = 1 << 62  # more rows than there can be: whatever else the truth holds never comes due here
+_QUERY_CHARS = 2000
+_AT_ONCE = 64
+
+
+class VectorMemoryStore(SQLiteMemoryStore):
+    """A `SQLiteMemoryStore` with `search_facts`.
+
+    Vectors stand in a second file, the index (`x.db` has `x.index.db`). It is made from the truth, may be deleted at any
+    time, and is made again when `embed_fn` turns out to be another model than the one that filled it. `add_fact` does
+    not embed: `search_facts` makes what is missing before it looks, and `embed_pending` does so while nobody waits. So
+    no reader and no writer ever waits for a model.
+
+    Args:
+        path: of a file, which this store opens and closes; or an open database, which it only uses.
+        embed_fn: from text to numbers, such as `edgemem.llama_embed(llm)`; or an embedder of edgemem. It is called by
+            whoever searches, from one thread at a time, and not closed.
+        embedding_dim: how many numbers it gives; None asks it once.
+        clock: only with a path; a database has its own.
+        max_episodes: how many of the newest episodes are kept; 0 keeps all.
+        doubtful_below: as for `SQLiteMemoryStore`.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | Database,
+        *,
+        embed_fn: EmbedFn | Embedder,
+        embedding_dim: int | None = None,
+        clock: Clock | None = None,
+        max_episodes: int = 500,
+        doubtful_below: float = 0.5,
+    ) -> None:
+        self._embedder: Embedder = (
+            embed_fn
+            if isinstance(embed_fn, Embedder)
+            else FunctionEmbedder(embed_fn, dimensions=embedding_dim)
+        )
+        super().__init__(path, clock=clock, max_episodes=max_episodes, doubtful_below=doubtful_below)
+        try:
+            self.index = Index(index_path(self.database.path), self.database, embedder=self._embedder)
+        except BaseException:
+            super().close()
+            raise
+
+    def search_facts(
+        self, query: str, *, k: int = 5, scope: str | None = None, reader: Reader | None = None
+    ) -> list[tuple[Fact, float]]:
+        """Return at most k facts that hold now, each with its distance from the query, the nearest first.
+
+        The distance is Euclidean, between vectors of unit length: 0 for the same meaning, 1.41 for none in common, 2 for
+        the opposite. Whatever was added before is found, and `scope` narrows down what is looked at, not what was found.
+
+        Args:
+            query: anything that somebody said or asked; of a very long one the end counts.
+            scope: only facts of this scope; None: of all.
+            reader: who is going to hear it; None is the operator, who reads everything.
+
+        Raises:
+            ModelError: the function cannot embed the query, or a fact.
+        """
+        if not isinstance(query, str):
+            raise InvalidInputError(f"A query must be text, not {type(query).__name__}; pass a string.")
+        query = " ".join(storable(query[-_QUERY_CHARS:]).split())
+        if not query or k <= 0:
+            return []
+        vector = self._embedder.embed_query(query)
+        if vector is None:
+            return []
+        try:
+            return self._search(vector, k, scope, reader)
+        except StoreError as error:
+            if not self.index.blame(error):
+                raise
+        return self._search(vector, k, scope, reader)  # in an index that is made again
+
+    def embed_pending(self, limit: int = _AT_ONCE, *, stop: Callable[[], bool] | None = None) -> int:
+        """Make up to `limit` of the vectors that are missing; return how many. For whoever has time.
+
+        Args:
+            stop: asked between steps; once it is true, the rest is left for later.
+        """
+        # Only facts are searched here: whatever else the truth holds is left to its own index.
+        while self.index.catch_up(least=_ALWAYS_LATER, wait_s=math.inf, stop=stop):
+            pass
+        return self.index.embed_pending(limit, stop=stop)
+
+    def forget_fact(self, key: str, *, scope: str = "global") -> bool:
+        """Erase a fact with every version of it, from both files; tell whether there was one."""
+        found = super().forget_fact(key, scope=scope)
+        if found:
+            self.index.catch_up(least=_ALWAYS_LATER, wait_s=math.inf)
+        return found
+
+    def close(self) -> None:
+        """Close the index, and the truth if this store opened it; may be called twice."""
+        self.index.close()
+        super().close()
+
+    # Searching
+
+    def _search(
+        self, vector: Vector, k: int, scope: str | None, reader: Reader | None
+    ) -> list[tuple[Fact, float]]:
+        self._follow()
+        if self.index.damaged:
+            self._follow()  # it was found broken on the way, and is made again
+        space = self.index.space(self.index.state())
+        if space is None:
+            return []
+        if self._count(scope) > EXACT:
+            # The nearest of all, where enough of them are of this scope; they were compared by their bits first.
+            near = dict(space.nearest(vector, max(256, 8 * k)))
+            found = self._facts_of(near, scope, reader)
+            if len(found) >= k:
+                return _nearest(found, near, k)
+        facts = beliefs.facts_as_of(self.database, self.database.now(), scope=scope, reader=reader)
+        numbers = self._numbers_of(facts)
+        near = space.cosines(vector, numbers)
+        return _nearest({number: numbers[number] for number in near}, near, k)
+
+    def _follow(self) -> None:
+        while self.embed_pending():
+            pass
+
+    def _count(self, scope: str | None) -> int:
+        where, values = ("", ()) if scope is None else (" where scope = ?", (scope,))
+        return int(self.database.query(f"select count(*) from fact_keys{where}", values)[0][0])  # noqa: S608 - ours
+
+    def _facts_of(self, numbers: Iterable[int], scope: str | None, reader: Reader | None) -> dict[int, Fact]:
+        """Return what holds now of some docs, in this scope and for this reader, by the docs' numbers."""
+        origins: dict[int, int] = {}
+        for some in in_batches(list(numbers)):
+            rows = self.index.database.query(
+                f"select ref, id from docs where kind = :fact and id in ({marks(some)})",  # noqa: S608 - ours
+                {**bound(some), "fact": FACT},
+            )
+            origins.update(rows)
+        found: dict[int, Fact] = {}
+        for some in in_batches(list(origins)):
+            sql, values = beliefs.as_of(self.database.now(), scope=scope, reader=reader)
+            sql += f" and k.id in (select key_id from facts where id in ({marks(some)}))"  # noqa: S608 - ours
+            for row in self.database.query(sql, {**values, **bound(some)}):
+                fact = beliefs.fact_of(row)
+                # Of a key that has changed since, the doc says what it was before.
+                if int(fact.id) in origins:
+                    found[origins[int(fact.id)]] = fact
+        return found
+
+    def _numbers_of(self, facts: Iterable[Fact]) -> dict[int, Fact]:
+        by_origin = {int(fact.id): fact for fact in facts}
+        numbers: dict[int, Fact] = {}
+        for some in in_batches(list(by_origin)):
+            rows = self.index.database.query(
+                f"select id, ref from docs where kind = :fact and ref in ({marks(some)})",  # noqa: S608 - ours
+                {**bound(some), "fact": FACT},
+            )
+            numbers.update((number, by_origin[ref]) for number, ref in rows)
+        return numbers
+
+
+def index_path(path: Path) -> Path:
+    """Return where the index of a truth that was opened by its path lies: `x.db` has `x.index.db`."""
+    return path.with_name(f"{path.stem}.index{path.suffix or '.db'}")
+
+
+def _nearest(facts: dict[int, Fact], near: dict[int, float], k: int) -> list[tuple[Fact, float]]:
+    """Return the k nearest with their distances; of unit vectors, it follows from the cosine."""
+    best = sorted(facts, key=lambda number: (-near[number], -facts[number].recorded_at))[:k]
+    return [(facts[number], math.sqrt(max(0.0, 2.0 - 2.0 * near[number]))) for number in best]

@@ -1,0 +1,242 @@
+"""Reload: what may change in the files of a home while a memory is open, and what was made of it.
+
+The profile, the operator's hooks and the embedder are read here, off the hot path; the memory takes them between two
+turns. An edit that cannot be read changes nothing: what held before stays, and the reason is kept for `check`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgemem.config import Profile, load_profile
+from edgemem.errors import ConfigError, EdgememError
+from edgemem.hooks.own import HookFile
+from edgemem.llama.catalog import find_entry, model_folders
+from edgemem.watch import Stamp, Watcher, stamp
+
+if TYPE_CHECKING:
+    from edgemem.llama.protocols import Embedder
+
+log = logging.getLogger("edgemem.watch")
+
+HELD: dict[str, tuple[str, ...]] = {
+    "store": ("busy_timeout_s", "wal_limit_mb"),
+    # The chat model's own window was opened with it.
+    "context": ("window_tokens",),
+    "llama": ("chat_threads",),
+    "log": ("turn",),
+    "watch": ("start_s", "debounce_s", "poll_s"),
+}
+"""What holds from the next start only, because something was opened or made with it."""
+
+EMBEDDER = {"llama": ("embedder", "embed_threads", "embed_context")}
+"""The same, once there is an embedder: another one would make every vector anew."""
+
+
+class Reload:
+    """Follows the files of one home.
+
+    Args:
+        home: relative names of hooks mean its folder `hooks/`.
+        profile: what the memory was opened with.
+        source: the file that it was read from; None: it is no file that could change.
+        notes: read again by whoever uses them; a change only wakes upkeep.
+        embedder: the one in use; None: there is none yet.
+        open_embedder: opens the model that a profile names; None if it is not there.
+        wake: calls for upkeep, which takes what is new.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        profile: Profile,
+        *,
+        source: Path | None,
+        notes: Path,
+        embedder: Embedder | None,
+        open_embedder: Callable[[Profile], Embedder | None],
+        wake: Callable[[], None],
+    ) -> None:
+        self.problems: dict[Path, str] = {}
+        """What is wrong with files as they are now; what held before them stays."""
+        self.restart: tuple[str, ...] = ()
+        """Keys of the profile whose new value holds from the next start."""
+        self.replaced: Path | None = None
+        """The file of the embedder in use, if it was changed since."""
+        self._home = home
+        self._opened = self._newest = profile
+        self._source = source
+        self._notes = notes
+        self._embedder = embedder
+        self._open_embedder = open_embedder
+        self._wake = wake
+        self._named = self._hook_paths(profile)
+        self.hook_files = [HookFile(path) for path in self._named]
+        self._taken: dict[Path, Stamp] = {}
+        """How hooks and models were when they were read: the watcher may tell of them once more."""
+        self._profile: Profile | None = None
+        self._adoptable: Embedder | None = None
+        settings = profile.watch
+        self.watcher = Watcher(
+            self._files,
+            self._changed,
+            never=home / "db",
+            start_s=settings.start_s,
+            debounce_s=settings.debounce_s,
+            poll_s=settings.poll_s,
+        )
+
+    def take_profile(self) -> Profile | None:
+        """Return a new profile, once."""
+        profile, self._profile = self._profile, None
+        return profile
+
+    def take_embedder(self) -> Embedder | None:
+        """Return an embedder that came while the memory was open, once; it belongs to the caller."""
+        embedder, self._adoptable = self._adoptable, None
+        return embedder
+
+    def close(self) -> None:
+        """Stop following; a second call does nothing."""
+        self.watcher.close()
+        embedder = self.take_embedder()
+        if embedder is not None:
+            embedder.close()
+
+    def _files(self) -> Iterator[Path]:
+        yield self._notes
+        if self._source is not None:
+            yield self._source
+        yield from self._named
+        yield from self._model_places()
+
+    def _changed(self, paths: frozenset[Path]) -> None:
+        for path in sorted(paths - {self._notes}):
+            self._try(path)
+        self._wake()
+
+    def _try(self, path: Path) -> None:
+        self.problems.pop(path, None)
+        try:
+            self._take(path)
+        except EdgememError as error:
+            self.problems[path] = f"{error} What held before stays in use."
+            log.warning("%s", self.problems[path])
+
+    def _take(self, path: Path) -> None:
+        files = {file.path: file for file in self.hook_files}
+        now = stamp(path)
+        if now is not None and now == self._taken.get(path):
+            return
+        if path in files:
+            files[path].load()
+            self._taken[path] = now
+            log.info("The hook %s was loaded again; it acts from the next turn on.", path)
+        elif self._source is not None and (path == self._source or path in self._named):
+            # A hook that is named and not loaded kept the whole profile from being taken.
+            self.problems.pop(self._source, None)
+            self._take_settings(self._source, files)
+        elif path in self._model_places():
+            self._take_model(path)
+
+    def _take_settings(self, path: Path, files: dict[Path, HookFile]) -> None:
+        profile, restart = self._held(path, load_profile(path))
+        self._named = self._hook_paths(profile)
+        stamps = {each: stamp(each) for each in self._named if each not in files}
+        self.hook_files = [files.get(each) or HookFile(each) for each in self._named]
+        self._taken.update(stamps)
+        changed = sorted(_differing(self._newest, profile))
+        self._newest = self._profile = profile
+        self.restart = restart
+        # What is named no more is no problem any more.
+        counting = set(self._files())
+        self.problems = {each: told for each, told in self.problems.items() if each in counting}
+        for key in changed:
+            log.info("%s: %s is now %s.", path.name, key, _value(profile, key))
+        if restart:
+            log.warning("%s: %s", path.name, self.restart_note())
+        if self._embedder is None and any(key.startswith("llama.") for key in changed):
+            self._take_model(path)
+
+    def restart_note(self) -> str:
+        """Tell what was changed and waits for the next start; empty if nothing does."""
+        waiting = [*self.restart, *([str(self.replaced)] if self.replaced is not None else [])]
+        if not waiting:
+            return ""
+        changed = "were changed and hold" if len(waiting) > 1 else "was changed and holds"
+        return f"{' and '.join(waiting)} {changed} from the next start of edgemem."
+
+    def _held(self, path: Path, read: Profile) -> tuple[Profile, tuple[str, ...]]:
+        """Return a profile with the old values of what cannot change now, and the names of these."""
+        held = HELD if self._embedder is None else _merged(HELD, EMBEDDER)
+        keys = {f"{section}.{key}" for section, keys in held.items() for key in keys}
+        restart = tuple(sorted(keys & _differing(self._opened, read)))
+        try:
+            for section, names in held.items():
+                opened = getattr(self._opened, section)
+                kept = {name: getattr(opened, name) for name in names}
+                part = msgspec.structs.replace(getattr(read, section), **kept)
+                read = msgspec.structs.replace(read, **{section: part})
+        except ValueError as error:
+            raise ConfigError(
+                f"{path}: {error}, and {', '.join(restart)} holds from the next start only; restart edgemem."
+            ) from error
+        return read, restart
+
+    def _take_model(self, path: Path) -> None:
+        if self._embedder is not None:
+            self.replaced = path
+            log.warning("%s", self.restart_note())
+            return
+        stamps = {place: stamp(place) for place in self._model_places()}
+        self._embedder = self._adoptable = self._open_embedder(self._newest)
+        self._taken.update(stamps)
+        if self._embedder is not None:
+            self._opened = msgspec.structs.replace(self._opened, llama=self._newest.llama)
+            log.info("The embedder %s is here now; upkeep makes its vectors.", self._newest.llama.embedder)
+
+    def _hook_paths(self, profile: Profile) -> list[Path]:
+        folder = self._home / "hooks"
+        return [folder / Path(name).expanduser() for name in profile.hooks.files]
+
+    def _model_places(self) -> list[Path]:
+        """Return where the embedder's file lies, or while there is none where it is looked for, as `find_model` does."""
+        if self._embedder is not None:
+            path = getattr(self._embedder, "path", None)  # one of the caller's own may have no file
+            return [path] if isinstance(path, Path) else []
+        name = self._newest.llama.embedder
+        if not name:
+            return []
+        if "/" in name:
+            return [Path(name).expanduser()]
+        entry = find_entry(name)
+        return [folder / (entry.file if entry is not None else name) for folder in model_folders(self._home)]
+
+
+def _merged(*parts: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    merged: dict[str, tuple[str, ...]] = {}
+    for part in parts:
+        for section, keys in part.items():
+            merged[section] = (*merged.get(section, ()), *keys)
+    return merged
+
+
+def _differing(one: Profile, other: Profile) -> set[str]:
+    """Return the keys in which two profiles differ, as `section.key`."""
+    before, after = msgspec.to_builtins(one), msgspec.to_builtins(other)
+    return {
+        f"{section}.{key}"
+        for section in before
+        for key in before[section].keys() | after[section].keys()
+        if before[section].get(key) != after[section].get(key)
+    }
+
+
+def _value(profile: Profile, key: str) -> object:
+    section, _, name = key.partition(".")
+    return msgspec.to_builtins(profile)[section].get(name)

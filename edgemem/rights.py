@@ -1,0 +1,86 @@
+"""Rights: which scopes whoever speaks may name to a tool, and whose facts they may change (law 7 of the design)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.fence import check_key
+from edgemem.records import Fact, Level, Reader, level_of_scope
+from edgemem.store.reading import readable
+
+if TYPE_CHECKING:
+    from edgemem.loop import ToolTurn
+
+MYSELF = "me"
+"""The scope of whoever speaks."""
+
+SCOPES: dict[Level, str] = {"shared": "global", "household": "household", "private": MYSELF}
+"""Where something goes that shall be as open as a level."""
+
+
+class RefusedError(EdgememError):
+    """The speaker may not do this, or did not mean it; told to the model as an answer."""
+
+
+class Rights:
+    """What the people who speak to one agent may do.
+
+    Args:
+        speaker: who speaks where the turn does not say it; None: an unknown voice.
+        scope: where a fact goes if nothing is said of it; what a stranger says goes to `global` at most.
+        places: rooms that facts may be about.
+    """
+
+    def __init__(self, *, speaker: str | None, scope: str, places: Iterable[str] = ()) -> None:
+        self._speaker = speaker
+        self._scope = scope
+        self.scopes: Sequence[str] = ("global", "household", MYSELF, *(f"env:{place}" for place in places))
+        """What the schema offers: the same for every speaker, because it stands in the prompt's head."""
+
+    def reader(self, turn: ToolTurn | None) -> Reader:
+        """Return who asks, and who hears the answer."""
+        if turn is None:
+            return Reader(self._speaker)
+        return Reader(turn.reader.speaker or self._speaker, turn.reader.audience)
+
+    def to_write(self, scope: str | None, turn: ToolTurn | None) -> str:
+        """Return where a fact goes; what is said in private stays there, whatever the model asks for."""
+        who = self.reader(turn).speaker
+        if turn is not None and turn.private:
+            return self.to_read(MYSELF, turn)
+        if scope is None:
+            scope = self._scope if who or level_of_scope(self._scope)[0] == "shared" else "global"
+        named = self.to_read(scope, turn)
+        if level_of_scope(named)[0] == "household" and scope not in (*self.scopes, self._scope):
+            raise InvalidInputError(f"There is no scope {scope!r}; use one of {', '.join(self.scopes)}.")
+        return named
+
+    def to_read(self, scope: str, turn: ToolTurn | None) -> str:
+        """Return a scope as it is stored, if it is one that the speaker may use."""
+        check_key(scope, what="a scope")
+        who = self.reader(turn).speaker
+        if scope == MYSELF:
+            if not who:
+                raise RefusedError("I do not know who is speaking, so I can keep or tell nothing private.")
+            return f"user:{who}"
+        level, owner = level_of_scope(scope)
+        if level == "private" and owner != who:
+            raise RefusedError("That belongs to somebody else, so it is neither told nor changed here.")
+        if level == "household" and not who:
+            raise RefusedError("I do not know who is speaking, so only what is shared can be used: global.")
+        return scope
+
+    def check_owner(self, versions: Iterable[Fact], turn: ToolTurn | None) -> None:
+        """Raise RefusedError where something that was ever said under a name is somebody else's."""
+        speaker = Reader(self.reader(turn).speaker)
+        if not all(readable(speaker, *closed_to(version)) for version in versions):
+            raise RefusedError(
+                "That name is taken by something that belongs to somebody else; use another one."
+            )
+
+
+def closed_to(fact: Fact) -> tuple[Level, str | None]:
+    """Return who may read a fact; where a store knows only scopes, a scope that is closed closes it."""
+    return level_of_scope(fact.scope) if fact.level == "shared" else (fact.level, fact.owner)

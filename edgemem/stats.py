@@ -1,0 +1,141 @@
+"""Stats: how much there is, what it takes, how fast it grows, what waits, and how the newest turn went.
+
+Every figure comes from a count, a range of ids or the size of a file, so a look costs milliseconds in a home with tens
+of thousands of messages. Nothing here holds a word of what is remembered.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgemem.hooks.registry import HookFailure
+from edgemem.hooks.turn_figures import TurnFigures
+from edgemem.recall.sources import SOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from edgemem.memory import Memory
+
+DAY = 86400.0
+WEEK = 7 * DAY
+
+COUNTS = {
+    "facts": "select count(*) from fact_keys",
+    "fact_versions": "select count(*) from facts where id = origin and value is not null",
+    "preferences": "select count(*) from preferences",
+    "episodes": "select count(*) from episodes",
+    "sessions": "select count(*) from sessions",
+    "turns": "select count(*) from turns",
+    "messages": "select count(*) from messages",
+    "epochs": "select count(*) from epochs",
+}
+"""What is counted in the truth; a count alone reads no text."""
+
+SINCE = {
+    "fact_rows": "select count(*), min(id) from facts where id > ?",
+    "episodes": "select count(*), min(id) from episodes where id > ?",
+    "messages": "select count(*), min(id) from messages where id > ?",
+}
+"""What is new since a tick: ids are the microseconds at which rows were written."""
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """One look at a memory."""
+
+    version: str
+    at: float
+    """When it was looked, in seconds since the epoch."""
+    counts: dict[str, int]
+    disk_bytes: dict[str, int]
+    per_day: dict[str, float]
+    """What came in each day, over the last week or since the beginning, at least over one day."""
+    waiting: dict[str, int]
+    """What idle time has still to do: rows to index, changes, texts to embed."""
+    lag_s: float
+    """For how long the oldest row has waited for the index; it is searched directly meanwhile."""
+    clock_trusted: bool
+    failures: list[HookFailure]
+    """Messages of failures are left out: they may quote what was said."""
+    last_turn: TurnFigures | None = None
+
+
+def gather(memory: Memory) -> Stats:
+    """Look at everything; nothing is written."""
+    import edgemem
+
+    now = memory.clock.now()
+    counts = {name: memory.database.query(sql)[0][0] for name, sql in COUNTS.items()}
+    counts["notes"] = _note_lines(memory.notes.path)
+    disk = _disk(memory.home)
+    return Stats(
+        edgemem.__version__,
+        now,
+        counts,
+        disk,
+        _per_day(memory, now, disk["truth"]),
+        memory.pending(),
+        _lag(memory, now),
+        memory.clock.trust().trusted,
+        [msgspec.structs.replace(failure, message="") for failure in memory.failures.read()],
+        memory.figures.read(),
+    )
+
+
+def _per_day(memory: Memory, now: float, truth_bytes: int) -> dict[str, float]:
+    """Return the growth in rows, and in bytes as these rows' share of the file."""
+    query = memory.database.query
+    since = now - WEEK
+    new = {name: query(sql, (int(since * 1e6),))[0] for name, sql in SINCE.items()}
+    first = [query(sql, (0,))[0] for sql in SINCE.values()]
+    begun = min((oldest / 1e6 for _, oldest in first if oldest is not None), default=now)
+    days = max(1.0, (now - max(begun, since)) / DAY)
+    per_day = {name: rows / days for name, (rows, _) in new.items()}
+    everything = sum(rows for rows, _ in first)
+    share = sum(rows for rows, _ in new.values()) / everything if everything else 0.0
+    per_day["bytes"] = truth_bytes * share / days
+    return {name: round(value, 2) for name, value in per_day.items()}
+
+
+def _lag(memory: Memory, now: float) -> float:
+    """Return for how many seconds the oldest row that is not indexed has waited."""
+    state = memory.index.state()
+    oldest: list[int | None] = []
+    for source in SOURCES:
+        sql = f"select min(id) from {source.table} where id > ?"  # noqa: S608 - our own constants
+        oldest += memory.database.query(sql, (state.reached(source),))[0]
+    return max((max(0.0, round(now - tick / 1e6, 3)) for tick in oldest if tick is not None), default=0.0)
+
+
+def _disk(home: Path) -> dict[str, int]:
+    """Return the bytes of each part of a home; a log belongs to its database."""
+    db = home / "db"
+    return {
+        "truth": _size(db.glob("memory.db*")),
+        "index": _size(db.glob("index.db*")),
+        "notes": _size([home / "NOTES.md"]),
+        "bank": _size((home / "bank").rglob("*")),
+        "models": _size((home / "models").rglob("*")),
+        "backups": _size((home / "backups").rglob("*")),
+    }
+
+
+def _size(paths: Iterable[Path]) -> int:
+    total = 0
+    for path in paths:
+        # A log may be emptied and removed by the robot itself at any moment.
+        with suppress(FileNotFoundError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total
+
+
+def _note_lines(path: Path) -> int:
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return 0
+    return sum(bool(line.strip()) for line in text.splitlines())

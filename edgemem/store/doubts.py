@@ -1,0 +1,157 @@
+"""Doubts: what was heard badly and contradicts what was heard well.
+
+A doubt is not believed. It waits beside the facts until the same is heard again, or anything is heard well of that
+time: so no question of what holds, or of what was known when, ever meets one. History shows it, and recall tells it
+with the fact that it is about.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from edgemem.records import Fact
+from edgemem.store.heard import heard_of
+from edgemem.store.reading import LEVELS, reading_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from edgemem.records import Reader
+    from edgemem.store.database import Database, Transaction
+    from edgemem.store.rectangles import Rectangle
+
+_COLUMNS = """
+  k.key, d.value, k.scope, d.id, d.source, d.valid_from, d.valid_to, d.settled, d.confirmed_by, d.level, d.owner,
+  d.speaker, d.speaker_confidence, d.asr_confidence, d.device, d.room, d.event_time
+"""
+_OVERLAPS = "valid_from < coalesce(:end, 9e999) and coalesce(valid_to, 9e999) > :begin"
+
+
+def heard_badly(what: Rectangle, below: float) -> bool:
+    """Tell whether a recogniser was less sure than `below`; what was typed or has no confidence was heard well."""
+    sure = what.heard[2]
+    return sure is not None and sure < below
+
+
+def contradicts(
+    said: Rectangle, touched: Sequence[Rectangle], below: float, confirmed: Container[int]
+) -> bool:
+    """Tell whether something heard badly says other than what was heard well, or badly but twice.
+
+    Args:
+        confirmed: the facts that a doubt became.
+    """
+    if said.value is None or not heard_badly(said, below):
+        return False
+    against = [old for old in touched if old.value not in (None, said.value)]
+    return any(not heard_badly(old, below) or old.origin in confirmed for old in against)
+
+
+def is_doubtful(
+    tx: Transaction, key_id: int, said: Rectangle, touched: Sequence[Rectangle], below: float
+) -> bool:
+    """Tell whether something heard badly, and for the first time, contradicts what was heard well."""
+    if not heard_badly(said, below) or _first_heard(tx, key_id, said) is not None:
+        return False
+    rows = tx.execute(
+        "select confirmed_by from doubts where key_id = ? and confirmed_by is not null", (key_id,)
+    )
+    return contradicts(said, touched, below, {number for (number,) in rows})
+
+
+def since_first_heard(tx: Transaction, key_id: int, said: Rectangle) -> Rectangle:
+    """Return what was said now as true from when it was first heard, if it waits as a doubt."""
+    first = _first_heard(tx, key_id, said)
+    return said if first is None else said._replace(valid_from=min(first, said.valid_from))
+
+
+def note_doubt(tx: Transaction, key_id: int, said: Rectangle) -> None:
+    """Keep what is not believed yet."""
+    tx.execute(
+        """
+        insert into doubts (id, key_id, value, valid_from, valid_to, source, level, owner,
+          speaker, speaker_confidence, asr_confidence, device, room, event_time)
+        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """,
+        (
+            *(tx.tick(), key_id, said.value, said.valid_from, said.valid_to, said.source),
+            *(said.level, said.owner, *said.heard),
+        ),
+    )
+
+
+def settle_doubts(tx: Transaction, key_id: int, said: Rectangle, fact: int) -> None:
+    """End the doubts of the time that something is believed of now: they are confirmed by the fact, or refuted."""
+    tx.execute(
+        "update doubts set settled = :now, confirmed_by = case when value is :value then :fact end"  # noqa: S608 - ours
+        f" where key_id = :key_id and settled is null and {_OVERLAPS}",
+        {
+            "now": tx.recorded,
+            "value": said.value,
+            "fact": fact,
+            "key_id": key_id,
+            "begin": said.valid_from,
+            "end": said.valid_to,
+        },
+    )
+
+
+def forget_doubts(tx: Transaction, key_id: int) -> None:
+    """Erase what was doubted about a key."""
+    tx.execute("delete from doubts where key_id = ?", (key_id,))
+
+
+def read_doubts(
+    db: Database, *, key: str | None = None, scope: str | None = None, reader: Reader | None = None
+) -> list[Fact]:
+    """Return doubts that wait; of one key all that there ever were. The oldest come first."""
+    rule, values = reading_rule(reader, "d.")
+    where = [rule, "d.settled is null" if key is None else "k.key = :key"]
+    if scope is not None:
+        where.append("k.scope = :scope")
+    rows = db.query(
+        f"select {_COLUMNS} from doubts d join fact_keys k on k.id = d.key_id"  # noqa: S608 - our own constants
+        f" where {' and '.join(where)} order by d.id",
+        {**values, "key": key, "scope": scope},
+    )
+    return [doubt_of(row) for row in rows]
+
+
+def doubt_of(row: tuple[Any, ...]) -> Fact:
+    """Return the record of a row of doubts."""
+    key, value, scope, number, source, begin, end, settled, confirmed_by, level, owner, *heard = row
+    at = number / 1e6
+    return Fact(
+        key,
+        value,
+        scope,
+        at,
+        source,
+        str(number),
+        begin,
+        end,
+        None if settled is None else settled / 1e6,
+        recorded_at=at,
+        superseded_by=None if confirmed_by is None else str(confirmed_by),
+        level=LEVELS[level],
+        owner=owner,
+        heard=heard_of(heard),
+        doubtful=True,
+    )
+
+
+def _first_heard(tx: Transaction, key_id: int, said: Rectangle) -> float | None:
+    found = tx.execute(
+        "select min(valid_from) from doubts where key_id = :key_id and settled is null and value is :value"  # noqa: S608 - ours
+        f" and level = :level and owner is :owner and {_OVERLAPS}",
+        {
+            "key_id": key_id,
+            "value": said.value,
+            "level": said.level,
+            "owner": said.owner,
+            "begin": said.valid_from,
+            "end": said.valid_to,
+        },
+    )
+    first: float | None = found[0][0]
+    return first

@@ -1,0 +1,139 @@
+"""What a JSON memory holds: facts, preferences and episodes in memory, as changes leave them and questions find them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.fence import check_key, storable
+from edgemem.records import Episode, Fact, Heard, Level, Preference
+from edgemem.store.beliefs import fact_of, history_of
+from edgemem.store.doubts import doubt_of
+from edgemem.store.episodes import checked_payload
+from edgemem.store.facts import storable_value
+from edgemem.store.heard import heard_columns, heard_of
+from edgemem.store.reading import LEVELS, level_and_owner
+from edgemem.store.timeline import Doubt, Timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from edgemem.store.rectangles import Rectangle
+
+
+class JsonMemory:
+    """Facts, preferences and episodes in memory; the store around it sees to locks and to the file."""
+
+    def __init__(self, *, doubtful_below: float = 0.0) -> None:
+        self.doubtful_below = doubtful_below
+        self.timelines: dict[tuple[str, str], Timeline] = {}
+        """By scope and key."""
+        self.preferences: dict[tuple[str, str], Preference] = {}
+        """By scope and key."""
+        self.episodes: list[Episode] = []
+        """Oldest first."""
+
+    # Changes; each can be done again on another memory, and tells whether anything changed
+
+    def say(self, scope: str, key: str, said: Rectangle, recorded: int, *, now: bool = False) -> bool:
+        """Believe a value of a key, or doubt it."""
+        timeline = self.timelines.get((scope, key))
+        if timeline is None:
+            timeline = self.timelines[scope, key] = Timeline(doubtful_below=self.doubtful_below)
+        return timeline.say(said, recorded, now=now)
+
+    def forget_fact(self, scope: str, key: str) -> bool:
+        """Erase a key with all that was ever said of it."""
+        return self.timelines.pop((scope, key), None) is not None
+
+    def put_preference(self, key: str, value: str, scope: str, tick: int) -> bool:
+        """Keep the newest value of a preference."""
+        check_key(key)
+        check_key(scope, what="a scope")
+        level, owner = level_and_owner(scope, None, None, None)
+        value = storable_value(value, what="the value of a preference")
+        self.preferences[scope, key] = Preference(key, value, tick / 1e6, scope, LEVELS[level], owner)
+        return True
+
+    def forget_preference(self, scope: str, key: str) -> bool:
+        """Erase a preference."""
+        return self.preferences.pop((scope, key), None) is not None
+
+    def append_episode(self, episode: Episode, keep: int) -> bool:
+        """Add an episode, and drop the oldest beyond `keep` (0: none)."""
+        self.episodes.append(episode)
+        if keep > 0:
+            del self.episodes[:-keep]
+        return True
+
+    # Questions
+
+    def believed(self, t: float, known_at: int | None = None) -> Iterator[Fact]:
+        """Yield what holds at `t`, as believed now or at `known_at` (microseconds since the epoch)."""
+        for (scope, key), timeline in self.timelines.items():
+            held = timeline.at(t, known_at=known_at)
+            if held is not None and held.rectangle.value is not None:
+                yield fact_of(_columns(scope, key, held.rectangle, held.known_to))
+
+    def history(self, scope: str, key: str) -> list[Fact]:
+        """Return every version of a fact that was ever said, and what was doubted of it, in recorded order."""
+        timeline = self.timelines.get((scope, key))
+        if timeline is None:
+            return []
+        rows = [
+            (*_columns(scope, key, held.rectangle, held.known_to), held.rectangle.id, held.recorded)
+            for held in timeline
+            if held.rectangle.value is not None
+        ]
+        doubted = [_doubt(scope, key, doubt) for doubt in timeline.doubts]
+        return sorted([*history_of(rows), *doubted], key=lambda fact: int(fact.id))
+
+    def doubts(self) -> list[Fact]:
+        """Return what was heard badly, contradicts what was heard well, and is not settled; oldest first."""
+        found = [
+            _doubt(scope, key, doubt)
+            for (scope, key), timeline in self.timelines.items()
+            for doubt in timeline.doubts
+            if doubt.settled is None
+        ]
+        return sorted(found, key=lambda fact: int(fact.id))
+
+
+def checked_episode(
+    kind: str,
+    payload: dict[str, Any],
+    outcome: str,
+    *,
+    tick: int,
+    agent: str = "",
+    heard: Heard | None = None,
+    level: Level | None = None,
+    owner: str | None = None,
+) -> Episode:
+    """Return an episode as it can be stored; raise InvalidInputError if it cannot."""
+    check_key(kind, what="the kind of an episode")
+    number, who = level_and_owner("household", level, owner, heard)
+    return Episode(
+        kind,
+        msgspec.json.decode(checked_payload(payload)),
+        storable_value(outcome, what="the outcome of an episode"),
+        tick / 1e6,
+        storable(agent),
+        str(tick),
+        LEVELS[number],
+        who,
+        heard_of(heard_columns(heard)),
+    )
+
+
+def _columns(scope: str, key: str, what: Rectangle, known_to: int | None) -> tuple[Any, ...]:
+    return (
+        *(key, what.value, scope, what.origin, what.source, what.valid_from, what.valid_to),
+        *(known_to, what.supersedes, what.level, what.owner, *what.heard),
+    )
+
+
+def _doubt(scope: str, key: str, doubt: Doubt) -> Fact:
+    what = doubt.rectangle._replace(supersedes=doubt.confirmed_by)  # where a row of doubts has it
+    return doubt_of(_columns(scope, key, what, doubt.settled))

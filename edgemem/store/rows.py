@@ -1,0 +1,210 @@
+"""Rows as people can carry them away: one record for each line of an export, exact in both directions.
+
+Ticks, versions and rectangles stand as they are in the file, so that what is read in again is the same history,
+not a new one that says the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from edgemem.records import Heard, Level
+from edgemem.store import line
+from edgemem.store.heard import heard_columns, heard_of
+from edgemem.store.line import HEARD, Number, as_text
+from edgemem.store.reading import LEVELS
+from edgemem.store.session_rows import SAID_IN_TURN, Dropped, Epoch, Message, Session, Turn
+
+__all__ = [
+    "CARRIED",
+    "FORMAT",
+    "SAID_IN_TURN",
+    "Doubt",
+    "Dropped",
+    "Edgemem",
+    "End",
+    "Episode",
+    "Epoch",
+    "Fact",
+    "Line",
+    "Message",
+    "Notes",
+    "Preference",
+    "Session",
+    "Turn",
+    "as_text",
+    "ticks_of",
+]
+
+FORMAT = 1
+
+
+class Edgemem(line.Line, frozen=True):
+    """The first line."""
+
+    format: int
+    speaker: str | None = None
+    """Whose memory this is, if it is one person's."""
+
+
+class End(line.Line, frozen=True):
+    """The last line: without it, a file was cut short."""
+
+    lines: Number
+    """How many stand between the first and this one."""
+    withheld: Number = 0
+    """Facts of a person that are not in it, because they also hold what is private to somebody else."""
+
+
+class Fact(line.Line, frozen=True):
+    """One rectangle of a fact: what was believed from `recorded` to `known_to` of `[valid_from, valid_to)`."""
+
+    scope: str
+    key: str
+    id: Number
+    recorded: Number
+    version: Number
+    origin: Number
+    value: str | None = None
+    valid_from: float | None = None
+    """None: since ever."""
+    valid_to: float | None = None
+    known_to: Number | None = None
+    node: Number | None = None
+    supersedes: Number | None = None
+    source: str = ""
+    level: Level = "shared"
+    owner: str | None = None
+    heard: Heard | None = None
+
+    COLUMNS = (
+        "id, recorded, version, origin, value, valid_from, valid_to, known_to, node, supersedes, source,"
+        f" level, owner, {HEARD}"
+    )
+
+    @classmethod
+    def of(cls, scope: str, key: str, row: Sequence[Any]) -> Fact:
+        """Return the record of a row of COLUMNS."""
+        begin = None if row[5] == -math.inf else row[5]
+        return cls(*(scope, key, *row[:5], begin, *row[6:11], LEVELS[row[11]], row[12], heard_of(row[13:])))
+
+    def columns(self) -> tuple[Any, ...]:
+        """Return the row."""
+        fields = msgspec.structs.astuple(self)
+        begin = -math.inf if self.valid_from is None else self.valid_from
+        return (
+            *fields[2:7],
+            begin,
+            *fields[8:13],
+            LEVELS.index(self.level),
+            self.owner,
+            *heard_columns(self.heard),
+        )
+
+
+class Doubt(line.Line, frozen=True):
+    """What was heard badly of a fact, and was not believed."""
+
+    scope: str
+    key: str
+    id: Number
+    value: str
+    valid_from: float
+    valid_to: float | None = None
+    settled: Number | None = None
+    confirmed_by: Number | None = None
+    source: str = ""
+    level: Level = "shared"
+    owner: str | None = None
+    heard: Heard | None = None
+
+    COLUMNS = f"id, value, valid_from, valid_to, settled, confirmed_by, source, level, owner, {HEARD}"
+
+    @classmethod
+    def of(cls, scope: str, key: str, row: Sequence[Any]) -> Doubt:
+        """Return the record of a row of COLUMNS."""
+        return cls(*(scope, key, *row[:7], LEVELS[row[7]], row[8], heard_of(row[9:])))
+
+    def columns(self) -> tuple[Any, ...]:
+        """Return the row."""
+        fields = msgspec.structs.astuple(self)
+        return (*fields[2:9], LEVELS.index(self.level), self.owner, *heard_columns(self.heard))
+
+
+class Preference(line.Line, frozen=True):
+    """A lasting wish."""
+
+    scope: str
+    key: str
+    value: str
+    recorded: Number
+    level: Level = "shared"
+    owner: str | None = None
+
+    COLUMNS = "scope, key, value, recorded, level, owner"
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> Preference:
+        """Return the record of a row of COLUMNS."""
+        return cls(*(*row[:4], LEVELS[row[4]], row[5]))
+
+    def columns(self) -> tuple[Any, ...]:
+        """Return the row."""
+        return (self.scope, self.key, self.value, self.recorded, LEVELS.index(self.level), self.owner)
+
+
+class Episode(line.Line, frozen=True):
+    """Something the robot did or lived through."""
+
+    id: Number
+    kind: str
+    payload: Any
+    outcome: str
+    agent: str = ""
+    level: Level = "household"
+    owner: str | None = None
+    heard: Heard | None = None
+
+    COLUMNS = f"id, kind, payload, outcome, agent, level, owner, {HEARD}"
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> Episode:
+        """Return the record of a row of COLUMNS."""
+        payload = msgspec.json.decode(row[2])
+        return cls(*(*row[:2], payload, *row[3:5], LEVELS[row[5]], row[6], heard_of(row[7:])))
+
+    def columns(self) -> tuple[Any, ...]:
+        """Return the row."""
+        return (
+            *(self.id, self.kind, as_text(self.payload), self.outcome, self.agent),
+            *(LEVELS.index(self.level), self.owner, *heard_columns(self.heard)),
+        )
+
+
+class Notes(line.Line, frozen=True):
+    """The whole of NOTES.md."""
+
+    text: str
+
+
+Line = Edgemem | Fact | Doubt | Preference | Episode | Session | Turn | Dropped | Epoch | Notes | End
+
+
+CARRIED = (Fact, Doubt, Preference, Episode, Session, Turn, Message, Dropped, Epoch)
+"""What stands for the tables of the truth."""
+
+
+def ticks_of(record: Line) -> list[int]:
+    """Return the ticks that a line carries."""
+    if isinstance(record, Fact):
+        return [record.id, record.recorded, record.known_to or 1]
+    if isinstance(record, Turn):
+        return [record.recorded, record.first, record.last, *(message.id for message in record.messages)]
+    if isinstance(record, Dropped):
+        return [record.dropped, record.message.id]
+    found = (getattr(record, name, None) for name in ("id", "recorded", "settled"))
+    return [1 if tick is None else tick for tick in found]

@@ -1,0 +1,302 @@
+"""Memory as tools: what a model may remember, look up and erase for whoever speaks.
+
+The model only proposes: who may read, write and erase what is decided by the turn that a call belongs to, and never by
+the model (law 7). Results are text that it can say.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.context.block import day_of, lines_for
+from edgemem.context.layout import Layout, Shown
+from edgemem.errors import InvalidInputError
+from edgemem.fence import check_key, clean, storable
+from edgemem.hooks.conversation import STATE_KEY, Conversation
+from edgemem.loop import Tool, ToolTurn
+from edgemem.negation import asks_not_to_forget, says_no
+from edgemem.records import Fact, Heard
+from edgemem.rights import MYSELF, RefusedError, Rights, closed_to
+from edgemem.store.protocols import LevelledStore
+from edgemem.store.reading import readable
+from edgemem.tool_schemas import ABOUT, checked, schema_of
+
+if TYPE_CHECKING:
+    from edgemem.hooks.injection import Recaller
+    from edgemem.store.protocols import MemoryStore
+
+DEFAULT = ("remember_fact", "forget_fact", "recall_fact")
+"""The tools of the EdgeVox memory module."""
+
+NAMES = (*DEFAULT, "list_facts", "search_memory")
+
+SOURCE = "llm"
+"""The source of what a model stored; who said it to the model stands beside."""
+
+_PENDING = "__edgemem_forget"  # in a session's state; names that begin with two underscores are never stored
+_NAME_CHARS = 80
+_LIKE = 5  # names that are offered where one is not known
+_COMPARED = 500  # names, the newest; comparing 10,000 would be heard as a pause
+
+
+def memory_tools(
+    store: MemoryStore,
+    *,
+    include: Collection[str] = DEFAULT,
+    recall: Recaller | None = None,
+    forget: Callable[[str, str], bool] | None = None,
+    speaker: str | None = None,
+    scope: str = "global",
+    places: Iterable[str] = (),
+    confirm: bool = False,
+    max_chars: int = 500,
+    max_items: int = 10,
+) -> list[Tool]:
+    """Return tools with which a model keeps a memory during a turn.
+
+    Args:
+        include: which of `remember_fact`, `forget_fact`, `recall_fact`, `list_facts` and `search_memory`.
+        recall: finds by meaning for `search_memory`; `Memory.tools()` gives its own.
+        forget: erases (key, scope) in more than the store, such as an index; None: the store's `forget_fact`.
+        speaker: who speaks where the loop does not say it; None: an unknown voice.
+        scope: where a fact goes if the model does not say it; what a stranger says goes to `global` at most.
+        places: rooms that facts may be about, as `env:<place>`.
+        confirm: ask before erasing; a second call in the next turn erases, unless the answer is a no.
+        max_chars: the longest value that is kept, and the longest line that is told.
+        max_items: the most lines that are told at once.
+    """
+    for name in include:
+        if name not in NAMES:
+            near = difflib.get_close_matches(str(name), NAMES, n=1)
+            hint = near[0] if near else f"one of {', '.join(NAMES)}"
+            raise InvalidInputError(f"There is no memory tool {name!r}; use {hint}.")
+    if "search_memory" in include and recall is None:
+        raise InvalidInputError("search_memory needs recall=…; Memory.tools() gives its own.")
+    rights = Rights(speaker=speaker, scope=scope, places=places)
+    tools = _MemoryTools(
+        store,
+        rights,
+        recall=recall,
+        forget=forget or (lambda key, scope: store.forget_fact(key, scope=scope)),
+        confirm=confirm,
+        max_chars=max_chars,
+        max_items=max_items,
+    )
+    return [_tool(name, rights.scopes, getattr(tools, name)) for name in NAMES if name in include]
+
+
+def _tool(name: str, scopes: Sequence[str], run: Callable[..., str]) -> Tool:
+    schema = schema_of(name, scopes)
+
+    def called(turn: ToolTurn | None = None, /, **arguments: Any) -> str:
+        try:
+            return run(turn, **checked(name, schema, arguments))
+        except RefusedError as error:
+            return str(error)
+
+    return Tool(name, ABOUT[name], schema, called, wants_turn=True)
+
+
+class _MemoryTools:
+    """The tools of one agent; each public method takes the turn and what the model gave."""
+
+    def __init__(
+        self,
+        store: Any,
+        rights: Rights,
+        *,
+        recall: Recaller | None,
+        forget: Callable[[str, str], bool],
+        confirm: bool,
+        max_chars: int,
+        max_items: int,
+    ) -> None:
+        self._store = store
+        # A user's own store may know only scopes.
+        self._levelled = isinstance(store, LevelledStore)
+        self._rights = rights
+        self._recall = recall
+        self._forget = forget
+        self._confirm = confirm
+        self._max_chars = max_chars
+        self._max_items = max_items
+
+    # What the model calls
+
+    def remember_fact(self, turn: ToolTurn | None, *, key: str, value: str, scope: str | None = None) -> str:
+        """Store a value; it is durable before the answer."""
+        check_key(key)
+        value = storable(value).strip()
+        if not value:
+            raise InvalidInputError("The value is empty; say what shall be remembered.")
+        if len(value) > self._max_chars:
+            raise InvalidInputError(
+                f"The value has {len(value):,} characters; at most {self._max_chars} are kept, so shorten it."
+            )
+        where = self._rights.to_write(scope, turn)
+        before = self._facts(turn, where, key)
+        key = before[0].key if before else key
+        self._rights.check_owner(self._versions(key, where), turn)
+        speaker = self._rights.reader(turn).speaker
+        heard = (turn.heard if turn else None) or (Heard(speaker=speaker) if speaker else None)
+        more = {"heard": heard} if self._levelled else {}
+        self._store.add_fact(key, value, scope=where, source=SOURCE, **more)
+        self._mark(turn, self._facts(turn, where, key))
+        said = clean(f"{key}: {value}", max_chars=self._max_chars)
+        if self._store.get_fact(key, scope=where) != value:
+            return f"Noted, but it was hard to hear, so what was known before still counts: {said}?"
+        if before and before[0].value != value:
+            return f"Remembered: {said}. Before, it was: {clean(before[0].value, max_chars=self._max_chars)}."
+        return f"Remembered: {said}."
+
+    def recall_fact(self, turn: ToolTurn | None, *, key: str, scope: str | None = None) -> str:
+        """Look a fact up by its name."""
+        found = self._facts(turn, scope, key)
+        return self._told(turn, found) if found else self._unknown(turn, key)
+
+    def list_facts(self, turn: ToolTurn | None, *, scope: str | None = None) -> str:
+        """Tell what is remembered, newest first."""
+        found = self._facts(turn, scope)
+        return self._told(turn, found) if found else "Nothing is remembered that may be told here."
+
+    def search_memory(self, turn: ToolTurn | None, *, query: str) -> str:
+        """Find what was said, done and remembered, by words and meaning."""
+        found = self._recall(query, self._rights.reader(turn)) if self._recall is not None else ()
+        layout = _layout_of(turn)
+        # The turns of the prompt stand there already, this one among them.
+        here = layout.visible_turns() | {layout.next_n} if layout is not None else frozenset[int]()
+        best = sorted(found, key=lambda item: -item.score)
+        lines = lines_for(best, visible={}, visible_turns=here, session=layout.session if layout else "")
+        lines = lines[: self._max_items]
+        self._put(turn, lines)
+        return "\n".join(line.line for line in lines) or "Nothing is remembered about that."
+
+    def forget_fact(self, turn: ToolTurn | None, *, key: str, scope: str | None = None) -> str:
+        """Erase a fact with all its history, and quote what it was."""
+        if turn is not None and asks_not_to_forget(turn.utterance):
+            raise RefusedError(
+                "Nothing was erased: the user asked NOT to forget. If it shall be kept, use remember_fact."
+            )
+        found = self._facts(turn, scope, key)
+        if not found:
+            return f"Nothing was erased. {self._unknown(turn, key)}"
+        if len(found) > 1:
+            listed = self._told(turn, found)
+            raise RefusedError(f"Nothing was erased: there are several; call again with a scope.\n{listed}")
+        (fact,) = found
+        versions = self._versions(fact.key, fact.scope)
+        self._rights.check_owner(versions, turn)
+        quote = self._line(turn, fact)
+        if self._confirm:
+            self._mark(turn, found)
+            self._ask(turn, fact, quote)
+        self._forget(fact.key, fact.scope)
+        # The prompt is told here that it is gone; the next turn must not quote it once more.
+        gone = Shown(f"gone:fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), "")
+        self._put(turn, [gone])
+        older = len({version.value for version in versions} - {fact.value})
+        return f"Erased for good: {quote}" + (
+            f", and {older} older value{'s' * (older > 1)}." if older else "."
+        )
+
+    # Reading
+
+    def _facts(self, turn: ToolTurn | None, scope: str | None, key: str | None = None) -> list[Fact]:
+        """Return what holds now and may be told in this turn, newest first: all, or under one name."""
+        reader = self._rights.reader(turn)
+        where = None if scope is None else self._rights.to_read(scope, turn)
+        if self._levelled:
+            facts: list[Fact] = self._store.facts(scope=where, reader=reader)
+        else:
+            facts = [fact for fact in self._store.facts(scope=where) if readable(reader, *closed_to(fact))]
+        return facts if key is None else [fact for fact in facts if fact.key.casefold() == key.casefold()]
+
+    def _versions(self, key: str, scope: str) -> list[Fact]:
+        if hasattr(self._store, "fact_history"):
+            return list(self._store.fact_history(key, scope=scope))
+        return [fact for fact in self._store.facts(scope=scope) if fact.key == key]
+
+    def _unknown(self, turn: ToolTurn | None, key: str) -> str:
+        names = {fact.key.casefold(): fact.key for fact in self._facts(turn, None)[:_COMPARED]}
+        wanted = key.casefold()
+        near = [
+            name for folded, name in names.items() if wanted in folded or folded.rpartition(".")[2] in wanted
+        ]
+        near += [names[each] for each in difflib.get_close_matches(wanted[:_NAME_CHARS], names, n=_LIKE)]
+        like = ", ".join(clean(name, max_chars=_NAME_CHARS) for name in dict.fromkeys(near[:_LIKE]))
+        told = f"Nothing is remembered under the name {clean(key, max_chars=_NAME_CHARS)}."
+        return f"{told} Names like it: {like}." if like else told
+
+    # Telling
+
+    def _told(self, turn: ToolTurn | None, facts: Sequence[Fact]) -> str:
+        told = facts[: self._max_items]
+        self._mark(turn, told)
+        lines = [f"- {self._line(turn, fact)}{_source(fact)}" for fact in told]
+        if len(facts) > len(told):
+            lines.append(f"and {len(facts) - len(told)} more")
+        return "\n".join(lines)
+
+    def _line(self, turn: ToolTurn | None, fact: Fact) -> str:
+        line = clean(f"{fact.key}: {fact.value}", max_chars=self._max_chars)
+        if fact.scope == "global":
+            return line
+        own = fact.scope == f"user:{self._rights.reader(turn).speaker}"
+        return f"{line} ({MYSELF if own else clean(fact.scope, max_chars=_NAME_CHARS)})"
+
+    def _mark(self, turn: ToolTurn | None, facts: Iterable[Fact]) -> None:
+        self._put(
+            turn,
+            [
+                Shown(f"fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), storable(fact.value))
+                for fact in facts
+            ],
+        )
+
+    def _put(self, turn: ToolTurn | None, shown: Iterable[Shown]) -> None:
+        """Have the turn know what stands in it now: it is as private as that, and need not be told it again."""
+        layout = _layout_of(turn)
+        if layout is not None:
+            for item in shown:
+                # Without a line, the prompt stays as the model has seen it.
+                layout.put(f"tool {item.id}", [msgspec.structs.replace(item, line="")])
+
+    # Asking first
+
+    def _ask(self, turn: ToolTurn | None, fact: Fact, quote: str) -> None:
+        """Go on if the user was asked in the turn before, and did not say no."""
+        if turn is None:
+            raise RefusedError("Nothing was erased: this loop does not tell its tools who asks for it.")
+        state = turn.session.state
+        meant = (fact.scope, fact.key, self._rights.reader(turn).speaker)
+        asked, n = state.pop(_PENDING, (None, 0))
+        if asked == meant and n == turn.n - 1:
+            if says_no(turn.utterance):
+                raise RefusedError("Nothing was erased: the user said no.")
+            return
+        state[_PENDING] = (meant, turn.n)
+        raise RefusedError(
+            f"Not erased yet. Ask: shall I erase this for good? {quote}. After a yes, call forget_fact again."
+        )
+
+
+def _layout_of(turn: ToolTurn | None) -> Layout | None:
+    """Return the layout that the hooks of this turn share, if there are any."""
+    conversation = turn.session.state.get(STATE_KEY) if turn is not None else None
+    if isinstance(conversation, Conversation) and conversation.layout.running is not None:
+        return conversation.layout
+    return None
+
+
+def _source(fact: Fact) -> str:
+    """Return who said it and when, as a line's end."""
+    who = fact.heard.speaker if fact.heard is not None else None
+    said = (
+        f"said by {clean(who, max_chars=_NAME_CHARS)}" if who else clean(fact.source, max_chars=_NAME_CHARS)
+    )
+    parts = filter(None, (said, day_of(fact.recorded_at or fact.updated_at)))
+    return f" [{', '.join(parts)}]"

@@ -1,0 +1,157 @@
+"""Attach edgemem to an EdgeVox agent.
+
+    import edgemem
+    from edgemem.hooks import load
+    from edgevox.agents import LLMAgent
+
+    agent = LLMAgent(name="kitchen", description="…", instructions="You help in the kitchen.")
+    with edgemem.open("~/.edgemem/kitchen") as memory:
+        ears = load("edgevox_loop").attach(agent, memory, session_id="kitchen", speaker="alice")
+        agent.run("What did I say about peanuts?")
+        ears.interrupt("You said that")         # somebody cut the robot off; this much was heard
+
+EdgeVox knows six points of a turn; what else edgemem wants to know (somebody begins to speak, a half-heard
+sentence, a barge-in, an aborted turn, quiet) its owner tells `ears`. Leave EdgeVox's own memory, notes, budget,
+compaction and persistence hooks out: two memories would both put their lines into the prompt.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from edgemem.errors import InvalidInputError
+from edgemem.hooks.points import (
+    AFTER_LLM,
+    AFTER_TOOL,
+    BEFORE_LLM,
+    BEFORE_TOOL,
+    ON_ABORT,
+    ON_IDLE,
+    ON_INTERRUPT,
+    ON_PARTIAL,
+    ON_RUN_END,
+    ON_RUN_START,
+    ON_SPEECH_START,
+    Hook,
+    TurnContext,
+)
+from edgemem.hooks.registry import HookFailure, HookRegistry
+from edgemem.records import Session
+
+if TYPE_CHECKING:
+    from edgemem.llama.protocols import Tokenizer
+    from edgemem.memory import Memory
+
+POINTS = frozenset({ON_RUN_START, BEFORE_LLM, AFTER_LLM, BEFORE_TOOL, AFTER_TOOL, ON_RUN_END})
+"""What EdgeVox's registry knows; it refuses a hook that names any other."""
+
+
+def attach(
+    agent: Any,
+    memory: Memory,
+    *,
+    session_id: str = "default",
+    speaker: str | None = None,
+    tokenizer: Tokenizer | None = None,
+) -> Ears:
+    """Register the memory's hooks with an EdgeVox agent, or with a registry of EdgeVox.
+
+    Args:
+        session_id: the conversation; one that exists is taken up where it was.
+        speaker: who speaks; `Ears.speaker` changes it from turn to turn.
+        tokenizer: counts what the model will see; None takes the memory's own.
+
+    Raises:
+        InvalidInputError: the agent has no registry of hooks.
+    """
+    hooks = memory.hooks(session_id=session_id, speaker=speaker, tokenizer=tokenizer)
+    return attach_hooks(agent, hooks, speaker=speaker)
+
+
+def attach_hooks(agent: Any, hooks: Iterable[Hook], *, speaker: str | None = None) -> Ears:
+    """Register any hooks of edgemem with an EdgeVox agent or registry."""
+    registry = getattr(agent, "hooks", agent)
+    if not hasattr(registry, "register"):
+        raise InvalidInputError(
+            f"{type(agent).__name__} has no hook registry; pass an EdgeVox agent or registry."
+        )
+    ears = Ears(hooks, speaker)
+    results = importlib.import_module("edgevox.agents.hooks").HookResult
+    for hook in ears.hooks:
+        if hook.points & POINTS:
+            registry.register(Wrapped(hook, ears, results), priority=hook.priority)
+    return ears
+
+
+class Ears:
+    """What EdgeVox has no hook points for: speech, barge-in, and quiet; and who speaks."""
+
+    def __init__(self, hooks: Iterable[Hook], speaker: str | None) -> None:
+        self.hooks = HookRegistry(hooks)
+        self.speaker = speaker
+        """Who speaks the next utterance; None is a voice that nobody knows."""
+        self.ctx: Any = TurnContext(Session())
+        """The context of the newest turn."""
+
+    def speech_start(self) -> None:
+        """Tell the hooks that somebody begins to speak."""
+        self.hooks.fire(ON_SPEECH_START, self.ctx, {"speaker": self.speaker})
+
+    def partial(self, text: str) -> None:
+        """Tell the hooks what has been heard so far."""
+        self.hooks.fire(ON_PARTIAL, self.ctx, {"text": text, "speaker": self.speaker})
+
+    def interrupt(self, heard_text: str) -> None:
+        """Tell the hooks that the robot was cut off; only `heard_text` of its reply becomes history."""
+        self.hooks.fire(ON_INTERRUPT, self.ctx, {"heard_text": heard_text})
+        messages = self.ctx.session.messages
+        for i in range(len(messages) - 1, -1, -1):
+            if messages[i].get("role") == "assistant" and not messages[i].get("tool_calls"):
+                messages[i] = {**messages[i], "content": heard_text}
+                break
+
+    def abort(self) -> None:
+        """Tell the hooks that the turn is thrown away."""
+        self.hooks.fire(ON_ABORT, self.ctx, {})
+
+    def idle(self, seconds: float) -> None:
+        """Tell the hooks that nobody speaks for so many seconds."""
+        self.hooks.fire(ON_IDLE, self.ctx, {"seconds": seconds})
+
+    def failures(self) -> list[HookFailure]:
+        """Return what went wrong so far, most frequent first."""
+        return self.hooks.failures()
+
+
+class Wrapped:
+    """One of our hooks as EdgeVox calls it: only at points that it knows, answering with its own results."""
+
+    def __init__(self, hook: Hook, ears: Ears, results: Any) -> None:
+        self.points = frozenset(hook.points & POINTS)
+        self.priority = hook.priority
+        self.name = f"edgemem.{type(hook).__name__}"
+        self._hook = hook
+        self._ears = ears
+        self._results = results
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> Any:
+        """Call our hook, isolated and counted by our registry, which also lets a safety hook fail closed."""
+        self._ears.ctx = ctx
+        if point == ON_RUN_START:
+            payload = {"speaker": self._ears.speaker, **payload}
+        fired = self._ears.hooks.fire_one(self._hook, point, ctx, payload)
+        if point == ON_RUN_START:
+            _keep_first(ctx.session.messages)
+        if fired.is_end:
+            return self._results.end(fired.payload, reason=fired.reason)
+        if fired.is_modify:
+            return self._results.replace(fired.payload, reason=fired.reason)
+        return None
+
+
+def _keep_first(messages: list[dict[str, Any]]) -> None:
+    """Give a resumed session a place for the instructions: EdgeVox writes them over whatever stands first."""
+    if messages and messages[0].get("role") != "system":
+        messages.insert(0, {"role": "system", "content": ""})

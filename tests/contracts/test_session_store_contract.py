@@ -1,0 +1,328 @@
+"""What every session store must do, whatever it keeps conversations in."""
+
+from __future__ import annotations
+
+import copy
+import logging
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgemem.clock import Clock
+from edgemem.errors import InvalidInputError
+from edgemem.hooks import MemoryInjectionHook, PersistSessionHook
+from edgemem.hooks.layout_view import LayoutHook
+from edgemem.loop import AgentLoop, Reply
+from edgemem.records import Session
+from edgemem.store import SessionStore, SQLiteMemoryStore
+from edgemem.store.json_session_store import JSONSessionStore
+from edgemem.store.sessions import SQLiteSessionStore
+
+STORES = {"sqlite": SQLiteSessionStore, "json": JSONSessionStore}
+
+
+@pytest.fixture(params=STORES)
+def make(request, tmp_path):
+    """Return what opens a store of each kind, the same place each time."""
+    return lambda **options: STORES[request.param](tmp_path / "sessions", **options)
+
+
+@pytest.fixture
+def store(make, clock):
+    """Return an empty store."""
+    with make(clock=clock) as opened:
+        yield opened
+
+
+def talk(turns):
+    """Return a conversation with a tool call in each turn."""
+    said = [{"role": "system", "content": "You help."}]
+    for n in range(turns):
+        call = {"id": str(n), "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        said += [
+            {"role": "user", "content": f"question {n}"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "content": f"result {n}", "tool_call_id": str(n)},
+            {"role": "assistant", "content": f"answer {n} ✓"},
+        ]
+    return said
+
+
+def test_it_is_what_a_hook_needs(store):
+    """Each store fulfils the protocol, and is empty before anything is saved."""
+    assert isinstance(store, SessionStore)
+    assert store.list_ids() == []
+    assert store.load("a") is None
+    assert not store.delete("a")
+
+
+def test_a_session_comes_back(make):
+    """Messages and state survive closing, which may be done twice; a session without messages is one too."""
+    with make() as store:
+        store.save("a", Session(talk(3), {"mood": "fine", "n": 2**60, "list": [1.5, None, {"x": True}]}))
+        store.save("empty", Session())
+        store.close()
+        store.close()
+    with make() as store:
+        found = store.load("a")
+        assert found == Session(talk(3), {"mood": "fine", "n": 2**60, "list": [1.5, None, {"x": True}]})
+        assert store.load("empty") == Session()
+        found.messages.append({"role": "user", "content": "more"})
+        assert store.load("a") == Session(talk(3), found.state), "what is loaded is the caller's own"
+
+
+def test_names_of_the_state_need_not_be_text(store, caplog):
+    """Fault 16: other keys become text, private ones are dropped, and one odd value does not spoil the rest."""
+    state = {7: {"x": (1, 2)}, None: 1, "__private": object(), "lock": object(), "text": "\ud800"}
+    with caplog.at_level(logging.WARNING):
+        store.save("a", Session(talk(1), state))
+    assert store.load("a") == Session(talk(1), {"7": {"x": [1, 2]}, "None": 1, "text": "\ufffd"})
+    assert "'lock'" in caplog.text
+    assert "__private" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "../../etc/passwd",
+            "..",
+            ".",
+            "/etc/passwd",
+            ".hidden",
+            "a/b",
+            "a\\b",
+            "a%2Fb",
+            "%~",
+            "~",
+            "x.json",
+        ),
+        *(
+            "'; drop table sessions; --",
+            "客厅",
+            "x" * 256,
+            "語" * 256,
+            " a",
+            "a.json.damaged-1",
+            "-rf *",
+            "C:",
+        ),
+    ],
+)
+def test_any_visible_name_is_a_session_of_its_own(make, tmp_path, name):
+    """Fault 16: no id reaches a file outside, and none is mistaken for another."""
+    others = ["a", "x", name + "x" if len(name) < 256 else "y" + name[1:], "etc/passwd"]
+    with make() as store:
+        for each in (*others, name):
+            store.save(each, Session([{"role": "user", "content": each}]))
+        for each in (*others, name):
+            assert store.load(each).messages[0]["content"] == each
+    with make() as store:
+        assert store.list_ids() == [name, *reversed(others)]
+        assert store.delete(name)
+        assert store.load(name) is None
+        assert store.list_ids() == list(reversed(others))
+    inside = {"sessions", "sessions-wal", "sessions-shm", "sessions.lock"}
+    assert {path.name for path in tmp_path.iterdir()} <= inside | {".sessions.lock"}
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\x00b", "a\n", "\ud800", "x" * 257, 7, None])
+def test_other_ids_are_refused(store, name):
+    """Empty, unprintable and endless ids are one clear error."""
+    with pytest.raises(InvalidInputError, match="session id"):
+        store.save(name, Session(talk(1)))
+    assert store.list_ids() == []
+
+
+@pytest.mark.parametrize(
+    "bad", ["hello", {"content": "no role"}, {"role": 3}, {"role": "user", "x": object()}, None]
+)
+def test_a_message_that_cannot_be_saved_is_refused(store, bad):
+    """The error says what is wrong; what was stored before stays whole, and the next save works."""
+    session = Session(talk(1))
+    store.save("a", session)
+    before = list(session.messages)
+    session.messages += [{"role": "user", "content": "fine"}, bad]
+    with pytest.raises(InvalidInputError, match="message"):
+        store.save("a", session)
+    assert store.load("a") == Session(before)
+    session.messages.pop()
+    store.save("a", session)
+    assert store.load("a") == session
+
+
+def test_odd_messages_come_back(store):
+    """Parts, names, numbers that JSON lacks, half characters and a megabyte of text are kept as well as they can be."""
+    parts = [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": {"url": "data:…"}}]
+    store.save(
+        "a",
+        Session(
+            [
+                {"role": "user", "content": parts, "name": "alice"},
+                {"role": "assistant", "content": "caf\ud83d\x00é", "score": float("nan"), 3: (1, 2)},
+                {"role": "user", "content": "x" * 2**20},
+            ]
+        ),
+    )
+    assert store.load("a").messages == [
+        {"role": "user", "content": parts, "name": "alice"},
+        {"role": "assistant", "content": "caf\ufffdé", "score": None, "3": [1, 2]},
+        {"role": "user", "content": "x" * 2**20},
+    ]
+
+
+def test_ids_come_newest_first(make, hand):
+    """The conversation that was spoken in last stands first, after reopening and although the clock went wrong."""
+    sessions = {name: Session(talk(1)) for name in "abc"}
+    with make(clock=hand.clock) as store:
+        for name, session in sessions.items():
+            store.save(name, session)
+        hand.wall -= 86400 * 300
+        sessions["a"].messages.append({"role": "user", "content": "still there?"})
+        store.save("a", sessions["a"])
+        assert store.list_ids() == ["a", "c", "b"]
+    with make(clock=Clock(wall=lambda: 0.0)) as store:
+        sessions["b"].messages.append({"role": "user", "content": "and now?"})
+        store.save("b", sessions["b"])
+        assert store.list_ids() == ["b", "a", "c"]
+        store.save("c", sessions["c"])
+        assert store.list_ids() == ["b", "a", "c"], "nothing was said in c"
+
+
+def test_delete_leaves_no_byte(make, tmp_path):
+    """Nothing of a deleted conversation is left on the disk, nor of what it once was; others stay."""
+    with make() as store:
+        store.save("secret talk", Session([{"role": "user", "content": "xyzzy"}], {"x": "plugh"}))
+        store.save("secret talk", Session([{"role": "user", "content": "forget xyzzy"}]))
+        store.save("b", Session(talk(1)))
+        assert store.delete("secret talk")
+        assert not store.delete("secret talk")
+        assert store.load("secret talk") is None
+        for path in tmp_path.rglob("*"):
+            content = b"" if path.is_dir() else path.read_bytes()
+            assert b"secret" not in content + path.name.encode()
+            assert not any(word in content for word in (b"xyzzy", b"plugh"))
+        assert store.load("b") == Session(talk(1))
+
+
+def test_two_open_stores_see_each_other(make):
+    """What another process saved meanwhile is what is loaded."""
+    with make() as one, make() as two:
+        one.save("a", Session(talk(1)))
+        theirs = two.load("a")
+        theirs.messages.append({"role": "user", "content": "more"})
+        two.save("a", theirs)
+        assert one.load("a") == theirs
+        two.delete("a")
+        assert one.load("a") is None
+
+
+class Parrot:
+    """A model that always says the same, and keeps what it was handed."""
+
+    def __init__(self):
+        self.handed = []
+
+    def complete(self, messages, **_):
+        """Answer."""
+        self.handed.append(list(messages))
+        return Reply("ok")
+
+    def cut(self, heard_text):
+        """Nothing to forget."""
+
+
+def test_what_is_loaded_is_what_was_said(make, tmp_path):
+    """Fault 26: what memory put before the model is in no session; the next process resumes after the last word."""
+    with SQLiteMemoryStore(tmp_path / "memory.db") as memory, make() as store:
+        memory.add_fact("tea", "black")
+        hooks = [PersistSessionHook(store, session_id="kitchen"), MemoryInjectionHook(memory)]
+        loop = AgentLoop(Parrot(), hooks=hooks, instructions="You are Pip.")
+        loop.run("tea?", speaker="alice")
+        loop.interrupt("o")
+    with make() as store:
+        assert [message["content"] for message in store.load("kitchen").messages] == ["tea?", "o"]
+        loop = AgentLoop(Parrot(), hooks=[PersistSessionHook(store, session_id="kitchen")])
+        loop.run("still there?", speaker="alice")
+        said = [message["content"] for message in store.load("kitchen").messages]
+        assert said == ["tea?", "o", "still there?", "ok"]
+
+
+def test_after_a_restart_memory_still_goes_into_the_newest_message(make, tmp_path):
+    """Fault 18: a resumed history is handed over as it was said, and what is remembered stands behind it."""
+    with SQLiteMemoryStore(tmp_path / "memory.db") as memory, make() as store:
+        memory.add_fact("tea", "black")
+        store.save("kitchen", Session(talk(3)[1:]))
+        hooks = [PersistSessionHook(store, session_id="kitchen"), MemoryInjectionHook(memory)]
+        loop = AgentLoop(Parrot(), hooks=hooks)
+        loop.run("tea?", speaker="alice")
+        *history, newest = loop.model.handed[0]
+        assert history == talk(3)[1:]
+        assert "black" in newest["content"]
+        loop.run("and now?", speaker="alice")
+        *history, newest = loop.model.handed[1]
+        assert "black" in history[-2]["content"]
+        assert newest["content"] == "and now?"
+        assert loop.hooks.failures() == []
+
+
+def test_after_a_restart_a_private_turn_is_still_its_owners(make):
+    """Fault 35: who may read a turn survives with it, whatever else the state holds, and nobody sees how it is kept."""
+    with make() as store:
+        loop = AgentLoop(Parrot(), hooks=[PersistSessionHook(store, session_id="s")])
+        loop.session.state["mood"] = "fine"
+        loop.run("hello", speaker="bob")
+        loop.run("my PIN is 1234", speaker="alice", private=True)
+        loop.run("thanks", speaker="bob")
+        assert [m["content"] for m in store.load("s").messages][2] == "my PIN is 1234"
+    for speaker, sees in (("bob", False), ("alice", True), ("bob", False)):
+        with make() as store:
+            hooks = [PersistSessionHook(store, session_id="s"), LayoutHook()]
+            loop = AgentLoop(Parrot(), hooks=hooks)
+            loop.run("and now?", speaker=speaker)
+            assert ("1234" in str(loop.model.handed)) == sees
+            assert "thanks" in str(loop.model.handed)
+            assert loop.session.state["mood"] == "fine"
+            assert {key for key in loop.session.state if key[:2] != "__"} == {"mood"}
+            assert loop.hooks.failures() == []
+
+
+edits = st.one_of(
+    st.tuples(st.just("add"), st.sampled_from(["user", "assistant", "tool", "system"])),
+    st.tuples(st.just("cut"), st.integers(0, 6)),
+    st.tuples(st.just("change"), st.integers(0, 6)),
+    st.tuples(st.sampled_from(["copy", "load", "state", "delete"]), st.integers(0, 3)),
+)
+
+
+@pytest.fixture(scope="module", params=STORES)
+def lasting(request, tmp_path_factory):
+    """Return one store for all examples of a kind."""
+    with STORES[request.param](tmp_path_factory.mktemp("sessions") / "sessions") as store:
+        yield store
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(edits, max_size=12))
+def test_what_was_saved_last_is_what_is_loaded(lasting, steps):
+    """Whatever a loop does to its list between saves, the store gives exactly the newest list."""
+    lasting.delete("s")
+    session = Session()
+    for number, (what, how) in enumerate(steps):
+        if what == "add":
+            session.messages.append({"role": how, "content": f"{number}"})
+        elif what == "cut":
+            del session.messages[how:]
+        elif what == "change" and how < len(session.messages):
+            session.messages[how] = {**session.messages[how], "content": f"changed {number}"}
+        elif what == "copy":
+            session = copy.deepcopy(session)
+        elif what == "load":
+            session = lasting.load("s") or session
+        elif what == "state":
+            session.state["n"] = how
+        elif what == "delete":
+            lasting.delete("s")
+        lasting.save("s", session)
+        assert lasting.load("s") == session

@@ -1,0 +1,266 @@
+"""The attachment for EdgeVox, against a re-creation of its registry and of the way its agent calls hooks.
+
+EdgeVox itself cannot be installed here (its audio dependencies want devices and servers); the rules below are
+those that it documents: unknown points are refused, a replaced `before_llm` list goes back into the session, an
+END counts only as its own result, instructions are written over the session's first message.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import edgemem
+from edgemem.errors import InvalidInputError
+from edgemem.hooks import Hook, HookResult, load
+from edgemem.memory import Memory
+from edgemem.records import Session
+
+RULES = """
+SIX = {"on_run_start", "before_llm", "after_llm", "before_tool", "after_tool", "on_run_end"}
+
+class HookResult:
+    def __init__(self, action, payload=None, reason=""):
+        self.action, self.payload, self.reason = action, payload, reason
+    cont = classmethod(lambda cls: cls("continue"))
+    replace = classmethod(lambda cls, payload, *, reason="": cls("modify", payload, reason))
+    end = classmethod(lambda cls, reply, *, reason="": cls("end", reply, reason))
+    is_continue = property(lambda self: self.action == "continue")
+    is_modify = property(lambda self: self.action == "modify")
+    is_end = property(lambda self: self.action == "end")
+
+class HookRegistry:
+    def __init__(self):
+        self.entries = []
+    def register(self, hook, *, priority=None):
+        unknown = set(hook.points) - SIX
+        if unknown:
+            raise ValueError(f"unknown hook points {unknown}")
+        rank = getattr(hook, "priority", 0) if priority is None else priority
+        self.entries.append((-rank, len(self.entries), hook))
+        self.entries.sort(key=lambda entry: entry[:2])
+    def fire(self, point, ctx, payload):
+        for _, _, hook in self.entries:
+            if point not in hook.points:
+                continue
+            try:
+                result = hook(point, ctx, payload)
+            except Exception:
+                continue
+            if isinstance(result, HookResult) and result.is_end:
+                return result
+            if result is not None and result.is_modify:
+                payload = result.payload
+        return HookResult("modify", payload)
+"""
+
+
+class Ctx:
+    """What EdgeVox hands to a hook."""
+
+    def __init__(self) -> None:
+        self.session = Session()
+        self.hook_state: dict[Any, Any] = {}
+
+
+class Ended:
+    """EdgeVox's result of a run; it has no ids and no errors."""
+
+    def __init__(self, reply: str) -> None:
+        self.reply = reply
+
+
+class Agent:
+    """Calls hooks where EdgeVox's agent calls them."""
+
+    def __init__(self, hooks: Any, think: Callable[[list[dict[str, Any]]], str] = lambda _: "ok") -> None:
+        self.hooks = hooks
+        self.ctx = Ctx()
+        self.think = think
+        self.handed: list[list[dict[str, Any]]] = []
+
+    def run(self, task: str) -> str:
+        started = self.hooks.fire("on_run_start", self.ctx, {"task": task})
+        if started.is_end:
+            return str(self.hooks.fire("on_run_end", self.ctx, Ended(started.payload)).payload.reply)
+        messages = self.ctx.session.messages
+        system = {"role": "system", "content": "You help in the kitchen."}
+        if messages:
+            messages[0] = system
+        else:
+            messages.append(system)
+        messages.append({"role": "user", "content": started.payload["task"]})
+        asked = self.hooks.fire("before_llm", self.ctx, {"messages": messages, "hop": 0, "tools": []})
+        if asked.is_end:
+            reply = str(asked.payload)
+        else:
+            messages[:] = asked.payload["messages"]
+            self.handed.append([dict(message) for message in messages])
+            said = {"content": self.think(messages), "tool_calls": [], "hop": 0}
+            reply = self.hooks.fire("after_llm", self.ctx, said).payload["content"]
+        messages.append({"role": "assistant", "content": reply})
+        return str(self.hooks.fire("on_run_end", self.ctx, Ended(reply)).payload.reply)
+
+
+@pytest.fixture
+def edgevox(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Put the re-created rules where EdgeVox has them."""
+    rules = ModuleType("edgevox.agents.hooks")
+    exec(RULES, rules.__dict__)
+    for name in ("edgevox", "edgevox.agents"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, "edgevox.agents.hooks", rules)
+    return rules
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Return a memory without an embedder and without a thread for upkeep."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    with edgemem.open(home, worker=False) as opened:
+        yield opened
+
+
+def test_an_agent_remembers_and_its_session_holds_only_what_was_said(
+    edgevox: ModuleType, memory: Memory
+) -> None:
+    """Memory reaches the newest message, the prompt only grows, and the store keeps the words alone."""
+    memory.store.add_fact("allergy", "hazelnuts", scope="household")
+    agent = Agent(edgevox.HookRegistry())
+    ears = load("edgevox_loop").attach(agent, memory, session_id="kitchen", speaker="alice")
+    for task in ("which allergy do we have?", "and what else?", "thank you"):
+        assert agent.run(task) == "ok"
+    assert ears.failures() == []
+    assert "hazelnuts" in agent.handed[0][-1]["content"]
+    assert agent.handed[0][-1]["content"].endswith("which allergy do we have?")
+    for earlier, later in zip(agent.handed, agent.handed[1:], strict=False):
+        assert later[: len(earlier)] == earlier
+    turns = memory.sessions.journal.read_turns("kitchen")
+    assert [m.content for turn in turns for m in turn.messages] == [
+        "which allergy do we have?",
+        "ok",
+        "and what else?",
+        "ok",
+        "thank you",
+        "ok",
+    ]
+    assert [turn.heard.speaker for turn in turns if turn.heard] == ["alice"] * 3
+
+
+def test_a_session_is_taken_up_and_its_first_words_are_not_lost(edgevox: ModuleType, memory: Memory) -> None:
+    """EdgeVox writes its instructions over the first message, which must not be what somebody said."""
+    for n in range(2):
+        agent = Agent(edgevox.HookRegistry())
+        ears = load("edgevox_loop").attach(agent, memory, session_id="kitchen", speaker="alice")
+        agent.run(f"this is number {n}")
+        assert ears.failures() == []
+    said = [message["content"].rpartition("</memory>\n")[2] for message in agent.handed[-1]]
+    assert said == ["You help in the kitchen.", "this is number 0", "ok", "this is number 1"]
+    assert [turn.n for turn in memory.sessions.journal.read_turns("kitchen")] == [0, 1]
+
+
+def test_private_text_is_in_nobody_elses_prompt(edgevox: ModuleType, memory: Memory) -> None:
+    """The owner of the loop says who speaks; EdgeVox's hooks could not know."""
+    memory.store.add_fact("alarm.code", "the moon is green", scope="user:alice")
+    agent = Agent(edgevox.HookRegistry())
+    ears = load("edgevox_loop").attach(agent, memory)
+    for speaker in ("alice", "bob", None, "alice"):
+        ears.speaker = speaker
+        agent.run("what is the alarm code?")
+    assert ["moon is green" in str(handed) for handed in agent.handed] == [True, False, False, True]
+    assert ears.failures() == []
+
+
+def test_a_barge_in_cuts_the_turn(edgevox: ModuleType, memory: Memory) -> None:
+    """What nobody heard is history neither in the store nor in the agent's session."""
+    agent = Agent(edgevox.HookRegistry(), think=lambda _: "one two three four")
+    ears = load("edgevox_loop").attach(agent, memory, session_id="kitchen", speaker="alice")
+    ears.speech_start()
+    ears.partial("count")
+    agent.run("count")
+    ears.interrupt("one two")
+    ears.idle(0)
+    agent.run("why did you stop?")
+    assert agent.handed[-1][2]["content"] == "one two"
+    assert "you were interrupted after: one two" in agent.handed[-1][-1]["content"]
+    (turn, _) = memory.sessions.journal.read_turns("kitchen")
+    assert (turn.state, turn.messages[-1].content) == ("interrupted", "one two")
+    assert ears.failures() == []
+
+
+class Doing:
+    """A hook of edgemem that names a point of ours and does what a test says."""
+
+    points = frozenset({"on_run_start", "before_llm", "on_idle"})
+    priority = 30
+    fail_closed = False
+
+    def __init__(self, do: Callable[[Any], HookResult | None]) -> None:
+        self.do = do
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        return self.do(payload) if point == "before_llm" else None
+
+
+def attached(edgevox: ModuleType, *hooks: Hook) -> tuple[Agent, Any]:
+    """Return an agent with some hooks of ours."""
+    agent = Agent(edgevox.HookRegistry())
+    return agent, load("edgevox_loop").attach_hooks(agent, hooks)
+
+
+def test_an_end_of_ours_ends_the_turn_there(edgevox: ModuleType) -> None:
+    """EdgeVox ignores a result of another class; ours comes as one of its own."""
+    with pytest.raises(ValueError, match="on_idle"):
+        edgevox.HookRegistry().register(Doing(lambda _: None))
+    agent, _ = attached(edgevox, Doing(lambda _: HookResult.end("not now", reason="quiet hours")))
+    assert (agent.run("sing"), agent.handed) == ("not now", [])
+
+
+def test_failures_are_counted_and_safety_fails_closed(edgevox: ModuleType) -> None:
+    """EdgeVox swallows an exception and goes on; our registry counts it, and a safety hook ends the turn."""
+
+    def broken(payload: Any) -> HookResult | None:
+        raise OSError("the disk is gone")
+
+    agent, ears = attached(edgevox, Doing(broken))
+    assert agent.run("go") == "ok"
+    (failure,) = ears.failures()
+    assert (failure.hook, failure.count) == ("Doing", 1)
+    guard = Doing(broken)
+    guard.fail_closed = True
+    agent, _ = attached(edgevox, guard)
+    assert (agent.run("go"), agent.handed) == ("Sorry, I cannot do that right now.", [])
+
+
+def test_priorities_hold_between_their_hooks_and_ours(edgevox: ModuleType) -> None:
+    """A hook of theirs at 40 acts before ours at 30, one at 20 behind it."""
+    order: list[str] = []
+
+    class Theirs:
+        points = frozenset({"before_llm"})
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __call__(self, point: str, ctx: Any, payload: Any) -> Any:
+            order.append(self.name)
+            return edgevox.HookResult.cont()
+
+    agent, _ = attached(edgevox, Doing(lambda _: order.append("ours")))  # type: ignore[func-returns-value]
+    agent.hooks.register(Theirs("20"), priority=20)
+    agent.hooks.register(Theirs("40"), priority=40)
+    agent.run("go")
+    assert order == ["40", "ours", "20"]
+
+
+def test_an_agent_without_a_registry_is_refused(edgevox: ModuleType, memory: Memory) -> None:
+    """The error says what to pass."""
+    with pytest.raises(InvalidInputError, match="object has no hook registry; pass an EdgeVox agent"):
+        load("edgevox_loop").attach(object(), memory)

@@ -1,0 +1,321 @@
+"""`edgemem inspect prompt`: the prompt as the model would get it, told part by part, and nothing stored by looking."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from ggufs import write_llama_gguf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from word_tokenizer import WordTokenizer
+
+import edgemem
+from edgemem.cli import main
+from edgemem.config import ContextSettings, Profile
+from edgemem.errors import InvalidInputError
+from edgemem.hooks.points import BEFORE_LLM
+from edgemem.inspecting import Inspection, inspect_prompt
+from edgemem.llama.tokenizer import LlamaTokenizer
+from edgemem.loop import AgentLoop, Reply
+from edgemem.memory import Memory
+from edgemem.records import StoredMessage, Turn
+
+FACTS = (
+    ("ann.tea", "green, no sugar"),
+    ("ann.car", "a red van"),
+    ("bo.dog", "a spaniel"),
+    ("bo.job", "nurse"),
+)
+
+
+class Model:
+    """Answers the same to everything, and keeps what it was handed."""
+
+    def __init__(self) -> None:
+        self.handed: list[dict[str, Any]] = []
+
+    def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
+        """Say something."""
+        self.handed = list(messages)
+        return Reply("Of course.")
+
+    def cut(self, heard_text: str) -> None:
+        """Do nothing."""
+
+
+def run(*args: object) -> Result:
+    """Run the command line in this process."""
+    return CliRunner().invoke(main, [str(arg) for arg in args])
+
+
+def look(memory: Memory, said: str, *, speaker: str | None = "Ann", **settings: Any) -> Inspection:
+    """Inspect the next prompt of the session `hall` with a tokenizer that counts words."""
+    tokenizer = WordTokenizer()
+    return inspect_prompt(
+        memory.hooks(session_id="hall", speaker=speaker, tokenizer=tokenizer),
+        said,
+        tokenizer=tokenizer,
+        window_tokens=memory.profile.context.window_tokens,
+        reply_tokens=memory.profile.context.reply_tokens,
+        speaker=speaker,
+        **settings,
+    )
+
+
+def talk(home: Path, *said: str, profile: Profile | None = None) -> None:
+    """Make a home in which Ann has said some things in the session `hall`."""
+    home.mkdir(exist_ok=True)
+    (home / "edgemem.toml").write_text(
+        '[llama]\nembedder = ""\n', encoding="utf-8"
+    )  # words suffice, and are quick
+    with edgemem.open(home, profile=profile, worker=False) as memory:
+        for key, value in FACTS:
+            memory.store.add_fact(key, value)
+        memory.store.add_fact("ann.secret", "a surprise party", scope="user:Ann")
+        memory.idle(10.0)
+        loop = AgentLoop(
+            Model(), hooks=memory.hooks(session_id="hall", speaker="Ann", tokenizer=WordTokenizer())
+        )
+        for text in said:
+            loop.run(text)
+        memory.idle(10.0)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a home with facts and a conversation of two turns."""
+    path = tmp_path_factory.mktemp("look") / "home"
+    talk(path, "Is the tea green, without sugar?", "Thank you.")
+    return path
+
+
+def contents(home: Path) -> dict[str, Any]:
+    """Return every row of both files, and a checksum of the truth's bytes."""
+    found: dict[str, Any] = {
+        "bytes": hashlib.sha256((home / "db" / "memory.db").read_bytes()).hexdigest(),
+        "files": sorted(
+            path.relative_to(home).as_posix()
+            for path in home.rglob("*")
+            if path.is_file() and not path.name.endswith(("-wal", "-shm"))
+        ),
+    }
+    for name in ("memory.db", "index.db"):
+        connection = sqlite3.connect(f"file:{home / 'db' / name}?mode=ro", uri=True)
+        tables = [row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")]
+        for table in tables:
+            if not table.startswith(("words", "vocabulary", "bits")):
+                found[f"{name}/{table}"] = sorted(map(repr, connection.execute(f"select * from {table}")))
+        connection.close()
+    return found
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    said=st.text(min_size=1, max_size=60),
+    speaker=st.sampled_from(["Ann", "Bo", None]),
+    session=st.sampled_from(["hall", "new"]),
+)
+def test_looking_stores_nothing(home: Path, said: str, speaker: str | None, session: str) -> None:
+    """Whatever is asked about and by whom, every row, every file and the truth's bytes stay as they were."""
+    before = contents(home)
+    who = () if speaker is None else ("--speaker", speaker)
+    result = run("inspect", "prompt", "--home", home, "--session", session, *who, "--", said)
+    assert result.exit_code in (0, 1), result.output
+    assert contents(home) == before
+
+
+def test_an_open_turn_stays_open(tmp_path: Path) -> None:
+    """A look beside a running robot does not mark its turn as cut off."""
+    talk(tmp_path, "Hello.")
+    with edgemem.open(tmp_path, worker=False) as memory:
+        memory.sessions.journal.accept(Turn("hall", 1, (StoredMessage("user", "half a"),), "open")).result()
+        found = look(memory, "And now?")
+        assert [turn.state for turn in memory.sessions.journal.read_turns("hall")] == ["complete", "open"]
+    assert any("half a" in part.text for part in found.parts)
+
+
+@pytest.mark.parametrize(
+    "said", ["Is the tea green, without sugar?", "What car is it, a red van?", "Good night."]
+)
+def test_it_is_the_prompt_that_the_next_turn_hands_over(tmp_path: Path, said: str) -> None:
+    """What the look shows is what the model then gets, message for message."""
+    talk(tmp_path, "Is the tea green, without sugar?", "Thank you.")
+    with edgemem.open(tmp_path, worker=False) as memory:
+        found = look(memory, said, instructions="You are a robot.")
+        model = Model()
+        AgentLoop(
+            model,
+            hooks=memory.hooks(session_id="hall", speaker="Ann", tokenizer=WordTokenizer()),
+            instructions="You are a robot.",
+        ).run(said, speaker="Ann")
+    assert found.messages == model.handed
+
+
+def test_the_parts_add_up_to_the_whole(home: Path) -> None:
+    """System, turns, memory, utterance and the opening take together what the prompt takes, counted at once."""
+    with edgemem.open(home, worker=False) as memory:
+        found = look(memory, "What car is it, a red van?", instructions="You are a robot.")
+    assert [part.name for part in found.parts] == ["system", "turn", "turn", "memory", "utterance", "opening"]
+    assert found.exact
+    assert found.tokens == WordTokenizer().count(found.messages)
+    assert found.free_tokens == found.window_tokens - found.tokens
+    first = found.parts[1]
+    assert (first.turn, first.speaker) == (0, "Ann")
+    assert first.block_tokens > 0
+    memory_part = found.parts[3]
+    assert sum(line.tokens for line in found.lines) <= memory_part.tokens <= found.block_limit
+
+
+def test_each_line_says_why_and_what_did_not_become_one(home: Path) -> None:
+    """Lines carry their score and signals; what scored too little is told apart."""
+    with edgemem.open(home, worker=False) as memory:
+        found = look(memory, "What car is it, a red van?")
+    (line,) = [line for line in found.lines if "red van" in line.text]
+    assert line.score is not None
+    assert line.why
+    assert all(item.left_out for item in found.left_out)
+    assert not {item.id for item in found.left_out} & {line.id for line in found.lines}
+
+
+def test_it_shows_nobody_what_that_person_may_not_hear(home: Path) -> None:
+    """A look with the ears of a person has that person's prompt: others' secrets and turns are not in it."""
+    with edgemem.open(home, worker=False) as memory:
+        for speaker in ("Bo", None):
+            text = repr(look(memory, "Is there a surprise party?", speaker=speaker))
+            assert "a surprise party'" not in text
+        assert "a surprise party" in repr(look(memory, "Is there a surprise party?").lines)
+        assert not [part for part in look(memory, "Hello?", speaker=None).parts if part.name == "turn"]
+
+
+def test_a_compacted_session_shows_its_summary(tmp_path: Path) -> None:
+    """Where older turns were compacted, the summary is a part of its own, and the parts still add up."""
+    small = Profile(
+        context=ContextSettings(
+            window_tokens=260, reply_tokens=40, block_tokens=30, summary_tokens=60, keep_last_turns=1
+        )
+    )
+    talk(
+        tmp_path,
+        *(f"The {n} box holds many blue and red marbles of glass." for n in range(24)),
+        profile=small,
+    )
+    with edgemem.open(tmp_path, profile=small, worker=False) as memory:
+        found = look(memory, "How many boxes?")
+    assert "summary" in [part.name for part in found.parts]
+    assert found.tokens == WordTokenizer().count(found.messages)
+    assert found.tokens <= found.window_tokens - found.reply_tokens
+
+
+def test_hooks_of_the_operator_are_named_and_not_run(home: Path) -> None:
+    """A hook that is not known to store nothing is left out of a look, which says so."""
+
+    class Own:
+        points = frozenset({BEFORE_LLM})
+        priority = 75
+
+        def __call__(self, point: str, ctx: Any, payload: Any) -> None:
+            pytest.fail("it was run")
+
+    with edgemem.open(home, worker=False) as memory:
+        tokenizer = WordTokenizer()
+        hooks = [*memory.hooks(session_id="hall", tokenizer=tokenizer), Own()]
+        found = inspect_prompt(hooks, "Hi.", tokenizer=tokenizer, window_tokens=4096, reply_tokens=256)
+    assert any("Own" in note for note in found.notes)
+
+
+def test_nothing_said_is_refused(home: Path) -> None:
+    """A prompt is for an utterance; without one there is a sentence."""
+    with (
+        edgemem.open(home, worker=False) as memory,
+        pytest.raises(InvalidInputError, match="Nothing was said"),
+    ):
+        look(memory, "  ")
+
+
+def test_the_command_prints_parts_sums_and_estimates(home: Path) -> None:
+    """Without a model the figures are marked as estimates; JSON holds all of it."""
+    args = (
+        "inspect",
+        "prompt",
+        "What car is it, a red van?",
+        "--session",
+        "hall",
+        "--speaker",
+        "Ann",
+        "--home",
+        home,
+    )
+    text = run(*args).stdout
+    assert "red van" in text
+    assert "turn 0 Ann" in text
+    assert "estimates" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    found = json.loads(run(*args, "--json").stdout)
+    assert sum(part["tokens"] for part in found["parts"]) == found["tokens"]
+    assert found["free_tokens"] == found["window_tokens"] - found["tokens"]
+    assert not found["exact"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("", "--session", "hall"),
+        ("\udcff", "--session", "hall"),
+        ("Hi.", "--session", "a\0b"),
+        ("Hi.", "--llm", "/no/such.gguf"),
+        ("x" * (1 << 21),),
+    ],
+)
+def test_bad_input_is_one_sentence(home: Path, args: tuple[str, ...]) -> None:
+    """What cannot be looked at is told in one sentence."""
+    result = run("inspect", "prompt", *args, "--home", home)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("edgemem: ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "template"),
+    [
+        ("qwen2", "Qwen-Qwen3-0.6B"),
+        ("phi-3", "microsoft-Phi-3.5-mini-instruct"),
+        ("llama-bpe", "mistralai-Mistral-Nemo-Instruct-2407"),
+    ],
+)
+def test_parts_are_exact_through_real_templates(
+    home: Path, vocabularies: Path, vocabulary: str, template: str
+) -> None:
+    """With a model's own tokenizer the parts add up to what the model will be handed, whatever its template does."""
+    source = (vocabularies / "templates" / f"{template}.jinja").read_text()
+    with (
+        LlamaTokenizer(vocabularies / f"ggml-vocab-{vocabulary}.gguf", template=source) as tokenizer,
+        edgemem.open(home, worker=False) as memory,
+    ):
+        found = inspect_prompt(
+            memory.hooks(session_id="hall", speaker="Ann", tokenizer=tokenizer),
+            "What car is it, a red van?",
+            tokenizer=tokenizer,
+            window_tokens=4096,
+            reply_tokens=256,
+            speaker="Ann",
+            instructions="You are a robot.",
+        )
+        now = memory.sessions.journal.latest_epoch("hall")
+        assert found.exact
+        assert found.tokens == tokenizer.count(found.messages, now=now.started_at if now else None)
+    assert [part.name for part in found.parts] == ["system", "turn", "turn", "memory", "utterance", "opening"]
+    assert all(part.tokens > 0 for part in found.parts[:-1])
+
+
+def test_the_command_counts_with_a_chat_model(home: Path, tmp_path: Path, vocabularies: Path) -> None:
+    """`--llm` reads the vocabulary and template of a GGUF, and the figures are exact."""
+    model = write_llama_gguf(tmp_path / "model.gguf", vocabularies=vocabularies)
+    args = ("inspect", "prompt", "What car is it?", "--session", "hall", "--llm", model, "--home", home)
+    assert json.loads(run(*args, "--json").stdout)["exact"]

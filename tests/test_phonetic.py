@@ -1,0 +1,143 @@
+"""Names are found although a recogniser wrote them differently."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import edgemem
+from edgemem.bench import corpus
+from edgemem.recall.phonetic import sounds_alike, sounds_of
+from edgemem.recall.question import hear, strange_words
+from edgemem.recall.sounds import with_names
+from edgemem.recall.sources import split_key
+from edgemem.recall.stemmer import stem
+from edgemem.recall.words import plain_words, spell_out, terms
+
+SAME = """
+Eleen/Helene Jon/John Meyer/Maier Mayer/Meier Katrin/Catherine Kathryn/Katrin Stefan/Stephen Steven/Stephen Neil/Neal
+Fung/Phuong Hong/Huong Kwang/Quang Min/Minh Lin/Linh Kan/Khanh Tuy/Thuy Hosay/José Havier/Javier Xavier/Javier
+Horhe/Jorge Bicente/Vicente Giyermo/Guillermo Volfgang/Wolfgang Yohannes/Johannes Yan/Jan Mikael/Michael Gerd/Gert
+Jerald/Gerald Konrad/Conrad Schmidt/Shmitt Philip/Filip Sara/Sarah Hanna/Anna Thomas/Tomas Leigh/Lee Marc/Mark
+Eric/Erik Müller/Mueller Jürgen/Yurgen Elena/Elaina Aileen/Eileen Maia/Maya Anh/Ann Duc/Đức Hanz/Hans
+"""
+DIFFERENT = """
+Tom/Tim Dan/Tom Mara/Mary Ben/Bob Anna/Ian Alice/Alex Mia/Max Leo/Lea Jan/Hanna Jan/Jon Jonas/Janis Paul/Bill
+Tim/Tina Rosa/Rose Carl/Carla Ada/Otto Mario/Maria Mai/Minh
+"""
+
+
+@pytest.mark.parametrize("pair", SAME.split())
+def test_names_that_sound_the_same_are_told(pair):
+    """English, German, Spanish and Vietnamese names are recognised in another spelling, in both directions."""
+    one, other = plain_words(pair)
+    assert sounds_alike(one, [other, "zyx"]) == other
+    assert sounds_alike(other, [one]) == one
+
+
+@pytest.mark.parametrize("pair", DIFFERENT.split())
+def test_names_that_only_look_alike_are_kept_apart(pair):
+    """Another person is not taken for the one who was named."""
+    one, other = plain_words(pair)
+    assert sounds_alike(one, [other]) is None
+
+
+def test_the_spelling_decides_between_names_that_sound_the_same():
+    """Of several names the nearest in writing is meant; one that is a name itself stays."""
+    assert sounds_alike("helen", ["ellen", "helene", "aileen"]) == "helene"
+    assert sounds_alike("ellen", ["ellen", "helene"]) is None
+
+
+@given(st.text(max_size=40))
+def test_any_text_has_sounds_or_none(text):
+    """Nothing that a recogniser may hand over fails; other scripts and numbers have no sound."""
+    assert all(sounds_of(text))
+    assert sounds_of("味噌") == sounds_of("42") == sounds_of("") == sounds_of("al") == frozenset()
+
+
+def test_only_words_that_mean_nothing_are_strange():
+    """Known words, common words and, in a text with capitals, small words are left as they were said."""
+    unknown = {stem(word) for word in ("eleen", "oven", "quokka")}
+    assert strange_words("where does eleen keep the oven", unknown) == ["eleen"]
+    assert strange_words("Where does Eleen keep the quokka?", unknown) == ["eleen"]
+    assert strange_words("Where is Eleen's oven?", unknown) == ["eleen"]
+    assert strange_words("where does eleen live", ()) == []
+    assert hear("Where is Eleen's oven?", {"eleen": "helene"}) == "Where is helene oven?"
+
+
+@pytest.fixture
+def memory(tmp_path):
+    """Return a memory that knows a few people by their names."""
+    with edgemem.open(tmp_path / "home", worker=False) as memory:
+        for key, value in (
+            ("helene.shoe_size", "39"),
+            ("helene.job", "carpenter"),
+            ("maier.phone", "next door, 0171"),
+            ("cat.name", "Miso"),
+            ("john.job", "pilot"),
+        ):
+            memory.store.add_fact(key, value)
+        for name, value in (("Catherine", "peanuts"), ("Bob", "milk")):
+            memory.store.add_fact("user.allergies", value, scope=f"user:{name}", level="household")
+        yield memory
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_misheard_name_reaches_what_is_known_of_the_person(memory, indexed):
+    """What was written a moment ago and what is indexed are both found by the sound of the name."""
+    if indexed:
+        memory.idle(5)
+    for question, answer in (
+        ("What is Eleen's shoe size?", "helene shoe size: 39"),
+        ("what is the job of jon", "john job: pilot"),
+        ("Can you phone Meyer?", "maier phone: next door, 0171"),
+        ("Which allergies has Katrin?", "allergies: peanuts"),
+        ("Which allergies has Bop?", "allergies: milk"),
+    ):
+        assert memory.recall(question, speaker="mai", k=1)[0].text == answer
+
+
+def test_a_name_that_is_known_is_taken_as_it_was_said(memory):
+    """Helene's facts do not answer for Ellen, once there is an Ellen."""
+    memory.store.add_fact("ellen.shoe_size", "36")
+    assert memory.recall("What is Ellen's shoe size?", k=1)[0].value == "36"
+    assert memory.recall("What is Helene's shoe size?", k=1)[0].value == "39"
+    memory.idle(5)
+    assert memory.recall("What is Ellen's shoe size?", k=1)[0].value == "36"
+
+
+def test_an_unknown_common_word_is_nobodys_name(memory):
+    """A question about things stays one, however a word of it sounds."""
+    memory.store.add_fact("owen.job", "baker")
+    assert "owen job: baker" not in [item.text for item in memory.recall("is the oven on", min_score=0.1)]
+
+
+def test_questions_about_what_is_known_are_taken_as_they_were_said():
+    """Of hundreds of questions among many facts none is changed, with and without capitals."""
+    known = corpus.known(3000)
+    stems = {term for fact in known for term in terms(f"{spell_out(fact.key)} {fact.value}")}
+    names = {word for fact in known for word in (split_key(fact.key)[0] or "").split()}
+    for fact in corpus.askable(known, 200):
+        for question in (fact.question, fact.question.lower()):
+            unknown = set(terms(question)) - stems
+            assert with_names(question, unknown, names=names, database=None) == question
+
+
+def test_a_forgotten_name_has_no_sound_any_more(memory):
+    """What is erased is erased from the sounds as well."""
+    memory.idle(5)
+    sounds = memory.index.database.query("select name from sounds where name = 'maier'")
+    assert sounds
+    memory.forget("maier.phone")
+    assert memory.index.database.query("select name from sounds where name = 'maier'") == []
+    assert memory.index.database.query("select 1 from sounds where name = 'helen'")
+
+
+def test_sounds_are_looked_up_in_their_index(memory):
+    """The look-up reads no name but those that are found."""
+    rows = memory.index.database.query(
+        "explain query plan select distinct name from sounds where sound in ('a', 'b')"
+    )
+    assert all("SCAN" not in row[3] for row in rows)
+    assert any("PRIMARY KEY" in row[3] for row in rows)

@@ -1,0 +1,216 @@
+"""The log of turns: one line of figures each, in which nobody's words stand."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import edgemem
+from edgemem.config import LogSettings, Profile
+from edgemem.hooks.turn_figures import FigureFile, TurnFigures
+from edgemem.hooks.turn_log import TurnLogHook
+from edgemem.llama.protocols import Generation
+from edgemem.loop import AgentLoop, Reply
+from edgemem.records import Heard
+
+WORD = st.text(st.characters(categories=["L"]), min_size=4, max_size=12)
+
+
+class Model:
+    """Answers what it is told to, and may tell what it evaluated, as edgemem's own chat model does."""
+
+    def __init__(self, reply: str = "Fine.", *, evaluated: Sequence[tuple[int, int]] = ()) -> None:
+        self.reply = reply
+        self.last = Generation()
+        self._evaluated = list(evaluated)
+
+    def complete(
+        self,
+        messages: Sequence[dict[str, Any]],
+        *,
+        tools: Sequence[dict[str, Any]],
+        stop: Callable[[], bool],
+        on_text: Callable[[str], None],
+        now: float | None = None,
+    ) -> Reply:
+        """Say the reply."""
+        if self._evaluated:
+            prompt, evaluated = self._evaluated.pop(0)
+            self.last = Generation(self.reply, prompt_tokens=prompt, evaluated_tokens=evaluated)
+        return Reply(self.reply)
+
+    def cut(self, heard_text: str) -> None:
+        """Do nothing."""
+
+
+class Lines(logging.Handler):
+    """Keeps what was logged, as a file would have it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a record."""
+        self.records.append(record)
+
+    @property
+    def turns(self) -> list[dict[str, Any]]:
+        """Return the logged objects."""
+        return [json.loads(record.getMessage()) for record in self.records]
+
+
+@pytest.fixture
+def lines() -> Any:
+    """Return what the logger `edgemem.turn` writes."""
+    handler, logger = Lines(), logging.getLogger("edgemem.turn")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+def test_each_turn_logs_one_line_of_figures(tmp_path: Path, lines: Lines) -> None:
+    """Recall, hooks, commit, tokens and candidates stand in one JSON object a turn."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        for key, value in (
+            ("tea", "green, no sugar"),
+            ("car", "a red van"),
+            ("dog", "a spaniel"),
+            ("job", "nurse"),
+        ):
+            memory.store.add_fact(f"ann.{key}", value)
+        memory.idle(10.0)
+        loop = AgentLoop(Model(), hooks=memory.hooks(speaker="ann"))
+        loop.run("Is the green tea without sugar?")
+        loop.run("And where is it?")
+    assert [line["turn"] for line in lines.turns] == [0, 1]
+    first = lines.turns[0]
+    assert set(first) == set(TurnFigures.__struct_fields__)
+    assert first["hops"] == 1
+    assert first["candidates"] >= 1
+    assert first["block_tokens"] > 0
+    assert first["hooks_ms"] >= first["recall_ms"] > 0
+    assert first["commit_ms"] > 0
+    assert first["reused_tokens"] == 0 < lines.turns[1]["reused_tokens"]
+    assert not first["late"]
+
+
+def test_the_model_tells_what_it_evaluated(tmp_path: Path, lines: Lines) -> None:
+    """Tokens new and reused are the model's own where it counts them, and marked as counted."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        loop = AgentLoop(Model(evaluated=[(50, 50), (80, 30)]), hooks=memory.hooks())
+        loop.run("Good morning.")
+        loop.run("Good night.")
+        loop.run("Are you there?")  # the model told nothing new
+    told = [(line["new_tokens"], line["reused_tokens"], line["counted"]) for line in lines.turns]
+    assert told[:2] == [(50, 0, True), (30, 50, True)]
+    assert not told[2][2]
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(said=WORD, reply=WORD, key=WORD, value=WORD, who=WORD, session=WORD)
+def test_no_word_that_was_said_stored_or_shown_is_logged(
+    lines: Lines, said: str, reply: str, key: str, value: str, who: str, session: str
+) -> None:
+    """Whatever is talked about and by whom, the line holds numbers under fixed names only."""
+    lines.records.clear()
+    with tempfile.TemporaryDirectory() as home, edgemem.open(home, worker=False) as memory:
+        memory.store.add_fact(key, value)
+        loop = AgentLoop(Model(reply), hooks=memory.hooks(session_id=session, speaker=who))
+        loop.run(f"{said} {key}?", heard=Heard(speaker=who, room=said))
+        kept = memory.figures
+    text = lines.records[0].getMessage()
+    for name, figure in json.loads(text).items():
+        assert name in TurnFigures.__struct_fields__
+        assert isinstance(figure, (int, float, bool))
+    bare = re.sub("|".join([*TurnFigures.__struct_fields__, "true", "false"]), "", text)
+    assert not re.search(r"[^\W\d_]", bare.replace("e-", ""))
+    assert lines.records[0].args == (text,)
+    assert kept.path.name == "turn.json"
+
+
+def test_the_profile_switches_it_off(tmp_path: Path, lines: Lines) -> None:
+    """`[log] turn = false` logs nothing; the figures are kept for `edgemem stats` all the same."""
+    with edgemem.open(tmp_path, profile=Profile(log=LogSettings(turn=False)), worker=False) as memory:
+        AgentLoop(Model(), hooks=memory.hooks()).run("Hello.")
+        figures = memory.figures
+    assert not lines.records
+    newest = figures.read()
+    assert newest is not None
+    assert newest.hops == 1
+
+
+def test_a_thrown_away_turn_is_not_logged(tmp_path: Path, lines: Lines) -> None:
+    """What was prepared and aborted leaves no line; what failed leaves one that says so."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        loop = AgentLoop(Model(), hooks=memory.hooks())
+        loop.prepare("Half a sent")
+        loop.abort()
+        assert not lines.records
+        broken = AgentLoop(Model(), hooks=memory.hooks(session_id="other"))
+        broken.model.complete = None  # type: ignore[assignment,method-assign]
+        with pytest.raises(TypeError):
+            broken.run("Hello.")
+    (line,) = lines.turns
+    assert line["failed"]
+    assert line["hops"] == 0
+
+
+def test_two_sessions_do_not_mix_their_turns(tmp_path: Path, lines: Lines) -> None:
+    """Turns of two loops that overlap are told apart, because each session has a hook of its own."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        one = AgentLoop(Model(), hooks=memory.hooks(session_id="one"))
+        two = AgentLoop(Model(), hooks=memory.hooks(session_id="two"))
+        one.prepare("First.")
+        two.run("Second.")
+        one.commit()
+    assert [line["hops"] for line in lines.turns] == [1, 1]
+
+
+def test_a_loop_that_never_begins_a_turn_is_left_alone() -> None:
+    """Points without a beginning are no turn, and raise nothing."""
+    hook = TurnLogHook()
+    assert hook("before_llm", None, {"messages": []}) is None
+    assert hook("on_run_end", None, None) is None
+
+
+def test_figures_are_written_rarely_and_whole(tmp_path: Path) -> None:
+    """A talkative evening costs one small write a minute; closing writes the last figures."""
+    seconds = [0.0]
+    file = FigureFile(tmp_path / "turn.json", every_s=60.0, now=lambda: seconds[0])
+    assert file.read() is None
+    assert not file.write()
+    file.note(TurnFigures(1.0, 0))
+    assert file.write()
+    file.note(TurnFigures(2.0, 1))
+    assert not file.write()
+    seconds[0] = 61.0
+    assert file.write()
+    assert not file.write()
+    file.note(TurnFigures(3.0, 2))
+    assert file.write(at_once=True)
+    assert file.read() == TurnFigures(3.0, 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["turn.json"]
+
+
+def test_a_damaged_or_unwritable_file_is_no_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Figures are for looking: a full disk is told in the log, and a damaged file counts as none."""
+    file = FigureFile(tmp_path / "turn.json")
+    file.path.write_bytes(b"{half")
+    assert file.read() is None
+    gone = FigureFile(tmp_path / "no" / "turn.json")
+    gone.note(TurnFigures(1.0, 0))
+    assert not gone.write()
+    assert "could not be kept" in caplog.text
