@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from math import log
 
 import pytest
 from hypothesis import given, settings
@@ -160,13 +161,22 @@ def test_a_filter_costs_no_finds(tmp_path, allowed):
 
 @pytest.mark.parametrize("question", ["peanut butter", "kitchen floor cat", "doctor kitchen", "nothing here"])
 def test_the_formula_is_that_of_fts5(database, question):
-    """Text outside of the index is scored exactly as FTS5 scores text in it."""
-    asked = terms(question)
-    stats = statistics(asked)
-    for text, score in found(database, asked).items():
-        stems = Counter(terms(text))
-        here = {term: stems[term] for term in asked if term in stems}
-        assert stats.score(here, stems.total()) == pytest.approx(score, rel=1e-6)
+    """Text outside of the index is scored exactly as FTS5 scores text in it, but for the weight of a term."""
+    for term in terms(question):
+        stats = statistics([term])
+        n = stats.counts[term]
+        theirs = max(1e-6, log((stats.docs - n + 0.5) / (n + 0.5)))
+        for text, score in found(database, [term]).items():
+            stems = Counter(terms(text))
+            here = stats.score({term: stems[term]}, stems.total()) / stats.weight(term)
+            assert here == pytest.approx(score / theirs, rel=1e-6)
+
+
+def test_in_a_small_memory_a_common_word_still_finds():
+    """Where one of two texts holds a word, the word is worth something; where nothing is known, nothing breaks."""
+    assert Statistics(docs=2, terms=9, counts={"cup": 1}).weight("cup") > 0.5
+    assert Statistics(docs=1, terms=9, counts={"cup": 1}).weight("cup") > 0.1
+    assert Statistics(docs=0, terms=0, counts={}).weight("cup") > 0
 
 
 @given(

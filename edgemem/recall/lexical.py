@@ -38,7 +38,9 @@ class Statistics(msgspec.Struct, frozen=True):
     def weight(self, term: str) -> float:
         """Return how much a term tells apart: its inverse document frequency, as FTS5 has it."""
         count = self.counts.get(term, 0)
-        return max(1e-6, log((self.docs - count + 0.5) / (count + 0.5))) if self.docs >= count else 1e-6
+        # With 1 inside of the logarithm it is never negative (Lucene's BM25Similarity): in a memory of two facts each
+        # word is common, and still tells more than nothing.
+        return log(1 + max(0.0, self.docs - count + 0.5) / (count + 0.5))
 
     def best(self, terms: Sequence[str]) -> float:
         """Return a score that no text can exceed."""

@@ -1,9 +1,9 @@
-"""Resident postings: the words of all docs in memory, for memories of many thousand.
+"""Resident postings: the words of all docs in memory.
 
 FTS5 looks up each term in each of its segments and reads a row for every text that matches, most of them from pages that
 the last commit took out of its cache: 1.4 ms a question at 30,000 texts. The same postings in memory are scored in .1 ms
-(one x86-64 core). They take about 200 bytes a text of ten words. FTS5 stays what smaller memories and colder processes
-use, and what this is tested against; the formula is the same.
+(one x86-64 core). They take about 200 bytes a text of ten words. FTS5 stays what colder processes use, and
+what this is tested against; the formula is the same but for the weight of a term (see `lexical.Statistics`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from edgemem.recall.lexical import Statistics
     from edgemem.store.database import Database
 
-LEAST = 2000
-"""Docs below which FTS5 answers as quickly."""
+LEAST = 1
+"""Docs from which memory is used. FTS5's own formula tells nothing apart in a memory of a few texts (see Statistics)."""
 AT_ONCE = 300
 """Docs that a question may still read in; more are left to `warm`, and FTS5 answers meanwhile."""
 _STEP = 300  # docs that are read between two looks at `stop`: some milliseconds
@@ -87,8 +87,12 @@ class ResidentPostings:
 
     def _follow(self, state: State) -> bool:
         """Read in a few changes; return whether memory holds what the index does."""
-        if state.docs < LEAST or not self._drop_removed(AT_ONCE):
+        if state.docs < LEAST:
             return False
+        if not self._drop_removed(AT_ONCE):
+            if state.docs > AT_ONCE:
+                return False
+            self._forget()  # so few are read anew at once
         waiting = state.last_message - self._reached[0] + state.last_other - self._reached[1]
         if waiting > AT_ONCE:
             return False
