@@ -158,9 +158,9 @@ class IdleSettings(_Section, frozen=True):
 
     settle_s: AmountOrZero = 0.5
     """Seconds of quiet before upkeep begins; people pause within a sentence."""
-    index_rows: Count = 60
-    """Rows that are indexed together, about twenty turns: each commit of the index writes many pages, and fewer rows are
-    searched directly."""
+    index_rows: Count = 120
+    """Rows that are indexed together, about 25 turns with a tool call each: each commit of the index writes many pages,
+    and fewer rows are searched directly."""
     index_wait_s: AmountOrZero = 600.0
     """Seconds after which rows are indexed even if they are fewer, so that their meaning is found as well."""
     batch: Count = 200

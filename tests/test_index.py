@@ -365,3 +365,16 @@ def test_plain_sqlite_can_read_it(truth, store, index):
         "select d.terms from words join docs d on d.id = words.rowid where words match 'milk'"
     ).fetchall() == [("milk empti",)]
     connection.close()
+
+
+def test_what_is_written_takes_along_what_waits(tmp_path, truth, store):
+    """Few episodes wait for more; a fact does not, and brings them along in its commit."""
+    with Index(tmp_path / "index.db", truth) as index:
+        store.add_episode("dance", {"with": "bob"}, "ok")
+        assert index.catch_up(least=100, wait_s=3600.0) == 0
+        assert index.pending()["text"] == 1
+        store.add_fact("milk", "empty")
+        assert index.catch_up(least=100, wait_s=3600.0) == 2
+        assert index.pending()["text"] == 0
+        store.add_episode("dance", {"with": "mai"}, "ok")
+        assert index.catch_up(least=100, wait_s=-1.0) == 1

@@ -48,12 +48,15 @@ class ResidentPostings:
         """Read in what is not in memory yet, while nobody waits; return whether there was anything."""
         if state.docs < LEAST:
             return False
-        worked = False
         with self._lock:
-            if self._dead > max(LEAST, len(self._docs) // 2) or not self._drop_removed(None):
+            if self._dead > max(AT_ONCE, len(self._docs) // 2) or not self._drop_removed(None):
                 self._forget()
-            while not (stop and stop()) and self._read(state, _STEP):
-                worked = True
+        worked = False
+        while not (stop and stop()):
+            with self._lock:  # a question need not wait for more than one step
+                if not self._read(state, _STEP):
+                    break
+            worked = True
         return worked
 
     def counts(self, state: State, terms: Sequence[str]) -> dict[str, int] | None:

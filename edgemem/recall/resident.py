@@ -17,7 +17,7 @@ from edgemem.recall.removals import KEPT, newest_removal, read_removals
 from edgemem.recall.vectors import BitVectors, ExactVectors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -29,6 +29,7 @@ LEAST = 5000
 """Vectors below which vec0 answers in under half a millisecond by itself."""
 AT_ONCE = 500
 """Vectors that a question may still read in; more are left to `warm`, and vec0 answers meanwhile."""
+_STEP = 500  # vectors that are read between two looks at `stop`: some milliseconds
 RESCORED = 4
 """Candidates by bits for each vector that is asked for: with 32 asked for, .92 of the 10 true neighbours are among 128,
 .83 among 64, .69 among vec0's own 32 (a synthetic trial at 30,000 vectors)."""
@@ -49,16 +50,19 @@ class ResidentVectors(BitVectors):
         self._upto = 0
         self._removal = newest_removal(database)
 
-    def warm(self) -> None:
-        """Bring memory in line with the file; called while nobody waits."""
+    def warm(self, stop: Callable[[], bool] | None = None) -> None:
+        """Bring memory in line with the file, while nobody waits; the next call goes on where `stop` ended it."""
+        if not _can_count_bits():
+            return
         with self._lock:
-            if not _can_count_bits():
-                return
             if self._kept is not None and self._kept.n > max(LEAST, 2 * len(self._rows)):
                 self._forget()  # most rows are nobody's
             if not self._drop_removed(None):
                 self._forget()
-            self._read(None)
+        more = True
+        while more and not (stop and stop()):
+            with self._lock:  # a question need not wait for more than one step
+                more = self._read(_STEP)
 
     def nearest(self, query: Vector, k: int) -> list[tuple[int, float]]:
         """Return at most k ids with their cosines, the best first."""
@@ -77,8 +81,15 @@ class ResidentVectors(BitVectors):
 
     def _follow(self) -> bool:
         """Read in a few changes; return whether memory is as the file, and holds enough to be worth it."""
-        if not (_can_count_bits() and self._drop_removed(AT_ONCE) and self._read(AT_ONCE)):
+        if not (_can_count_bits() and self._drop_removed(AT_ONCE)):
             return False
+        new = self._database.query(
+            "select count(*) from (select 1 from vectors where seq > ? limit ?)", (self._upto, AT_ONCE + 1)
+        )[0][0]
+        if new > AT_ONCE:
+            return False
+        if new:
+            self._read(AT_ONCE)
         return len(self._rows) >= LEAST
 
     def _drop_removed(self, at_once: int | None) -> bool:
@@ -96,18 +107,15 @@ class ResidentVectors(BitVectors):
                 self._kept.wipe(self._rows.pop(doc))
         return True
 
-    def _read(self, at_once: int | None) -> bool:
-        """Read in what is new; return whether that was not too much."""
-        limit = -1 if at_once is None else at_once + 1
+    def _read(self, limit: int) -> bool:
+        """Read in some of what is new; return whether there is more."""
         rows = self._database.query(
             "select doc, seq, vector from vectors where seq > ? order by seq limit ?", (self._upto, limit)
         )
-        if at_once is not None and len(rows) > at_once:
-            return False
         # A vector of another length waits to be made again, and matches nothing.
         self._append([row for row in rows if len(row[2]) == 2 * self._dimensions])
         self._upto = rows[-1][1] if rows else self._upto
-        return True
+        return len(rows) == limit
 
     def _forget(self) -> None:
         self._kept, self._rows, self._upto = None, {}, 0

@@ -86,6 +86,8 @@ SOURCES = (
     Source(TURN, "messages", "message", _MESSAGES),
 )
 
+FACTS = SOURCES[:1]
+
 
 def newest_id(truth: Database, source: Source) -> int:
     """Return the highest id of a source; 0 if it is empty."""

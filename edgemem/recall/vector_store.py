@@ -11,7 +11,7 @@ from edgemem.fence import storable
 from edgemem.llama.protocols import Embedder
 from edgemem.recall.function_embedder import FunctionEmbedder
 from edgemem.recall.index import Index
-from edgemem.recall.sources import FACT, bound, in_batches, marks
+from edgemem.recall.sources import FACT, FACTS, bound, in_batches, marks
 from edgemem.store import beliefs
 from edgemem.store.memory_store import SQLiteMemoryStore
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 EXACT = 500
 """Facts up to which every vector is compared, which takes 5 ms where they are read from the file."""
 
-_ALWAYS_LATER = 1 << 62  # more rows than there can be: whatever else the truth holds never comes due here
 _QUERY_CHARS = 2000
 _AT_ONCE = 64
 
@@ -110,7 +109,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
             stop: asked between steps; once it is true, the rest is left for later.
         """
         # Only facts are searched here: whatever else the truth holds is left to its own index.
-        while self.index.catch_up(least=_ALWAYS_LATER, wait_s=math.inf, stop=stop):
+        while self.index.catch_up(sources=FACTS, stop=stop):
             pass
         return self.index.embed_pending(limit, stop=stop)
 
@@ -118,7 +117,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
         """Erase a fact with every version of it, from both files; tell whether there was one."""
         found = super().forget_fact(key, scope=scope)
         if found:
-            self.index.catch_up(least=_ALWAYS_LATER, wait_s=math.inf)
+            self.index.catch_up(sources=FACTS)
         return found
 
     def close(self) -> None:
