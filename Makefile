@@ -1,13 +1,17 @@
 # make demo    watch a robot remember
 # make test    the whole suite
+# make test-boards    the suite on every Python that is here, and on the oldest SQLite (ONLY=3.12,sqlite chooses)
+# make test-arm       an emulated ARM board: install offline, embed, play the demo, test (as root; the first time takes long)
+# make wheels  a folder to install from without a network (TO=folder)
 # make lint    ruff, mypy --strict, import-linter
 # Say which Python with PYTHON=python3.12, and CMAKE_ARGS=-DGGML_CUDA=on for a Jetson.
 
 PYTHON ?= python3
 BIN := .venv/bin
+TO ?= dist/wheels
 .DEFAULT_GOAL := demo
 
-.PHONY: demo test lint fix env clean
+.PHONY: demo server test test-boards test-arm wheels lint fix env clean
 
 demo:
 	@$(PYTHON) .ci/setup_env.py demo
@@ -16,10 +20,24 @@ demo:
 
 env:
 	@$(PYTHON) .ci/setup_env.py dev
-	@$(BIN)/edgemem models get --quiet
+	@"$(BIN)/edgemem" models get --quiet
 
-test: env
+server: env
+	@$(PYTHON) .ci/setup_env.py server
+
+test: server
 	@$(BIN)/python -m pytest
+
+test-boards:
+	@$(PYTHON) .ci/boards.py $(ONLY)
+
+test-arm:
+	@$(PYTHON) .ci/arm.py
+
+wheels:
+	@$(PYTHON) .ci/setup_env.py demo
+	@$(BIN)/edgemem models get --quiet
+	@$(PYTHON) .ci/wheels.py "$(TO)"
 
 lint:
 	@$(PYTHON) .ci/setup_env.py dev

@@ -1,11 +1,12 @@
 """Make `.venv` with everything that edgemem needs; quick when nothing has changed.
 
-    python3 .ci/setup_env.py [demo|dev]
+    python3 .ci/setup_env.py [demo|dev|server]
 
 Standard library only, because it runs before anything is installed. Even Python 3.6, the python3 of older
 Jetsons, can read it and so be told which one is needed: hence the quoted types. What is costly is kept
 outside the checkout, in `$EDGEMEM_CACHE` (default `~/.cache/edgemem`): the llama.cpp wheel built for this
-machine and these CMAKE_ARGS, and the tokenizer vocabularies and chat templates of its source package.
+machine and these CMAKE_ARGS, and the tokenizer vocabularies and chat templates of its source package; for
+`server`, which only the tests need, llama-server built from the same sources.
 """
 
 import fcntl
@@ -23,7 +24,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
+VENV = Path(os.environ.get("EDGEMEM_VENV") or ROOT / ".venv")
 PYTHON = VENV / "bin" / "python"
 CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
 CACHE = Path(
@@ -187,6 +188,85 @@ def build_wheel(version: str, archive: Path) -> Path:
     return wheel
 
 
+def server_flags() -> "list[str]":
+    """Return the build options of the llama-server that the tests talk to.
+
+    It stands alone, has no web page (which its build would fetch), no TLS and no tools. What does not compute is hardly
+    optimised, which saves a third of the build. The caller's CMAKE_ARGS are for the wheel; this computes on the CPU.
+    """
+    native = "ON" if platform.machine() in ("aarch64", "arm64") else "OFF"
+    off = (
+        "BUILD_SHARED_LIBS", "LLAMA_BUILD_TESTS", "LLAMA_BUILD_EXAMPLES", "LLAMA_BUILD_APP", "LLAMA_BUILD_UI",
+        "LLAMA_USE_PREBUILT_UI", "LLAMA_OPENSSL", "LLAMA_SUBPROCESS", "LLAMA_ALL_WARNINGS",
+    )  # fmt: skip
+    return [
+        "-DCMAKE_BUILD_TYPE=Release",
+        "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG",
+        f"-DGGML_NATIVE={native}",
+        *(f"-D{name}=OFF" for name in off),
+    ]
+
+
+def server_folder(version: str) -> Path:
+    """Return where the llama-server for this machine is kept."""
+    made_from = f"{version} {platform.machine()} {' '.join(server_flags())}"
+    return CACHE / f"server-{hashlib.sha256(made_from.encode()).hexdigest()[:12]}"
+
+
+def found_server(version: str) -> "Path | None":
+    """Return the llama-server that the caller names, or the one that an earlier set-up built."""
+    given = os.environ.get("EDGEMEM_LLAMA_SERVER")
+    if given:
+        if not Path(given).is_file():
+            fail(f"EDGEMEM_LLAMA_SERVER names {given}, which is not a file")
+        return Path(given).resolve()
+    program = server_folder(version) / "llama-server"
+    return program if program.exists() else None
+
+
+def cmake() -> str:
+    """Return the CMake of this machine, or put one into `.venv`."""
+    there = shutil.which("cmake")
+    if there:
+        return there
+    run("installing CMake", [str(PYTHON), "-m", "pip", "install", "-c", str(CONSTRAINTS), "cmake"])
+    return str(PYTHON.parent / "cmake")
+
+
+def build_server(version: str) -> None:
+    """Build llama-server from the sources that the wheel is built from; nothing else is fetched."""
+    check_ground(compiler=True)
+    archive = llama_source(version)
+    folder = server_folder(version)
+    part = folder.with_suffix(".part")
+    shutil.rmtree(part, ignore_errors=True)
+    say("unpacking the sources of llama-server")
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            inside = member.name.partition("/vendor/llama.cpp/")[2]
+            # The vocabularies are most of the archive, and no part of the program.
+            wanted = inside and member.isfile() and not inside.startswith("models/")
+            source = tar.extractfile(member) if wanted else None
+            if source is None:
+                continue
+            target = part / "source" / inside
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source.read())
+    fast = part / "fast_ggml.cmake"
+    fast.write_text('set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")\n')
+    program = cmake()
+    run("configuring llama-server", [
+        program, "-S", str(part / "source"), "-B", str(part / "build"), f"-DCMAKE_PROJECT_ggml_INCLUDE={fast}",
+        *server_flags()])  # fmt: skip
+    run("building llama-server for the tests (once; 4 to 8 minutes on a PC)", [
+        program, "--build", str(part / "build"), "--target", "llama-server", "--parallel", str(os.cpu_count() or 1)])  # fmt: skip
+    made = part / "made"
+    made.mkdir()
+    (part / "build" / "bin" / "llama-server").rename(made / "llama-server")
+    made.rename(folder)
+    shutil.rmtree(part)
+
+
 def fingerprint() -> str:
     """Hash all that the environment is made from."""
     parts = [
@@ -224,8 +304,9 @@ def set_up(kind: str, version: str) -> None:
 
 
 def main() -> None:
-    """Install for `demo` (what a robot needs) or `dev` (what the tests need as well)."""
-    kind = sys.argv[1] if len(sys.argv) > 1 else "demo"
+    """Install for `demo` (what a robot needs), `dev` (what the tests import as well) or `server` (what they start)."""
+    asked = sys.argv[1] if len(sys.argv) > 1 else "demo"
+    kind = "dev" if asked == "server" else asked
     version = pinned("llama-cpp-python")
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
@@ -233,6 +314,8 @@ def main() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (is_ready(kind) and (CACHE / f"vocab-{version}").exists()):
             set_up(kind, version)
+        if asked == "server" and found_server(version) is None:
+            build_server(version)
 
 
 if __name__ == "__main__":

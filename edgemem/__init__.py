@@ -22,14 +22,16 @@ if TYPE_CHECKING:
         TokenBudgetHook,
         ToolErrorRetryHook,
         ToolOutputTruncatorHook,
+        TurnLogHook,
+        hook,
     )
+    from edgemem.llama.counting import estimate_tokens
     from edgemem.llama.embed_fn import llama_embed
-    from edgemem.llama.estimate import estimate_tokens
     from edgemem.loop import AgentLoop
-    from edgemem.memory import Memory
-    from edgemem.memory import open_memory as open  # noqa: A004 - `edgemem.open` is the front door
+    from edgemem.memory import Memory, open_memory
     from edgemem.recall.vector_store import VectorMemoryStore
     from edgemem.records import Episode, Fact, Heard, Preference, Reader, Recalled, Session
+    from edgemem.seed_names import default_memory_dir, new_session_id
     from edgemem.store.json_memory_store import JSONMemoryStore
     from edgemem.store.json_session_store import JSONSessionStore
     from edgemem.store.memory_store import SQLiteMemoryStore
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from edgemem.store.protocols import MemoryStore, SessionStore
     from edgemem.store.sessions import SQLiteSessionStore
     from edgemem.tools import memory_tools
+
+    open = open_memory  # noqa: A001 - `edgemem.open` is the front door
 
 __version__ = "0.1.0"
 
@@ -74,14 +78,19 @@ _HOMES = {
     "TokenBudgetHook": "edgemem.hooks.token_budget",
     "ToolErrorRetryHook": "edgemem.hooks.tool_retry",
     "ToolOutputTruncatorHook": "edgemem.hooks.tool_output",
+    "TurnLogHook": "edgemem.hooks.turn_log",
     "VectorMemoryStore": "edgemem.recall.vector_store",
-    "estimate_tokens": "edgemem.llama.estimate",
+    "default_memory_dir": "edgemem.seed_names",
+    "estimate_tokens": "edgemem.llama.counting",
+    "hook": "edgemem.hooks.decorator",
     "llama_embed": "edgemem.llama.embed_fn",
     "load_profile": "edgemem.config",
     "memory_tools": "edgemem.tools",
+    "new_session_id": "edgemem.seed_names",
     "open": "edgemem.memory",
 }
 
+# Not `open`: a star import would take the built-in one away from whoever wrote it.
 __all__ = [
     "AgentLoop",
     "AuditLogHook",
@@ -115,12 +124,15 @@ __all__ = [
     "TokenBudgetHook",
     "ToolErrorRetryHook",
     "ToolOutputTruncatorHook",
+    "TurnLogHook",
     "VectorMemoryStore",
+    "default_memory_dir",
     "estimate_tokens",
+    "hook",
     "llama_embed",
     "load_profile",
     "memory_tools",
-    "open",
+    "new_session_id",
 ]
 
 
@@ -137,4 +149,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, "__version__", "open"]

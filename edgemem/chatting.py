@@ -1,7 +1,7 @@
 """From a chat model's stream to the loop's replies: text for the voice, tool calls for the loop.
 
-Tool calls are read in the form that Qwen, Hermes and most small models write: a JSON object between
-`<tool_call>` tags. What stands between the tags is never spoken.
+Tool calls are read in the two forms that small models write: a JSON object between `<tool_call>` tags (Qwen, Hermes),
+and a reply that is nothing but a JSON object which names one of the offered tools (Llama 3). Neither is ever spoken.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from edgemem.loop import Reply, ToolCall
 from edgemem.records import Message
 
 if TYPE_CHECKING:
-    from edgemem.llama.protocols import ChatModel
+    from edgemem.llama.protocols import ChatModel, Tokenizer
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
+BRACE = "{"
 
 
 class ChatReplies:
@@ -51,10 +52,11 @@ class ChatReplies:
             seed=self.seed,
             now=now,
         )
-        for piece in spoken(pieces):
+        names = frozenset(str(tool["function"]["name"]) for tool in tools)
+        for piece in spoken(pieces, names):
             on_text(piece)
         last = self.chat.last
-        content, calls = parse(last.text)
+        content, calls = parse(last.text, names)
         return Reply(content, calls, last.ids, last.stopped == "interrupted")
 
     def cut(self, heard_text: str) -> None:
@@ -62,12 +64,33 @@ class ChatReplies:
         self.chat.cut(heard_text)
 
 
-def spoken(pieces: Iterable[str]) -> Iterator[str]:
-    """Yield what is meant for the voice: everything but tool calls, held back only while one may begin."""
+def prints_tools(tokenizer: Tokenizer, schemas: Sequence[dict[str, Any]]) -> bool:
+    """Tell whether a model's chat template shows it the tools that it is offered."""
+    asked: list[Message] = [{"role": "user", "content": "Hello."}]
+    return tokenizer.count(asked, tools=schemas) > tokenizer.count(asked)
+
+
+def spoken(pieces: Iterable[str], names: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Yield what is meant for the voice: everything but tool calls, held back only while one may begin.
+
+    Args:
+        names: the tools that were offered.
+    """
     held = ""
     inside = False
+    pieces = iter(pieces)
     for piece in pieces:
         held += piece
+        if names:
+            begun = held.lstrip()
+            if not begun:
+                continue
+            if begun.startswith(BRACE):
+                # Nobody speaks in braces: whether this is a call shows at its end.
+                held += "".join(pieces)
+                if _bare_call(held, names) is not None:
+                    return
+            names = frozenset()
         while held:
             mark = CLOSE if inside else OPEN
             before, found, after = held.partition(mark)
@@ -85,8 +108,15 @@ def spoken(pieces: Iterable[str]) -> Iterator[str]:
         yield held
 
 
-def parse(text: str) -> tuple[str, tuple[ToolCall, ...]]:
-    """Return what is said and the tools that are called in a reply; a malformed call counts as speech."""
+def parse(text: str, names: frozenset[str] = frozenset()) -> tuple[str, tuple[ToolCall, ...]]:
+    """Return what is said and the tools that are called in a reply; a malformed call counts as speech.
+
+    Args:
+        names: the tools that were offered.
+    """
+    bare = _bare_call(text, names)
+    if bare is not None:
+        return "", (bare,)
     said = ""
     calls: list[ToolCall] = []
     rest = text
@@ -110,8 +140,14 @@ def _call(text: str) -> ToolCall | None:
         return None
     if not isinstance(raw, dict) or not isinstance(raw.get("name"), str):
         return None
-    arguments = raw.get("arguments")
+    arguments = raw.get("arguments", raw.get("parameters"))
     return ToolCall(raw["name"], arguments if isinstance(arguments, dict) else {})
+
+
+def _bare_call(text: str, names: frozenset[str]) -> ToolCall | None:
+    """Return the call that a whole reply is, if it names a tool that was offered."""
+    call = _call(text) if names and text.lstrip().startswith(BRACE) else None
+    return call if call is not None and call.name in names else None
 
 
 def _beginning(text: str, mark: str) -> int:

@@ -7,7 +7,7 @@ A misspelt key, a wrong type or an impossible value is refused with one sentence
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -43,6 +43,8 @@ class StoreSettings(_Section, frozen=True):
     """Seconds to wait for another process that writes; longer than any commit on an SD card."""
     commit_wait_s: AmountOrZero = 0.25
     """Seconds that the end of a turn waits for its commit; a slower disk finishes while speech plays."""
+    waiting_turns: Count = 500
+    """Turns that wait where the database cannot be written; some 2 kB each, an evening's talk."""
     max_episodes: Count = 500
     """Episodes kept, as in the EdgeVox memory module; older ones are erased."""
     wal_limit_mb: Amount = 16.0
@@ -58,6 +60,8 @@ class NotesSettings(_Section, frozen=True):
     """Characters kept when the bound is reached; the gap lets many notes be appended before the next rewrite."""
     inject_chars: CountOrZero = 600
     """Characters of the file's end shown to the model: about 150 tokens, once an epoch."""
+    level: Literal["shared", "household"] = "household"
+    """Who may read it: "household" (recognised speakers), since people write down what guests need not know, or "shared" (anyone)."""
 
     def __post_init__(self) -> None:
         """Check what one field alone cannot tell."""
@@ -108,6 +112,9 @@ class ContextSettings(_Section, frozen=True):
     """Tokens of the summary that stands for compacted turns."""
     keep_last_turns: Count = 4
     """Turns that a compaction never touches: what `it` and `there` refer to."""
+    speech_chars_s: Amount = 15.0
+    """Characters that the robot speaks in a second, where it is cut off and the voice tells only for how long it spoke:
+    150 words of 6 characters a minute, as English is read aloud. An estimate; measure your voice."""
 
     def __post_init__(self) -> None:
         """Check what one field alone cannot tell."""
@@ -117,6 +124,19 @@ class ContextSettings(_Section, frozen=True):
             raise ValueError(
                 "`reply_tokens`, `block_tokens` and `summary_tokens` together must be below `window_tokens`"
             )
+
+
+class CompactionSettings(_Section, frozen=True):
+    """`[compaction]`: how the summary of compacted turns is made; holds for sessions that begin after a change."""
+
+    summarizer: Literal["extractive", "model"] = "extractive"
+    """Sentences that were said ("extractive"), or written by the chat model in idle time ("model"), which takes minutes
+    on a small board and is checked; what fails the checks is replaced by sentences that were said."""
+    summary_ctx: Annotated[int, msgspec.Meta(ge=512, le=_MOST)] = 1024
+    """Tokens of the second context that the model writes in, beside the conversation's; held only while it writes. 1,024
+    take 12 MB with Qwen2.5 0.5B, 117 with Llama 3.2 3B, 403 with Phi-3.5 mini, and some 20 for the computation."""
+    summary_threads: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+    """Threads of that context; one leaves the others to speech recognition."""
 
 
 class InjectionSettings(_Section, frozen=True):
@@ -153,6 +173,35 @@ class LlamaSettings(_Section, frozen=True):
     """Threads of the chat model; 0: as many as llama.cpp finds good."""
 
 
+class ChatSettings(_Section, frozen=True):
+    """`[chat]`: the chat model, in this process or in a llama-server."""
+
+    keep_state: Literal["off", "prefix", "whole"] = "prefix"
+    """What a model in this process has evaluated and need not evaluate again after a restart. `prefix`: instructions and
+    tools, the same for everybody. `whole`: the conversation too, a second copy of what was said, closed to nobody who
+    can read the file; so nobody has it without asking for it."""
+    keep_state_mb: Amount = 128.0
+    """Megabytes that it may take: 1,500 tokens of a 1.5 B model are 43, of Llama-3.2-3B 172, which needs more."""
+    keep_state_every_h: AmountOrZero = 6.0
+    """Hours between two writings, however often the instructions change or the talk goes on: it wears the card."""
+    server: str = ""
+    """Where a llama-server listens, such as http://127.0.0.1:8080 or unix:///run/llama.sock; empty: the model is loaded here."""
+    server_hosts: tuple[str, ...] = ()
+    """Hosts beside this machine that `server` may name; what is said leaves the robot for them."""
+    slot: Annotated[int, msgspec.Meta(ge=-1)] = -1
+    """The server's slot for the conversation, from 0; -1: one that no other in this process has."""
+    connect_s: Amount = 2.0
+    """Seconds to reach the server; on this machine it takes microseconds."""
+    load_s: AmountOrZero = 60.0
+    """Seconds to wait while it loads its model, at the robot's start; a large one from an SD card takes that long."""
+    answer_s: Amount = 10.0
+    """Seconds to wait for what needs no model, such as the tokens of a text; it shares the processor with the model."""
+    first_token_s: Amount = 600.0
+    """Seconds of silence allowed before a reply; a Pi takes 370 to read a whole window after a restart."""
+    between_tokens_s: Amount = 120.0
+    """Seconds of silence allowed within a reply: a batch of another conversation's prompt may come between."""
+
+
 class IdleSettings(_Section, frozen=True):
     """`[idle]`: upkeep while nobody speaks."""
 
@@ -169,11 +218,24 @@ class IdleSettings(_Section, frozen=True):
     """Records that one step embeds; a query aborts it, so this only bounds what is done again."""
 
 
+class BackupSettings(_Section, frozen=True):
+    """`[backup]`: whole copies of the truth in the home's `backups/`, made while nobody speaks."""
+
+    every_h: AmountOrZero = 24.0
+    """Hours between two, if anything changed; an SD card is written once a day for it. 0: none are made."""
+    keep: Count = 3
+    """How many stay: damage is often noticed days later."""
+    max_mb: Amount = 256.0
+    """Megabytes that they may take together; years of talk, and little of the smallest card."""
+
+
 class LogSettings(_Section, frozen=True):
     """`[log]`: what is written to Python's logging."""
 
     turn: bool = True
     """One line of figures a turn on the logger `edgemem.turn`, without a word of what was said; costs microseconds."""
+    hooks: bool = False
+    """One line a turn on the logger `edgemem.timing`: the milliseconds that each hook took at each point."""
 
 
 class HookSettings(_Section, frozen=True):
@@ -181,6 +243,30 @@ class HookSettings(_Section, frozen=True):
 
     files: tuple[str, ...] = ()
     """Files with a hook of your own, by path or by name in the home's `hooks/`; only what is named here is run."""
+    packages: tuple[str, ...] = ()
+    """Hooks that installed packages offer, by the name of their entry point; `edgemem check` lists what there is."""
+    tool_output_chars: CountOrZero = 4000
+    """Characters of a tool's result that the model is shown, and is told how many it is not; 0: all of them. On a
+    small board this many take the model a minute to read."""
+    tool_output_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.25
+    """Share of the prompt's room that one result may take, in tokens: many scripts need one a letter."""
+    tool_output_mb: AmountOrZero = 8.0
+    """Megabytes of results kept whole, which `read_more` tells; the oldest are dropped. 0: none are kept."""
+    tool_retries: CountOrZero = 0
+    """How often a tool that failed may be called again in a turn, before the model is told to stop; 0: always."""
+    audit_log: str = ""
+    """File of the audit log, by path or by name in the home; empty: none. Who, when, which tool, and how it went."""
+    audit_text: Literal["none", "shared", "household", "private"] = "none"
+    """The most private level whose words it holds as well: forgetting a fact does not reach into a log."""
+    audit_mb: Annotated[float, msgspec.Meta(ge=0.1)] = 1.0
+    """Megabytes of it before a new file begins."""
+    audit_files: CountOrZero = 3
+    """Older files of it that are kept."""
+
+    def __post_init__(self) -> None:
+        """Check what one field alone cannot tell."""
+        if 0 < self.tool_output_chars < 200:
+            raise ValueError("`tool_output_chars` must be 0 or at least 200")
 
 
 class ToolSettings(_Section, frozen=True):
@@ -192,6 +278,8 @@ class ToolSettings(_Section, frozen=True):
     """Lines that one call tells; each takes some 20 tokens to evaluate."""
     confirm: bool = False
     """Whether the robot asks before it erases something for good; costs a turn."""
+    write_wait_s: AmountOrZero = 0.5
+    """Seconds until a call that stores or erases answers that the disk is busy: more is heard as a pause."""
 
 
 class WatchSettings(_Section, frozen=True):
@@ -213,9 +301,12 @@ class Profile(_Section, frozen=True):
     notes: NotesSettings = NotesSettings()
     recall: RecallSettings = RecallSettings()
     context: ContextSettings = ContextSettings()
+    compaction: CompactionSettings = CompactionSettings()
     injection: InjectionSettings = InjectionSettings()
     llama: LlamaSettings = LlamaSettings()
+    chat: ChatSettings = ChatSettings()
     idle: IdleSettings = IdleSettings()
+    backup: BackupSettings = BackupSettings()
     log: LogSettings = LogSettings()
     hooks: HookSettings = HookSettings()
     tools: ToolSettings = ToolSettings()

@@ -181,7 +181,9 @@ def _write_episodes(tx: Transaction, then: _ThenClock, found: Found) -> None:
         then.show(at)
         given: dict[str, Any] = payload if isinstance(payload, dict) else {"value": payload}
         try:
-            append_episode(tx, kind, given, outcome, agent=agent, heard=Heard(event_time=at), keep=0)
+            append_episode(
+                tx, kind, given, outcome, agent=agent, heard=Heard(event_time=at), level="household", keep=0
+            )
         except InvalidInputError as error:
             found.told.append(f"An episode of kind {kind!r:.80} was skipped: {error}")
 

@@ -38,6 +38,10 @@ class DiskFullError(StoreError):
     """No space is left; free some and try again. What was stored before is intact."""
 
 
+class DiskError(StoreError):
+    """The disk could not be read or written; look at the card."""
+
+
 class CorruptError(StoreError):
     """The file is damaged or not a database; restore a backup."""
 
@@ -56,6 +60,15 @@ class DownloadError(ModelError):
 
 class TemplateError(ModelError):
     """A chat template cannot render these messages."""
+
+
+class ServerError(ModelError):
+    """The model's server cannot be reached, is stuck, went away or refuses; start it again."""
+
+    def __init__(self, text: str, *, code: int = 0) -> None:
+        super().__init__(text)
+        self.code = code
+        """The status that the server answered with; 0: it gave none."""
 
 
 class ContextOverflowError(EdgememError):

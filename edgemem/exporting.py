@@ -152,7 +152,7 @@ class _Export:
     def _turns(self, session: rows.Session) -> Iterator[rows.Line]:
         sql = (
             f"select {rows.Turn.COLUMNS} from turns where session_id = :session and n > :n"  # noqa: S608 - ours
-            f" and recorded <= :until and {_THEIRS} order by n limit :page"
+            f" and last_message <= :until and {_THEIRS} order by n limit :page"
         )
         for row in self._pages(sql, {"session": session.id, "n": -1}, ("n",)):
             n, first, last = row[:3]

@@ -7,14 +7,22 @@ import os
 import platform
 import shutil
 from contextlib import suppress
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from edgemem.context.summary_counts import SummaryCounts, memory_of
+from edgemem.hooks.loader import load_entry_points
+from edgemem.hooks.persist import TURNS_WAIT
 from edgemem.hooks.registry import HookFailure
 from edgemem.llama.catalog import find_entry
-from edgemem.llama.template import grows_by_appending
+from edgemem.llama.growth import grows_by_appending
+from edgemem.llama.state_file import headers_in
+from edgemem.store.backups import backup_paths, stamp_of
+from edgemem.store.epochs import count_reasons
+from edgemem.store.pending_file import pending_paths
 from edgemem.watch import fault_of_watching
 
 if TYPE_CHECKING:
@@ -73,14 +81,19 @@ def check(memory: Memory) -> list[Check]:
     return [
         _machine(),
         _database(memory),
+        _turns(memory),
+        _backups(memory),
         _vectors(memory),
         _embedder(memory),
         _tokenizer(memory),
+        _state(memory),
+        _compaction(memory),
         _disk(memory),
         _clock(memory),
         _upkeep(memory),
         _files(memory),
         _hooks(memory),
+        _packages(),
     ]
 
 
@@ -95,13 +108,46 @@ def _database(memory: Memory) -> Check:
     wrong = database.quick_check()
     size = sum(path.stat().st_size for path in (memory.home / "db").iterdir() if path.is_file()) / 1e6
     if wrong:
-        return Check(
-            "database",
-            "fail",
-            f"SQLite {version} finds damage: {wrong[0]}",
-            f"Restore a copy from {memory.home / 'backups'}.",
-        )
+        newest = memory.backups.newest()
+        advice = f"Restore {newest}." if newest else "Save what can be read with `sqlite3 … .recover`."
+        return Check("database", "fail", f"SQLite {version} finds damage: {wrong[0]}", advice)
     return Check("database", "ok", f"SQLite {version}, WAL, {size:.1f} MB on disk, no damage found")
+
+
+def _turns(memory: Memory) -> Check:
+    outbox = memory.sessions.journal.outbox
+    # Another program's turns wait too: it keeps its file until they are written.
+    others = len(pending_paths(memory.database.path)) - len(outbox.paths)
+    waited = outbox.waited()
+    if outbox.turns or others:
+        who = f"{outbox.turns} turns wait" if outbox.turns else "turns of another program wait"
+        detail = f"{who} to be written: {outbox.fault or 'it could not write them yet'}"
+        return Check("turns", "warn", detail, "They are tried again by themselves; nothing is lost.")
+    if waited is not None:
+        day = datetime.fromtimestamp(waited.at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+        return Check("turns", "ok", f"all are written, also {waited.turns} that had to wait (last {day})")
+    return Check("turns", "ok", "all are written")
+
+
+def _backups(memory: Memory) -> Check:
+    every_h, newest = memory.profile.backup.every_h, memory.backups.newest()
+    if newest is None:
+        told = "none yet; one is made when nobody speaks" if every_h else "switched off ([backup] every_h)"
+        return Check("backups", "ok" if every_h else "warn", told)
+    hours = (memory.database.now() - stamp_of(newest) / 1e6) / 3600
+    age = _age(hours)
+    count = len(backup_paths(memory.backups.folder))
+    told = f"{count} kept, the newest is {age} old and was good when it was made: {newest.name}"
+    changed = memory.database.high_water() > stamp_of(newest)
+    if every_h and changed and hours > 2 * every_h:
+        return Check("backups", "warn", told, "Leave the robot idle for a minute; if it stays, see `upkeep`.")
+    return Check("backups", "ok", told)
+
+
+def _age(hours: float) -> str:
+    if hours >= 48:
+        return f"{hours / 24:.0f} days"
+    return f"{hours:.0f} hours" if hours >= 2 else "under two hours"
 
 
 def _vectors(memory: Memory) -> Check:
@@ -149,10 +195,54 @@ def _tokenizer(memory: Memory) -> Check:
         return Check(
             "tokenizer",
             "warn",
-            f"the chat template rewrites history: {growth.reason}",
-            "Each turn evaluates more than is new.",
+            f"{growth.reason}: about {growth.tokens} tokens are read again each turn (measured over ten turns)",
+            "Replies are right, only later; pass another chat template if that is too slow.",
         )
+    if growth.reason:
+        spared = f"about {growth.own_tokens} tokens a turn are spared (measured over ten turns)"
+        return Check("tokenizer", "ok", f"exact; {growth.reason}, and is kept from it: {spared}")
     return Check("tokenizer", "ok", "exact; the chat template only appends")
+
+
+def _state(memory: Memory) -> Check:
+    """Tell what is kept of chat models, so that a restart need not evaluate it again."""
+    name, here = "kept state", memory.kept_states()
+    for kept in here:
+        if kept.off:
+            advice = "A restart evaluates the whole prompt."
+            return Check(name, "warn", f"nothing is kept: {kept.off}", advice)
+    if memory.profile.chat.keep_state == "off":
+        return Check(name, "ok", "switched off ([chat] keep_state)")
+    what = {"prefix": "instructions and tools", "whole": "the whole conversation"}
+    told = [
+        f"{what[header.kind]} of {header.name}: {len(header.ids):,} tokens, {path.stat().st_size / 1e6:.1f} MB,"
+        f" {_age((memory.database.now() - header.at) / 3600)} old"
+        for path, header in headers_in(memory.home / "db")
+    ]
+    faults = [f"a kept state was not used: {kept.fault}" for kept in here if kept.ignored]
+    faults += [kept.fault for kept in here if kept.fault and not kept.ignored]
+    if faults:
+        advice = "The prompt is evaluated anew; the state is kept again by itself."
+        return Check(name, "warn", "; ".join([*faults, *told]), advice)
+    none = "none yet; a chat model in this process writes it after a turn"
+    return Check(name, "ok", "; ".join(told) or none)
+
+
+def _compaction(memory: Memory) -> Check:
+    """Tell how summaries are made, what that costs, and why the model's were not used."""
+    settings = memory.profile.compaction
+    told = "summaries are made of sentences that were said"
+    if settings.summarizer == "model":
+        told = (
+            f"the chat model writes summaries in a second context of {settings.summary_ctx:,} tokens"
+            f" ({memory_of(settings.summary_ctx)}, while it writes)"
+        )
+    counts = SummaryCounts.of(count_reasons(memory.database))
+    detail = "; ".join(filter(None, (told, counts.told())))
+    if settings.summarizer == "model" and counts.poor:
+        advice = 'Take a larger chat model, or set summarizer = "extractive" under [compaction], which costs nothing.'
+        return Check("compaction", "warn", detail, advice)
+    return Check("compaction", "ok", detail)
 
 
 def _disk(memory: Memory) -> Check:
@@ -213,6 +303,8 @@ def _files(memory: Memory) -> Check:
 
 def _hooks(memory: Memory) -> Check:
     failures = memory.failures.read()
+    if not memory.sessions.journal.outbox.turns and not pending_paths(memory.database.path):
+        failures = [failure for failure in failures if TURNS_WAIT not in failure.message]
     if not failures:
         return Check("hooks", "ok", "no failure on record")
     worst = max(failures, key=lambda failure: failure.count)
@@ -223,4 +315,19 @@ def _hooks(memory: Memory) -> Check:
         "warn",
         f"{worst.hook} failed at {worst.point}, {often}: {worst.message}{more}",
         f"Replies went on without it. When it is mended, delete {memory.failures.path}.",
+    )
+
+
+def _packages() -> Check:
+    """Load what installed packages offer as hooks: a broken one is else found when a robot starts."""
+    loaded = load_entry_points()
+    offered = f"installed packages offer {', '.join(loaded.hooks)}" if loaded.hooks else ""
+    if not loaded.failures:
+        return Check("packages", "ok", offered or "no installed package offers a hook")
+    faults = [f"the hook {fault.hook} cannot be loaded: {fault.message}" for fault in loaded.failures]
+    return Check(
+        "packages",
+        "warn",
+        "; ".join([*faults, offered] if offered else faults),
+        "Mend, update or remove the package that is named; the other hooks are not touched by it.",
     )

@@ -7,14 +7,55 @@ from pathlib import Path
 
 from edgemem.config import Profile, load_profile, profile_named
 from edgemem.errors import InvalidInputError, ReadOnlyError
+from edgemem.fence import clean
 
 PROFILE_FILE = "edgemem.toml"
 
+_TRUTH = Path("db", "memory.db")
+_READY = frozenset({PROFILE_FILE, "NOTES.md", "db", "models", "hooks", "bank", "backups", "lost+found"})
+"""What may stand in a directory that is going to be a home: what an operator puts there before the first start."""
+_NAME_CHARS = 60
+
+
+def is_home(home: Path) -> bool:
+    """Tell whether a directory is a home, or was made ready to be one."""
+    return any((home / name).exists() for name in (_TRUTH, PROFILE_FILE, "NOTES.md"))
+
+
+def meant_instead(home: Path) -> str:
+    """Return what to do where a directory is no home: it may hold the one that was meant."""
+    there = next((each for each in sorted(home.iterdir()) if each.is_dir() and is_home(each)), None)
+    if there is None:
+        return "name a memory's home, or a new directory, with --home"
+    return f"there is one at {clean(str(there), max_chars=4096)}: name it with --home, or in EDGEMEM_HOME"
+
+
+def checked_home(home: Path) -> Path:
+    """Return a home that may be opened or made; a file, and a directory of something else, are left alone.
+
+    A home is closed to others and gets folders of its own: nothing to do to somebody's working directory.
+    """
+    if home.exists() and not home.is_dir():
+        raise InvalidInputError(
+            f"{home} is a file; a memory's home is a directory. Name another with --home."
+        )
+    if home.is_dir() and not is_home(home):
+        foreign = sorted(each.name for each in home.iterdir() if each.name not in _READY)
+        if any(not name.startswith(".") for name in foreign):
+            name = clean(foreign[-1], max_chars=_NAME_CHARS)
+            raise InvalidInputError(f"{home} holds other things, such as {name}; {meant_instead(home)}.")
+    return home
+
 
 def make_home(home: Path) -> Path:
-    """Make a home and its folders, closed to others, and return it."""
-    if home.exists() and not home.is_dir():
-        raise InvalidInputError(f"{home} is a file; a memory's home is a directory.")
+    """Make a home and its folders, closed to others, and return it.
+
+    Raises:
+        InvalidInputError: it is a file, or a directory that holds other things.
+        ReadOnlyError: it cannot be made.
+    """
+    # What others may use already is not closed to them: the root of a disk, say, with nothing on it but lost+found.
+    ours = not checked_home(home).exists() or (home / _TRUTH).exists() or not any(home.iterdir())
     try:
         for folder in (home, home / "db", home / "models", home / "bank", home / "backups"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -27,10 +68,9 @@ def make_home(home: Path) -> Path:
             f"{home} cannot be made ({error.strerror}); mount it read-write or name another home."
         ) from error
     mode = home.stat().st_mode
-    with suppress(
-        OSError
-    ):  # where somebody else owns the folder, or the disk is read-only, it keeps its rights
-        if mode & 0o077:
+    # Where somebody else owns the folder, or the disk is read-only, it keeps its rights.
+    with suppress(OSError):
+        if ours and mode & 0o077:
             home.chmod(mode & 0o700)
     return home
 

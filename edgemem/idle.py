@@ -11,6 +11,8 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
+from typing import Any
+from weakref import WeakSet
 
 import msgspec
 
@@ -48,10 +50,12 @@ class IdleWorker:
         self._steps = tuple(steps)
         self.settle_s = settle_s
         self._again_s = again_s
-        self._speaking = threading.Event()
+        # Weak, so that an agent that is dropped in the middle of a turn does not stop upkeep for ever.
+        self._speaking: WeakSet[Any] = WeakSet()
         self._wake = threading.Event()
         self._closed = threading.Event()
         self._lock = threading.Lock()
+        self._held = threading.Lock()
         self._failures: dict[str, IdleFailure] = {}
         self._thread: threading.Thread | None = None
 
@@ -61,24 +65,48 @@ class IdleWorker:
             self._thread = threading.Thread(target=self._loop, name="edgemem-idle", daemon=True)
             self._thread.start()
 
-    def hold(self) -> None:
-        """Stop working: somebody speaks, or a turn runs."""
-        self._speaking.set()
+    def hold(self, by: object = None) -> None:
+        """Stop working: somebody speaks, or a turn runs.
 
-    def release(self) -> None:
-        """Go on with upkeep: the turn is over."""
-        self._speaking.clear()
+        Args:
+            by: who asks for it, an object that is referenced weakly; several agents may share one worker.
+        """
+        with self._held:
+            self._speaking.add(self if by is None else by)
+
+    def release(self, by: object = None) -> None:
+        """Go on with upkeep, unless another holds it: the turn is over."""
+        with self._held:
+            self._speaking.discard(self if by is None else by)
         self._wake.set()
 
     def wake(self) -> None:
         """Look for work soon, unless somebody speaks."""
         self._wake.set()
 
-    def run(self, seconds: float) -> bool:
-        """Work in the caller's thread until nothing is left or the time is over; return whether all was done."""
+    def run(self, seconds: float, *, yielding: bool = False) -> bool:
+        """Work in the caller's thread until nothing is left or the time is over; return whether all was done.
+
+        Args:
+            yielding: stop when somebody speaks, too; it is another agent's quiet that is used.
+        """
         end = monotonic() + seconds
+
+        def stop() -> bool:
+            return monotonic() >= end or self._closed.is_set() or (yielding and self.held)
+
         with self._lock:
-            return self._work(lambda: monotonic() >= end or self._closed.is_set())
+            return self._work(stop)
+
+    @property
+    def held(self) -> bool:
+        """Tell whether somebody speaks."""
+        return len(self._speaking) > 0
+
+    @property
+    def working(self) -> bool:
+        """Tell whether a step runs at this moment."""
+        return self._lock.locked()
 
     def failures(self) -> list[IdleFailure]:
         """Return what failed so far."""
@@ -95,10 +123,10 @@ class IdleWorker:
         while not self._closed.is_set():
             self._wake.wait(self._again_s)
             self._wake.clear()
-            if self._closed.wait(self.settle_s) or self._speaking.is_set():
+            if self._closed.wait(self.settle_s) or self.held:
                 continue
             with self._lock:
-                self._work(lambda: self._speaking.is_set() or self._closed.is_set())
+                self._work(lambda: self.held or self._closed.is_set())
 
     def _work(self, stop: Stop) -> bool:
         """Run steps, most urgent first, until none has work; a failing one is set aside for this round."""

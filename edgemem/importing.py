@@ -102,6 +102,8 @@ class _Reading:
             else:
                 count += 1
                 yield record
+        if self.line == 0:
+            raise InvalidInputError("There is nothing to take in: not one line came.")
         if end is None or end.lines != count:
             raise InvalidInputError(
                 f"The file was cut short: behind its line {self.line}, lines are missing; export it again."

@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.block import asks, worth_saying
-from edgemem.context.grouping import split_turns
-from edgemem.context.layout import SUMMARY_HEADER, LaidTurn, Layout, Shown
-from edgemem.errors import InvalidInputError, TemplateError
-from edgemem.fence import fence
+from edgemem.context.layout import Layout, Shown
+from edgemem.errors import InvalidInputError
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.injection import MemoryInjectionHook
@@ -23,9 +20,12 @@ from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
 from edgemem.hooks.registry import HookRegistry
+from edgemem.hooks.timing import TimingHook
 from edgemem.hooks.token_budget import TokenBudgetHook
 from edgemem.hooks.turn_log import TurnLogHook
-from edgemem.llama.template import text_of
+from edgemem.left_out import Judge, Look, candidates
+from edgemem.prompt_parts import Part, parts_of
+from edgemem.recall.search import RecallStats
 from edgemem.records import Message, Recalled, Session
 
 if TYPE_CHECKING:
@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 
 ASKED = (LayoutHook, MemoryInjectionHook, NotesInjectorHook, ContextCompactionHook, TokenBudgetHook)
 """Hooks that lay out a prompt and write nothing."""
+
+PLAN = ("instructions", "tools", "summary", "history", "memory", "notes", "utterance", "opening")
+"""What a prompt is made of."""
+
+NO_TOOLS = "The model's chat template prints no tools, so the model knows of none."
 
 WHY = {
     "gone": "no longer true, and the prompt says it is",
@@ -44,24 +49,12 @@ WHY = {
 """Why a line is there that recall did not find, by the first part of its id."""
 
 
-class Part(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One part of a prompt; the tokens of all parts are those of the whole."""
-
-    name: str
-    """`system`, `summary`, `turn`, `memory`, `utterance`, or `opening`: the marks that begin the answer."""
-    tokens: int
-    text: str = ""
-    turn: int | None = None
-    speaker: str | None = None
-    block_tokens: int = 0
-    """How many of an earlier turn's tokens are memory that was put before it."""
-
-
 class BlockLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of the memory block, or what recall found and did not become one."""
+    """One line of the memory block, or what is remembered and did not become one."""
 
     id: str
     text: str
+    """Empty where it is closed to the speaker."""
     tokens: int = 0
     """Of the line by itself; the block has its two tags beside."""
     score: float | None = None
@@ -75,7 +68,12 @@ class Inspection(msgspec.Struct, frozen=True):
 
     parts: list[Part]
     lines: list[BlockLine]
+    """Of memory."""
+    note_lines: list[BlockLine]
     left_out: list[BlockLine]
+    """What the utterance finds and is not in the block, best first."""
+    recall: RecallStats
+    """How the block's recall went."""
     tokens: int
     """Of the whole prompt."""
     exact: bool
@@ -83,7 +81,8 @@ class Inspection(msgspec.Struct, frozen=True):
     window_tokens: int
     reply_tokens: int
     """Kept free for the answer at least."""
-    block_limit: int
+    block_limit: int | None
+    """Of the block of memory; None: only its candidates are capped."""
     notes: list[str]
     """What else the person who looks should know."""
     messages: list[Message]
@@ -93,6 +92,14 @@ class Inspection(msgspec.Struct, frozen=True):
     def free_tokens(self) -> int:
         """Return the room for the answer."""
         return self.window_tokens - self.tokens
+
+    @property
+    def plan(self) -> dict[str, int]:
+        """Return the tokens by kind of part, in the order in which the model reads them; `history` is all turns."""
+        plan = dict.fromkeys(PLAN, 0)
+        for part in self.parts:
+            plan["history" if part.name == "turn" else part.name] += part.tokens
+        return plan
 
 
 def inspect_prompt(
@@ -105,6 +112,9 @@ def inspect_prompt(
     speaker: str | None = None,
     instructions: str = "",
     tools: Sequence[dict[str, Any]] = (),
+    look: Look = lambda **_: (),
+    k: int = 5,
+    recalled: Callable[[], RecallStats] = RecallStats,
 ) -> Inspection:
     """Return the prompt that the next turn of a session would hand to the model.
 
@@ -113,7 +123,10 @@ def inspect_prompt(
         tokenizer: the chat model's; counts what the hooks count with.
         speaker: who says it; None: an unknown voice.
         instructions: the loop's system message.
-        tools: the loop's tools; they stand in the prompt's head.
+        tools: the schemas of the loop's tools; they stand in the prompt's head.
+        look: finds what else is remembered, to tell why it is not in the prompt.
+        k: items of each sight that the hooks' recall returns at most.
+        recalled: returns how the newest recall went.
     """
     if not utterance.strip():
         raise InvalidInputError("Nothing was said: give the utterance that the prompt is for.")
@@ -130,28 +143,42 @@ def inspect_prompt(
     fired = registry.fire(BEFORE_LLM, ctx, asked)
     if fired.is_end:
         raise InvalidInputError(f"The prompt cannot be laid out: {registry.failures()[0].message}.")
+    stats = recalled()
+    others = candidates(look, speaker=speaker)
     payload = fired.payload
     layout = conversation.layout
 
-    def size(messages: Sequence[Message], *, opening: bool = False) -> int:
+    def size(messages: Sequence[Message], *, opening: bool = False, tools: Any = None) -> int:
         return tokenizer.render(
-            messages, tools=payload["tools"] or None, add_generation_prompt=opening, now=payload.get("now")
+            messages, tools=tools, add_generation_prompt=opening, now=payload.get("now")
         ).n
 
     messages = payload["messages"]
-    parts = _parts(messages, layout, size)
-    running = layout.running
-    shown = running.shown if running is not None else ()
+    parts = parts_of(messages, layout, size)
+    unprinted = False
+    if payload["tools"]:
+        # Templates put tools where they like; what the whole grows by is right for all of them.
+        whole = size(messages, opening=True, tools=payload["tools"])
+        named = "\n".join(tool["function"]["name"] for tool in payload["tools"])
+        taken = Part("tools", whole - sum(part.tokens for part in parts), named)
+        unprinted = taken.tokens == 0
+        parts.insert(1 if parts[0].name == "instructions" else 0, taken)
+    memory, noted = (
+        layout.sections[name].shown if name in layout.sections else () for name in ("memory", "notes")
+    )
+    judge = Judge(injection, layout, memory, k=k)
     return Inspection(
         parts,
-        [_line(item, injection.last, tokenizer) for item in shown],
-        _left_out(injection, shown, utterance),
+        [_line(item, injection.last, tokenizer) for item in memory],
+        [_line(item, (), tokenizer) for item in noted],
+        [_left_out(item, judge) for item in others if judge.matters(item)],
+        stats,
         sum(part.tokens for part in parts),
         tokenizer.exact,
         window_tokens,
         reply_tokens,
         injection.block_tokens,
-        list(_notes(hooks, registry)),
+        [*_notes(hooks, registry, layout, stats), *([NO_TOOLS] if unprinted else [])],
         messages,
     )
 
@@ -168,80 +195,6 @@ def _resume(hooks: Iterable[Hook], ctx: TurnContext, conversation: Conversation)
         ctx.session.messages.extend(conversation.layout.said)
 
 
-def _parts(messages: Sequence[Message], layout: Layout, size: Callable[..., int]) -> list[Part]:
-    """Cut a prompt into its parts; each takes what the whole grows by when it is added."""
-    head, turns = split_turns(messages)
-    past, newest = turns[:-1], turns[-1]
-    laid = [turn for turn in layout.epoch_turns() if turn.readable(layout.reader)]
-    laid = laid[len(laid) - len(past) :] if 0 < len(past) <= len(laid) else []
-    parts = []
-    before = _head_size(head, turns[0], size)
-    if head:
-        parts.append(Part("system", before, "\n".join(text_of(message) for message in head)))
-    summary = fence(layout.epoch.summary.splitlines(), header=SUMMARY_HEADER) if layout.epoch.summary else ""
-    so_far = list(head)
-    for i, turn in enumerate(turns):
-        after = size([*so_far, *turn])
-        block_tokens = 0
-        if summary and i == 0:
-            bare = _without(turn, summary)
-            summary_tokens = after - size([*so_far, *bare])
-            if summary_tokens:
-                parts.append(Part("summary", summary_tokens, summary))
-                before += summary_tokens
-        own = laid[i] if i < len(past) and laid else None
-        block = (
-            own.block
-            if own is not None
-            else layout.running.block
-            if turn is newest and layout.running
-            else ""
-        )
-        if block:
-            block_tokens = after - size([*so_far, *_without(turn, block)])
-        if turn is newest:
-            if block:
-                parts.append(Part("memory", block_tokens, block))
-            parts.append(Part("utterance", after - before - block_tokens, layout.utterance))
-        else:
-            parts.append(_turn_part(turn, own, after - before, block_tokens))
-        so_far += turn
-        before = after
-    parts.append(Part("opening", size(messages, opening=True) - before))
-    return parts
-
-
-def _head_size(head: list[Message], first: list[Message], size: Callable[..., int]) -> int:
-    """Return what the instructions take; templates that cannot render them alone tell by the difference."""
-    if not head:
-        return 0
-    try:
-        return size(head)
-    except TemplateError:
-        return size([*head, *first]) - size(first)
-
-
-def _without(turn: Sequence[Message], lead: str) -> list[Message]:
-    """Return a turn without a text that memory put before its utterance."""
-    out = []
-    for message in turn:
-        content = message.get("content")
-        if message.get("role") == "user" and isinstance(content, str):
-            out.append({**message, "content": content.replace(lead, "", 1)})
-        else:
-            out.append(message)
-    return out
-
-
-def _turn_part(turn: Sequence[Message], laid: LaidTurn | None, tokens: int, block_tokens: int) -> Part:
-    said = laid.said if laid is not None else turn
-    text = " / ".join(filter(None, (text_of(message) for message in said)))
-    if laid is None:
-        return Part("turn", tokens, text)
-    speaker = laid.heard.speaker if laid.heard is not None else None
-    return Part("turn", tokens, text, laid.n, speaker, block_tokens)
-
-
 def _line(item: Shown, recalled: Sequence[Recalled], tokenizer: Tokenizer) -> BlockLine:
     tokens = len(tokenizer.encode(item.line + "\n"))
     found = next((one for one in recalled if f"{one.kind}:{one.id}" == item.id), None)
@@ -250,25 +203,27 @@ def _line(item: Shown, recalled: Sequence[Recalled], tokenizer: Tokenizer) -> Bl
     return BlockLine(item.id, item.line, tokens, why=(WHY.get(item.id.partition(":")[0], "told anyway"),))
 
 
-def _left_out(injection: MemoryInjectionHook, shown: Sequence[Shown], utterance: str) -> list[BlockLine]:
-    """Return what recall found and is not in the block, with the reason."""
-    there = {item.id for item in shown}
-    worth = worth_saying(injection.last, injection.floors, asked=asks(utterance))
-    out = []
-    for item in injection.last:
-        name = f"{item.kind}:{item.id}"
-        if name not in there:
-            reason = f"no room in {injection.block_tokens} tokens" if item in worth else "scores too little"
-            out.append(BlockLine(name, item.text, score=item.score, why=item.why, left_out=reason))
-    return out
+def _left_out(item: Recalled, judge: Judge) -> BlockLine:
+    text = "" if judge.is_closed(item) else item.text
+    return BlockLine(f"{item.kind}:{item.id}", text, 0, item.score, item.why, judge.reason(item))
 
 
-def _notes(hooks: Iterable[Hook], registry: HookRegistry) -> Iterable[str]:
+def _notes(
+    hooks: Iterable[Hook], registry: HookRegistry, layout: Layout, stats: RecallStats
+) -> Iterable[str]:
     for failure in registry.failures():
         yield f"{failure.hook} failed, so its part is missing: {failure.message}"
     for hook in hooks:
-        if BEFORE_LLM in hook.points and not isinstance(hook, (*ASKED, TurnLogHook)):
+        if BEFORE_LLM in hook.points and not isinstance(hook, (*ASKED, TurnLogHook, TimingHook)):
             yield f"{getattr(hook, 'name', type(hook).__name__)} was not asked, because it may store something."
         note = getattr(hook, "note", "")
-        if isinstance(hook, TokenBudgetHook) and note:
+        if isinstance(hook, (TokenBudgetHook, NotesInjectorHook)) and note:
             yield note
+    closed = sum(not turn.readable(layout.reader) for turn in layout.epoch_turns())
+    if closed:
+        turns = (
+            "1 turn of this conversation is" if closed == 1 else f"{closed:,} turns of this conversation are"
+        )
+        yield f"{turns} closed to the speaker and left out."
+    if stats.late:
+        yield "Recall was cut off by its deadline ([recall] deadline_ms, query_embed_ms), so something may be missing."

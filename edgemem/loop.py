@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from edgemem.context.grouping import NO_RESULT
+from edgemem.context.spoken import Timed, heard_part
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.hooks.conversation import reader_of
 from edgemem.hooks.points import (
@@ -35,6 +37,7 @@ from edgemem.hooks.points import (
     TurnContext,
 )
 from edgemem.hooks.registry import HookRegistry, ending
+from edgemem.llama.template import text_of
 from edgemem.records import Heard, Message, Reader, Session
 
 NO_ANSWER = "Sorry, I got stuck on that."
@@ -83,6 +86,10 @@ class LoopModel(Protocol):
         ...
 
 
+def _never() -> bool:
+    return False
+
+
 class ToolTurn(msgspec.Struct, frozen=True):
     """The turn in which a tool is called: who asked for what, as the hooks left it at the turn's start."""
 
@@ -95,6 +102,8 @@ class ToolTurn(msgspec.Struct, frozen=True):
     session: Session = msgspec.field(default_factory=Session)
     n: int = 0
     """Counts the turns of the loop."""
+    stop: Callable[[], bool] = _never
+    """Whether the robot was cut off: a long tool asks now and then, and one that runs another agent hands it on."""
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -130,7 +139,17 @@ class TurnResult(msgspec.Struct):
 
 
 class AgentLoop:
-    """One agent in one session; `run` belongs to one thread, `interrupt` may come from any."""
+    """One agent in one session; `run` belongs to one thread, `interrupt` may come from any.
+
+    Several agents may share one memory, each in a session of its own (`Memory.hooks` tells how), or hand one
+    conversation over. An agent within a tool of another takes `stop` of that tool's turn, so that whoever cuts the robot
+    off is heard by both:
+
+        def ask_the_cook(turn: ToolTurn, question: str) -> str:
+            return cook.run(question, speaker=turn.reader.speaker, stop=turn.stop).reply
+
+        Tool("ask_the_cook", "…", schema, ask_the_cook, wants_turn=True)
+    """
 
     def __init__(
         self,
@@ -149,10 +168,15 @@ class AgentLoop:
         self.instructions = instructions
         self.tools = {tool.name: tool for tool in tools}
         self.max_hops = max_hops
-        self.ctx = TurnContext(session or Session(), agent_name=agent_name, speaker=speaker, llm=model)
+        self.ctx = TurnContext(
+            session or Session(), agent_name=agent_name, speaker=_named(speaker), llm=model
+        )
         self._schemas = [tool.schema() for tool in self.tools.values()]
         self._stop = threading.Event()
-        self._heard: str | None = None
+        self._stopped_by: Callable[[], bool] = _never
+        # Held while a turn is kept, so that who interrupts at this moment amends it behind that.
+        self._lock = threading.RLock()
+        self._heard: dict[str, Any] = {}
         self._before = 0
         self._result: TurnResult | None = None
         self._error: str | None = None
@@ -173,6 +197,7 @@ class AgentLoop:
         private: bool = False,
         audience: Iterable[str] = (),
         on_text: Callable[[str], None] = lambda _: None,
+        stop: Callable[[], bool] = _never,
     ) -> TurnResult:
         """Answer an utterance and keep the turn.
 
@@ -182,10 +207,17 @@ class AgentLoop:
             private: only the speaker may ever be reminded of this turn.
             audience: who else hears the answer.
             on_text: receives each piece of the reply as it is made.
+            stop: ends the turn as `interrupt` does, once it is true.
         """
         try:
             self.prepare(
-                text, speaker=speaker, heard=heard, private=private, audience=audience, on_text=on_text
+                text,
+                speaker=speaker,
+                heard=heard,
+                private=private,
+                audience=audience,
+                on_text=on_text,
+                stop=stop,
             )
         except BaseException:
             if self._result is not None:
@@ -202,20 +234,23 @@ class AgentLoop:
         private: bool = False,
         audience: Iterable[str] = (),
         on_text: Callable[[str], None] = lambda _: None,
+        stop: Callable[[], bool] = _never,
     ) -> TurnResult:
         """Answer an utterance without keeping the turn yet."""
         if not text.strip():
             raise InvalidInputError("Nothing was said: the utterance is empty.")
         if self._result is not None:
             self.abort()
-        self._stop.clear()
-        self._heard = None
-        self._error = None
-        result = self._result = TurnResult("")
+        with self._lock:
+            self._stop.clear()
+            self._stopped_by = stop
+            self._heard = {}
+            self._error = None
+            result = self._result = TurnResult("")
         started = perf_counter()
         task = {
             "task": text,
-            "speaker": speaker or self.ctx.speaker,
+            "speaker": _named(speaker) or self.ctx.speaker,
             "heard": heard,
             "private": private,
             "audience": tuple(audience),
@@ -232,6 +267,7 @@ class AgentLoop:
             bool(known.get("private")),
             self.session,
             self._turns,
+            self._stopped,
         )
         self.session.messages.append({"role": "user", "content": asked})
         if fired.is_end:
@@ -246,12 +282,17 @@ class AgentLoop:
 
     def commit(self) -> TurnResult:
         """Keep the prepared turn: fires `on_run_end`, whatever happened before."""
+        with self._lock:
+            return self._commit()
+
+    def _commit(self) -> TurnResult:
         result, self._result = self._result, None
         if result is None:
             raise InvalidInputError("There is no prepared turn to commit.")
         result.interrupted = result.interrupted or self._stop.is_set()
+        self._stopped_by = _never
         if result.interrupted:
-            self._amend(self._heard if self._heard is not None else result.reply)
+            self._amend(self._heard)
         started = perf_counter()
         ended = [AgentResult(result.reply, result.hops, result.interrupted, self._error)]
         with ending(self.hooks, self.ctx, ended):
@@ -262,31 +303,53 @@ class AgentLoop:
 
     def abort(self) -> None:
         """Throw the prepared turn away without a trace."""
-        if self._result is None:
-            return
-        self._result = None
-        self._turns -= 1
-        del self.session.messages[self._before :]
-        self.hooks.fire(ON_ABORT, self.ctx, {})
+        with self._lock:
+            if self._result is None:
+                return
+            self._result = None
+            self._turns -= 1
+            del self.session.messages[self._before :]
+            self.hooks.fire(ON_ABORT, self.ctx, {})
 
-    def interrupt(self, heard_text: str | None = None) -> None:
-        """Cut the robot off; only `heard_text` of its reply becomes history (None: all of it was heard).
+    def interrupt(
+        self,
+        heard_text: str | None = None,
+        *,
+        heard_ms: float | None = None,
+        words: Iterable[Timed] | None = None,
+    ) -> None:
+        """Cut the robot off; only what was heard of its reply becomes history (nothing told: all of it was heard).
 
         While the model answers this stops it within one token; after the turn it amends the turn.
+
+        Args:
+            heard_text: what was played, as written or as the voice spelled it.
+            heard_ms: milliseconds that the voice had spoken the reply for; without `words`, an estimate is made of it.
+            words: when each word was played: (word, start_ms, end_ms).
+
+        Raises:
+            InvalidInputError: one of them is no text, no number, or no word with its times.
         """
-        self._heard = heard_text
-        if self._result is not None:
-            self._stop.set()
-        elif heard_text is not None:
-            self._amend(heard_text)
+        told: dict[str, Any] = {
+            "heard_text": heard_text,
+            "heard_ms": heard_ms,
+            "words": None if words is None else tuple(words),
+        }
+        heard_part("", **told)  # what makes no sense is refused before anything is changed
+        with self._lock:
+            self._heard = {name: value for name, value in told.items() if value is not None}
+            if self._result is not None:
+                self._stop.set()
+            elif self._heard:
+                self._amend(self._heard)
 
     def speech_start(self, *, speaker: str | None = None) -> None:
         """Tell the hooks that somebody begins to speak."""
-        self.hooks.fire(ON_SPEECH_START, self.ctx, {"speaker": speaker or self.ctx.speaker})
+        self.hooks.fire(ON_SPEECH_START, self.ctx, {"speaker": _named(speaker) or self.ctx.speaker})
 
     def partial(self, text: str, *, speaker: str | None = None) -> None:
         """Tell the hooks what has been heard so far."""
-        self.hooks.fire(ON_PARTIAL, self.ctx, {"text": text, "speaker": speaker or self.ctx.speaker})
+        self.hooks.fire(ON_PARTIAL, self.ctx, {"text": text, "speaker": _named(speaker) or self.ctx.speaker})
 
     def idle(self, seconds: float) -> None:
         """Tell the hooks that nobody speaks."""
@@ -296,6 +359,11 @@ class AgentLoop:
 
     def _hops(self, result: TurnResult, started: float, on_text: Callable[[str], None]) -> None:
         for hop in range(self.max_hops):
+            if self._stopped():
+                # Cut off while it looked things up, or while a tool ran: it says nothing any more.
+                result.interrupted = True
+                self._say("")
+                return
             messages = [*self._system(), *self.session.messages]
             # The tools stand in the prompt's head, so they are the same at every hop (law 2).
             fired = self.hooks.fire(
@@ -308,13 +376,7 @@ class AgentLoop:
             if hop == 0:
                 result.hooks_ms = (called - started) * 1e3
             result.handed.append(fired.payload["messages"])
-            reply = self.model.complete(
-                fired.payload["messages"],
-                tools=fired.payload["tools"],
-                stop=self._stop.is_set,
-                on_text=on_text,
-                now=fired.payload.get("now"),
-            )
+            reply = self._complete(fired.payload, on_text)
             result.model_ms += (perf_counter() - called) * 1e3
             result.hops = hop + 1
             said = {
@@ -328,11 +390,32 @@ class AgentLoop:
                 self._say(str(after.payload))
                 return
             content, calls = after.payload["content"], after.payload["tool_calls"]
-            result.interrupted = reply.interrupted or self._stop.is_set()
+            result.interrupted = reply.interrupted or self._stopped()
             if result.interrupted or not calls or hop == self.max_hops - 1:
                 self._say(content or ("" if result.interrupted else NO_ANSWER))
                 return
             self._call(content, calls, hop, result)
+
+    def _complete(self, asked: dict[str, Any], on_text: Callable[[str], None]) -> Reply:
+        """Ask the model; if it fails in the middle, what was said until then is history all the same."""
+        said: list[str] = []
+
+        def say(piece: str) -> None:
+            on_text(piece)
+            said.append(piece)
+
+        try:
+            return self.model.complete(
+                asked["messages"],
+                tools=asked["tools"],
+                stop=self._stopped,
+                on_text=say,
+                now=asked.get("now"),
+            )
+        except BaseException:
+            if said:
+                self._say("".join(said))
+            raise
 
     def _call(self, content: str, calls: Sequence[ToolCall], hop: int, result: TurnResult) -> None:
         named = [(call, call.id or f"call_{hop}_{i}") for i, call in enumerate(calls)]
@@ -354,6 +437,11 @@ class AgentLoop:
             }
         )
         for call, name in named:
+            if self._stopped():  # what was not begun is not done any more
+                self.session.messages.append(
+                    {"role": "tool", "tool_call_id": name, "name": call.name, "content": NO_RESULT}
+                )
+                continue
             asked = ToolCallRequest(call.name, dict(call.arguments), hop, name)
             before = self.hooks.fire(BEFORE_TOOL, self.ctx, asked)
             request = before.payload if isinstance(before.payload, ToolCallRequest) else asked
@@ -388,6 +476,12 @@ class AgentLoop:
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is its outcome, told to the model
             done.error = str(error) if isinstance(error, EdgememError) else f"{type(error).__name__}: {error}"
 
+    def _stopped(self) -> bool:
+        """Tell whether somebody has cut this agent off, or the one within whose tool it runs."""
+        if self._stopped_by():
+            self._stop.set()
+        return self._stop.is_set()
+
     def _system(self) -> list[Message]:
         return [{"role": "system", "content": self.instructions}] if self.instructions else []
 
@@ -396,11 +490,23 @@ class AgentLoop:
         if self._result is not None:
             self._result.reply = content
 
-    def _amend(self, heard_text: str) -> None:
-        self.hooks.fire(ON_INTERRUPT, self.ctx, {"heard_text": heard_text})
+    def _amend(self, told: dict[str, Any]) -> None:
         messages = self.session.messages
-        for i in range(len(messages) - 1, -1, -1):
-            if messages[i].get("role") == "assistant" and not messages[i].get("tool_calls"):
-                messages[i] = {**messages[i], "content": heard_text}
-                break
-        self.model.cut(heard_text)
+        last = messages[-1] if messages else {}
+        # The newest reply is the last of all; if the model failed, there is none, and the turn before stays as it is.
+        replied = last.get("role") == "assistant" and not last.get("tool_calls")
+        reply = text_of(last) if replied else ""
+        fired = self.hooks.fire(ON_INTERRUPT, self.ctx, told or {"heard_text": reply})
+        known = fired.payload if isinstance(fired.payload, dict) else told
+        # A hook that keeps the session has found out already, and knows how fast the robot speaks.
+        heard = (
+            known["heard_text"] if fired.is_modify and "heard_text" in known else heard_part(reply, **told)
+        )
+        if replied and heard != reply:
+            messages[-1] = {**last, "content": heard}
+            self.model.cut(heard)
+
+
+def _named(speaker: object) -> str | None:
+    """Return who spoke as text; recognisers also number the voices that they tell apart."""
+    return None if speaker is None else str(speaker)

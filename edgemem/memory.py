@@ -2,6 +2,7 @@
 
     edgemem.toml   the profile           NOTES.md   notes to read and edit
     db/memory.db   the truth             db/index.db   derived, may be deleted at any time
+    db/state-*     what a chat model need not read again after a restart; derived too
     models/  bank/  backups/             hooks/     hooks of your own, if the profile names them
 
 One `Memory` belongs to one process; several processes may open the same home.
@@ -10,7 +11,7 @@ One `Memory` belongs to one process; several processes may open the same home.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from edgemem.clock import Clock
 from edgemem.config import Profile
 from edgemem.errors import ClosedError, ModelError
 from edgemem.exporting import export_lines
+from edgemem.extras import Extras
 from edgemem.fence import check_session_id
 from edgemem.health import Check, FailureLog, check
 from edgemem.home import make_home, profile_file, profile_of
@@ -34,20 +36,27 @@ from edgemem.idle import IdleFailure, IdleWorker, Step, Stop
 from edgemem.importing import import_lines
 from edgemem.llama.catalog import find_model
 from edgemem.llama.estimate import EstimateTokenizer
+from edgemem.llama.window import check_window
 from edgemem.recall.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.index import Index
 from edgemem.recall.recall import Recall
 from edgemem.records import Kind, Reader, Recalled
 from edgemem.reload import Reload
+from edgemem.store.backups import Backups, naming_the_newest
 from edgemem.store.database import Database
-from edgemem.store.erasing import erase_fact, erase_person
+from edgemem.store.erasing import Forgotten, erase_fact, erase_person
+from edgemem.store.forgotten import last_forgotten
+from edgemem.store.line_log import forget_in_log
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.mentions import find_mentions
 from edgemem.store.notes import NotesFile
 from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.tool_copies import read_erased
 from edgemem.wiring import default_hooks, default_tools
 
 if TYPE_CHECKING:
-    from edgemem.llama.protocols import Embedder, Tokenizer
+    from edgemem.llama.kept_state import KeptState
+    from edgemem.llama.protocols import ChatModel, Embedder, Tokenizer
     from edgemem.loop import Tool
     from edgemem.recall.search import RecallStats
     from edgemem.store.intake import ImportReport
@@ -111,24 +120,31 @@ class Memory:
         with ExitStack() as opened:  # what was opened when something behind it could not be
             if self.embedder is not None:
                 opened.callback(self.embedder.close)
-            self.database = Database(
-                self.home / "db" / "memory.db",
-                clock=self.clock,
-                busy_timeout_s=settings.store.busy_timeout_s,
-                wal_limit_mb=settings.store.wal_limit_mb,
-            )
+            path, backups = self.home / "db" / "memory.db", self.home / "backups"
+            with naming_the_newest(backups, path):
+                self.database = Database(
+                    path,
+                    clock=self.clock,
+                    busy_timeout_s=settings.store.busy_timeout_s,
+                    wal_limit_mb=settings.store.wal_limit_mb,
+                )
             opened.callback(self.database.close)
+            self.backups = Backups(backups, self.database)
+            self._use_backups(settings)
             self.store = SQLiteMemoryStore(
                 self.database,
                 max_episodes=settings.store.max_episodes,
                 doubtful_below=settings.memory.doubtful_below,
             )
             self.sessions = SQLiteSessionStore(self.database)
+            opened.callback(self.sessions.close)
+            self.sessions.journal.outbox.most = settings.store.waiting_turns
             self.notes = NotesFile(
                 self.home / "NOTES.md",
                 max_size_chars=settings.notes.max_chars,
                 low_water_chars=settings.notes.low_water_chars,
                 clock=self.clock,
+                level=settings.notes.level,
             )
             self.index = Index(
                 self.home / "db" / "index.db", self.database, embedder=self.embedder, notes=self.notes
@@ -154,16 +170,20 @@ class Memory:
             opened.pop_all()
         self.failures = FailureLog(self.home / "db" / "failures.json")
         self.figures = FigureFile(self.home / "db" / "turn.json")
+        self._extras = Extras(self.home, self.clock, note=self.failures.note)
         self._thorough = False
         self._compactions: WeakSet[ContextCompactionHook] = WeakSet()
+        self._kept: WeakSet[KeptState] = WeakSet()
         self._worker = IdleWorker(
             (
                 Step("settings", self._renew),
+                Step("waiting turns", self._write_waiting),
                 Step("compact", self._compact),
                 Step("index", self._catch_up),
                 Step("embed", self._embed),
                 Step("merge", lambda stop: self.index.merge_words(stop=stop)),
                 Step("warm", lambda stop: self.index.warm(stop=stop)),
+                Step("back up", self.backups.work),
                 Step("figures", lambda _stop: self.figures.write(at_once=self._thorough)),
             ),
             settle_s=settings.idle.settle_s,
@@ -180,7 +200,7 @@ class Memory:
         self,
         query: str,
         *,
-        speaker: str | None = None,
+        speaker: str | msgspec.UnsetType | None = msgspec.UNSET,
         k: int | None = None,
         kinds: Collection[Kind] | None = None,
         min_score: float = 0.0,
@@ -188,13 +208,14 @@ class Memory:
         """Return what is remembered about something, best first.
 
         Args:
-            speaker: read as this person; None is the operator, who sees everything.
+            speaker: read as this person; None is a voice that nobody recognised, who is told only what is shared.
+                Not given, it is the operator who reads, and sees everything.
             k: at most this many; default: the profile's.
             kinds: only these kinds.
             min_score: only what reaches this score, 0 to 1.
         """
         self._check_open()
-        reader = Reader(speaker) if speaker is not None else None
+        reader = None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker)
         return self._recall.recall(
             query,
             reader=reader,
@@ -211,28 +232,63 @@ class Memory:
         speaker: str | None = None,
         agent: str = "",
         tokenizer: Tokenizer | None = None,
+        model: ChatModel | None = None,
+        instructions: str = "",
+        tools: Iterable[Tool] = (),
     ) -> list[Hook]:
         """Return everything that a loop needs for one session, in no particular order.
+
+        Agents that each talk for themselves, and one that talks on two channels, take hooks for each session: what they
+        learn is shared, what was said is not repeated to the other, though it is remembered. Agents that hand one
+        conversation over take the very same hooks; whoever is asked goes on where the other stopped:
+
+            hooks = memory.hooks(session_id="kitchen", speaker="alice")
+            cook = AgentLoop(model, hooks=hooks, instructions="You cook.", tools=[stove], agent_name="cook")
+            host = AgentLoop(model, hooks=hooks, instructions="You welcome guests.", agent_name="host")
+            cook.run("What shall we eat?")
+            host.run("And who is coming?")      # knows what was said; another prompt's head, so all of it is read once
 
         Args:
             session_id: the conversation; one that exists is taken up where it was.
             speaker: who speaks where the loop does not say it; None: an unknown voice, which reads what is shared.
-            agent: the name that episodes carry.
+            agent: the name that episodes carry; without it, the `agent_name` of the loop.
             tokenizer: the chat model's, if it is not the memory's.
+            model: the chat model itself: with `[compaction] summarizer = "model"` it also writes the summaries, in a second
+                context on the same weights. Close it before this memory.
+            instructions: what the loop will tell its model, to be measured now and not at the first turn.
+            tools: what the loop will offer, to be measured too.
+
+        Raises:
+            ContextOverflowError: the instructions and tools leave no room for a turn in the profile's window.
         """
         self._check_open()
         # Hooks must not fail a reply, so an id that can never be stored would lose every turn silently.
         check_session_id(session_id)
+        counting = tokenizer or (model.tokenizer if model is not None else self.tokenizer)
+        schemas = [tool.schema() for tool in tools]
+        if instructions or schemas:
+            context = self.profile.context
+            check_window(
+                counting,
+                instructions=instructions,
+                tools=schemas,
+                window_tokens=context.window_tokens,
+                reply_tokens=context.reply_tokens,
+                summary_tokens=context.summary_tokens,
+                block_tokens=context.block_tokens,
+            )
         hooks = default_hooks(
             self,
             session_id=session_id,
             speaker=speaker,
             agent=agent,
-            tokenizer=tokenizer or self.tokenizer,
+            tokenizer=counting,
             upkeep=UpkeepHook(self._worker, wake=self._warm, note_failure=self.failures.note),
             search=self._recall.recall,
+            model=model,
         )
         hooks += [OwnHook(file, self) for file in self.reload.hook_files]
+        hooks += self._extras.hooks(self.profile)
         self._compactions.update(hook for hook in hooks if isinstance(hook, ContextCompactionHook))
         return hooks
 
@@ -241,10 +297,48 @@ class Memory:
 
         Args:
             speaker: who speaks where the loop does not say it; None: an unknown voice, which has what is shared.
-            include: some of those that `edgemem.memory_tools` knows; None: all.
+            include: some of those that `edgemem.memory_tools` knows, and of `read_more`, which reads on in results that
+                were shortened; None: all.
         """
         self._check_open()
         return default_tools(self, include=include, speaker=speaker, search=self._recall.recall)
+
+    def keep_state(self, chat: ChatModel) -> list[Hook]:
+        """Let a model begin with what it had evaluated before a restart, and return the hook that keeps it.
+
+        Nothing where the profile's `[chat] keep_state` is "off", and for a model in another process.
+
+        Args:
+            chat: a model that was just opened; close it before or after the memory.
+        """
+        self._check_open()
+        from edgemem.hooks.keep_state import KeepStateHook
+        from edgemem.llama.chat import LlamaChat
+        from edgemem.llama.kept_state import KeptState
+        from edgemem.llama.state_file import remove_states
+
+        settings, folder = self.profile.chat, self.home / "db"
+        if settings.keep_state == "off":
+            with suppress(OSError):  # a disk that cannot be written must not keep the robot from starting
+                remove_states(folder)
+        if settings.keep_state == "off" or not isinstance(chat, LlamaChat):
+            return []
+        kept = KeptState(
+            chat,
+            folder,
+            keep=settings.keep_state,
+            max_mb=settings.keep_state_mb,
+            every_h=settings.keep_state_every_h,
+            now=self.database.now,
+            forgotten=lambda: last_forgotten(self.database),
+        )
+        kept.load()
+        self._kept.add(kept)
+        return [KeepStateHook(kept)]
+
+    def kept_states(self) -> list[KeptState]:
+        """Return what is kept of the models that are open now."""
+        return [kept for kept in self._kept if not kept.closed]
 
     def hints(self, limit: int = 60, speaker: str | None = None) -> list[str]:
         """Return names and terms that a speech recogniser should expect, the most important first.
@@ -259,23 +353,50 @@ class Memory:
             self.database, reader=reader, now=self.clock.now(), names=self.profile.names(), limit=limit
         )
 
-    def forget(self, key: str, *, scope: str = "global") -> bool:
-        """Erase a fact with its whole history, in the truth and in every index; return whether there was one."""
+    def forget(self, key: str, *, scope: str = "global", wait_s: float | None = None) -> bool:
+        """Erase a fact with its whole history, in the truth and in every index; return whether there was one.
+
+        What the memory's own tools repeated of it goes too, also from what running conversations will write. Their
+        prompts keep it until their epochs end (law 2); the model is told that it is gone.
+
+        Args:
+            wait_s: how long to wait for turns that must be written before; BusyError then says that nothing was done.
+        """
         self._check_open()
-        found = self.database.write(lambda tx: erase_fact(tx, key, scope=scope))
+        self.sessions.journal.outbox.settle(wait_s=wait_s)
+        erased, found = self.database.write(
+            lambda tx: (read_erased(tx, key, scope=scope), erase_fact(tx, key, scope=scope))
+        )
+        if found:
+            for hook in list(self._compactions):
+                hook.forget(erased)
         return self._erased(found)
 
     def forget_session(self, session_id: str) -> bool:
         """Erase a conversation, in the truth and in every index; return whether there was one."""
         self._check_open()
+        self.sessions.journal.outbox.settle()
         return self._erased(self.sessions.delete(session_id))
 
-    def forget_person(self, name: str) -> dict[str, int]:
-        """Erase what a person said or owns, in the truth and in every index; return how much, by kind."""
+    def forget_person(self, name: str, *, logs: Iterable[Path] = ()) -> Forgotten:
+        """Erase what a person said or owns: in the truth, every index, every backup, and logs.
+
+        What others said of them, and NOTES.md, stays; the result says where the name still stands.
+
+        Args:
+            logs: audit logs, whose lines of this person are erased too; the profile's own always is.
+        """
         self._check_open()
+        self.sessions.journal.outbox.settle()
         erased = self.database.write(lambda tx: erase_person(tx, name))
         self._erased(bool(erased))
-        return erased
+        lines = sum(forget_in_log(log, name) for log in {*self._extras.logs(self.profile), *logs})
+        called = self.profile.speakers.get(name, ())
+        return Forgotten(
+            {**erased, "log lines": lines} if lines else erased,
+            find_mentions(self.database, (name, *called), notes=self.notes),
+            tuple(str(path) for path in sorted((self.home / "db").glob("*.damaged*"))),
+        )
 
     def export(self, *, speaker: str | None = None) -> Iterator[str]:
         """Yield everything that is remembered as JSON lines, which `import_lines` takes.
@@ -327,6 +448,14 @@ class Memory:
     def _compact(self, stop: Stop) -> bool:
         return any(hook.work(stop=stop) for hook in list(self._compactions))
 
+    def _use_backups(self, profile: Profile) -> None:
+        settings = profile.backup
+        self.backups.every_h, self.backups.keep = settings.every_h, settings.keep
+        self.backups.max_mb = settings.max_mb
+
+    def _write_waiting(self, stop: Stop) -> bool:
+        return not stop() and self.sessions.journal.outbox.work(stop)
+
     def _catch_up(self, stop: Stop) -> bool:
         idle = self.profile.idle
         if stop():
@@ -345,9 +474,12 @@ class Memory:
         if changed is not None:
             self.profile = changed
             self.store.max_episodes = changed.store.max_episodes
+            self._use_backups(changed)
+            self.sessions.journal.outbox.most = changed.store.waiting_turns
             self.store.doubtful_below = changed.memory.doubtful_below
             self.notes.max_size_chars = changed.notes.max_chars
             self.notes.low_water_chars = changed.notes.low_water_chars
+            self.notes.level = changed.notes.level
             self._recall.use(changed.recall)
             self._worker.settle_s = changed.idle.settle_s
         return self.profile
@@ -372,10 +504,19 @@ class Memory:
     def _erased(self, found: bool) -> bool:
         """Take what was erased out of the index and the log too."""
         if found:
-            while self.index.catch_up(10_000):
-                pass
+            self.backups.remove_forgotten()
+            self._forget_states()
+            self.index.take_erased()
             self.database.checkpoint()
         return found
+
+    def _forget_states(self) -> None:
+        """Delete what is kept of models: it holds text."""
+        from edgemem.llama.state_file import remove_states  # late: few forget, and opening need not wait
+
+        for kept in list(self._kept):
+            kept.remove()
+        remove_states(self.home / "db")
 
     # -- parts ---------------------------------------------------------------------------------------
 
@@ -410,14 +551,20 @@ class Memory:
         """Finish what is queued and close everything; a second call does nothing."""
         if self.closed:
             return
+        for kept in list(self._kept):
+            kept.close()
         self.closed = True
         self.reload.close()
         self._worker.close()
         self.figures.write(at_once=True)
+        self._extras.close()
         self.index.close()
-        self.database.close()
-        if self.embedder is not None:
-            self.embedder.close()
+        try:
+            self.sessions.close()
+        finally:
+            self.database.close()
+            if self.embedder is not None:
+                self.embedder.close()
 
     def __enter__(self) -> Memory:
         return self

@@ -1,12 +1,15 @@
 """Every record that is stored or sent.
 
 Field order and defaults of `Fact`, `Preference`, `Episode` and `Session` follow the EdgeVox memory module, so
-that its users change only an import; what edgemem adds stands behind. All times are seconds since the epoch,
+that its users change only an import; what edgemem adds stands behind. One thing differs: a `Fact` that no store has
+kept has no `id` and no `valid_from` (there: made up, and `updated_at`); every fact that a store returns has both. All times are seconds since the epoch,
 UTC, as float; `recorded_at` comes from the robot's hybrid logical clock and never runs backwards.
 """
 
 from __future__ import annotations
 
+import math
+import numbers
 import time
 from typing import Any, Literal
 
@@ -25,7 +28,10 @@ Message = dict[str, Any]
 
 
 class Heard(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How something came to the robot's ears; unknown parts are None."""
+    """How something came to the robot's ears; unknown parts are None.
+
+    A confidence that is no number from 0 to 1 counts as 0: what a recogniser cannot vouch for was heard badly.
+    """
 
     speaker: str | None = None
     speaker_confidence: float | None = None
@@ -40,7 +46,16 @@ class Heard(msgspec.Struct, frozen=True, omit_defaults=True):
         for field in ("speaker", "device", "room"):
             name = getattr(self, field)
             if name is not None:
-                msgspec.structs.force_setattr(self, field, storable(name))
+                msgspec.structs.force_setattr(self, field, storable(str(name)))
+        for field in ("speaker_confidence", "asr_confidence"):
+            sure = getattr(self, field)
+            if sure is not None:
+                fits = _is_number(sure) and 0 <= sure <= 1
+                msgspec.structs.force_setattr(self, field, float(sure) if fits else 0.0)
+        if self.event_time is not None and not (
+            _is_number(self.event_time) and math.isfinite(self.event_time)
+        ):
+            msgspec.structs.force_setattr(self, "event_time", None)
 
 
 class Reader(msgspec.Struct, frozen=True):
@@ -56,9 +71,10 @@ class Reader(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         """Spell names as they are stored, or else nobody would be found to own what they said."""
         if self.speaker is not None:
-            msgspec.structs.force_setattr(self, "speaker", storable(self.speaker))
+            # Those that tell voices apart call them 0, 1 and so on.
+            msgspec.structs.force_setattr(self, "speaker", storable(str(self.speaker)))
         msgspec.structs.force_setattr(
-            self, "audience", frozenset(storable(name or "") for name in self.audience)
+            self, "audience", frozenset("" if name is None else storable(str(name)) for name in self.audience)
         )
 
 
@@ -84,6 +100,8 @@ class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
     heard: Heard | None = None
     doubtful: bool = False
     """Whether this was heard badly, contradicts what was heard well, and so is not believed; perhaps misheard."""
+    perhaps_misheard: bool = False
+    """Whether this is believed although it contradicts what was heard well: it was heard badly, but twice."""
 
     @property
     def is_active(self) -> bool:
@@ -200,7 +218,12 @@ class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
     """A fact's key as it was stored; `text` says it in words."""
     value: str | None = None
     doubt: str | None = None
-    """Another value of this fact that was heard since, but badly; perhaps misheard."""
+    """What is perhaps misheard: another value that was heard since, but badly; or this one, if it was heard badly twice."""
+
+
+def _is_number(value: object) -> bool:
+    """Tell whether this is a number, also one of numpy's, and no text of digits."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def level_of_scope(scope: str) -> tuple[Level, str | None]:

@@ -125,7 +125,7 @@ class Reload:
         try:
             self._take(path)
         except EdgememError as error:
-            self.problems[path] = f"{error} What held before stays in use."
+            self.problems[path] = f"{str(error).rstrip('.')}. What held before stays in use."
             log.warning("%s", self.problems[path])
 
     def _take(self, path: Path) -> None:
@@ -215,7 +215,8 @@ class Reload:
         if "/" in name:
             return [Path(name).expanduser()]
         entry = find_entry(name)
-        return [folder / (entry.file if entry is not None else name) for folder in model_folders(self._home)]
+        files = [entry.file] if entry is not None else [name, f"{name}.gguf"]
+        return [folder / file for folder in model_folders(self._home) for file in files]
 
 
 def _merged(*parts: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

@@ -63,13 +63,15 @@ class Rights:
         who = self.reader(turn).speaker
         if scope == MYSELF:
             if not who:
-                raise RefusedError("I do not know who is speaking, so I can keep or tell nothing private.")
+                raise RefusedError(
+                    "Refused: nobody knows who is speaking, so nothing private is kept or told."
+                )
             return f"user:{who}"
         level, owner = level_of_scope(scope)
         if level == "private" and owner != who:
-            raise RefusedError("That belongs to somebody else, so it is neither told nor changed here.")
+            raise RefusedError("Refused: that belongs to somebody else, so it is neither told nor changed.")
         if level == "household" and not who:
-            raise RefusedError("I do not know who is speaking, so only what is shared can be used: global.")
+            raise RefusedError("Refused: nobody knows who is speaking, so only the scope global can be used.")
         return scope
 
     def check_owner(self, versions: Iterable[Fact], turn: ToolTurn | None) -> None:
@@ -77,7 +79,19 @@ class Rights:
         speaker = Reader(self.reader(turn).speaker)
         if not all(readable(speaker, *closed_to(version)) for version in versions):
             raise RefusedError(
-                "That name is taken by something that belongs to somebody else; use another one."
+                "Refused: that name is taken by what belongs to somebody else. Use another name."
+            )
+
+    def check_erasable(self, versions: Iterable[Fact], turn: ToolTurn | None) -> None:
+        """Raise RefusedError where an unknown voice would erase what a recognised speaker said.
+
+        It may say otherwise, as anybody may of what is shared: then history keeps both, and who said what.
+        """
+        if self.reader(turn).speaker:
+            return
+        if any(version.heard is not None and version.heard.speaker for version in versions):
+            raise RefusedError(
+                "Refused: nobody knows who is speaking, and somebody whom the robot knows said that. Nothing was erased."
             )
 
 

@@ -6,6 +6,7 @@ of thousands of messages. Nothing here holds a word of what is remembered.
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,7 @@ class Stats(msgspec.Struct, frozen=True):
     """One look at a memory."""
 
     version: str
+    home: str
     at: float
     """When it was looked, in seconds since the epoch."""
     counts: dict[str, int]
@@ -74,6 +76,7 @@ def gather(memory: Memory) -> Stats:
     disk = _disk(memory.home)
     return Stats(
         edgemem.__version__,
+        os.fsencode(memory.home).decode(errors="replace"),
         now,
         counts,
         disk,

@@ -49,7 +49,7 @@ def checked(name: str, schema: dict[str, Any], arguments: dict[str, Any]) -> dic
     properties = schema["properties"]
     unknown = [each for each in arguments if each not in properties]
     if unknown:
-        raise InvalidInputError(f"{name} takes {', '.join(properties)}; there is no {unknown[0]!r}.")
+        raise InvalidInputError(f"{name} takes {', '.join(properties)}; there is no {unknown[0]!r:.80}.")
     given = {each: _text(each, value) for each, value in arguments.items() if value is not None}
     missing = [each for each in schema["required"] if each not in given]
     if missing:

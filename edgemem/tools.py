@@ -7,27 +7,32 @@ the model (law 7). Results are text that it can say.
 from __future__ import annotations
 
 import difflib
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.block import day_of, lines_for
+from edgemem.context.block import day_of, lines_for, value_as_recalled
 from edgemem.context.layout import Layout, Shown
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, clean, storable
 from edgemem.hooks.conversation import STATE_KEY, Conversation
 from edgemem.loop import Tool, ToolTurn
-from edgemem.negation import asks_not_to_forget, says_no
+from edgemem.negation import asks_not_to_forget, asks_to_forget, says_no, says_yes
 from edgemem.records import Fact, Heard
 from edgemem.rights import MYSELF, RefusedError, Rights, closed_to
-from edgemem.store.protocols import LevelledStore
+from edgemem.store.later import Later, settled
+from edgemem.store.own_records import as_ours
+from edgemem.store.protocols import LevelledStore, MemoryStore
 from edgemem.store.reading import readable
+from edgemem.store.tool_copies import Erased
 from edgemem.tool_schemas import ABOUT, checked, schema_of
 
 if TYPE_CHECKING:
     from edgemem.hooks.injection import Recaller
-    from edgemem.store.protocols import MemoryStore
+    from edgemem.records import Reader, Recalled
 
 DEFAULT = ("remember_fact", "forget_fact", "recall_fact")
 """The tools of the EdgeVox memory module."""
@@ -39,6 +44,10 @@ SOURCE = "llm"
 
 _PENDING = "__edgemem_forget"  # in a session's state; names that begin with two underscores are never stored
 _NAME_CHARS = 80
+_LONGEST = (
+    3  # values of the longest kind that one reply holds: at the default 400 tokens, seconds on a small board
+)
+_NEAREST = 5  # facts that a store's own search is asked for
 _LIKE = 5  # names that are offered where one is not known
 _COMPARED = 500  # names, the newest; comparing 10,000 would be heard as a pause
 
@@ -46,7 +55,7 @@ _COMPARED = 500  # names, the newest; comparing 10,000 would be heard as a pause
 def memory_tools(
     store: MemoryStore,
     *,
-    include: Collection[str] = DEFAULT,
+    include: Collection[str] | None = DEFAULT,
     recall: Recaller | None = None,
     forget: Callable[[str, str], bool] | None = None,
     speaker: str | None = None,
@@ -55,27 +64,40 @@ def memory_tools(
     confirm: bool = False,
     max_chars: int = 500,
     max_items: int = 10,
+    wait_s: float = 0.5,
 ) -> list[Tool]:
     """Return tools with which a model keeps a memory during a turn.
 
     Args:
-        include: which of `remember_fact`, `forget_fact`, `recall_fact`, `list_facts` and `search_memory`.
-        recall: finds by meaning for `search_memory`; `Memory.tools()` gives its own.
+        include: which of `remember_fact`, `forget_fact`, `recall_fact`, `list_facts` and `search_memory`; None: the
+            first three.
+        recall: finds by meaning for `search_memory`; None: the store's `search_facts`. `Memory.tools()` gives its own,
+            which finds what was said and done too.
         forget: erases (key, scope) in more than the store, such as an index; None: the store's `forget_fact`.
         speaker: who speaks where the loop does not say it; None: an unknown voice.
         scope: where a fact goes if the model does not say it; what a stranger says goes to `global` at most.
         places: rooms that facts may be about, as `env:<place>`.
-        confirm: ask before erasing; a second call in the next turn erases, unless the answer is a no.
+        confirm: ask before every erasing; a second call in the next turn erases if the answer is a yes. Without it,
+            the tool asks where the user did not clearly order it, and in any language but English, German, Spanish,
+            French, Italian, Portuguese, Dutch and Vietnamese; a yes is known in these as well.
         max_chars: the longest value that is kept, and the longest line that is told.
         max_items: the most lines that are told at once.
+        wait_s: how long a call waits until what it stores is durable; then it says that this comes later.
     """
+    if not isinstance(store, MemoryStore):
+        raise InvalidInputError(
+            f"memory_tools needs a memory store, not {type(store).__name__}; open one first."
+        )
+    if isinstance(include, str):
+        raise InvalidInputError(f"include must be a list of names; write [{include!r}].")
+    include = DEFAULT if include is None else include
     for name in include:
         if name not in NAMES:
             near = difflib.get_close_matches(str(name), NAMES, n=1)
             hint = near[0] if near else f"one of {', '.join(NAMES)}"
             raise InvalidInputError(f"There is no memory tool {name!r}; use {hint}.")
     if "search_memory" in include and recall is None:
-        raise InvalidInputError("search_memory needs recall=…; Memory.tools() gives its own.")
+        recall = _searching(store)
     rights = Rights(speaker=speaker, scope=scope, places=places)
     tools = _MemoryTools(
         store,
@@ -85,8 +107,31 @@ def memory_tools(
         confirm=confirm,
         max_chars=max_chars,
         max_items=max_items,
+        wait_s=wait_s,
     )
     return [_tool(name, rights.scopes, getattr(tools, name)) for name in NAMES if name in include]
+
+
+def _searching(store: Any) -> Recaller:
+    """Return a search in a store that finds facts by meaning itself."""
+    search = getattr(store, "search_facts", None)
+    if search is None:
+        raise InvalidInputError(
+            f"search_memory needs a store that searches by meaning, and {type(store).__name__} does not; take a"
+            " VectorMemoryStore or Memory.tools(), or give recall=…"
+        )
+    levelled = isinstance(store, LevelledStore)
+
+    def recall(query: str, reader: Reader | None) -> list[Recalled]:
+        near = search(query, k=_NEAREST, reader=reader) if levelled else search(query, k=_NEAREST)
+        return [
+            # The distance of two vectors of unit length, as the cosine between them.
+            msgspec.structs.replace(value_as_recalled(fact), score=max(0.0, 1 - distance * distance / 2))
+            for fact, distance in near
+            if levelled or readable(reader, *closed_to(fact))
+        ]
+
+    return recall
 
 
 def _tool(name: str, scopes: Sequence[str], run: Callable[..., str]) -> Tool:
@@ -114,6 +159,7 @@ class _MemoryTools:
         confirm: bool,
         max_chars: int,
         max_items: int,
+        wait_s: float,
     ) -> None:
         self._store = store
         # A user's own store may know only scopes.
@@ -124,11 +170,13 @@ class _MemoryTools:
         self._confirm = confirm
         self._max_chars = max_chars
         self._max_items = max_items
+        self._wait_s = wait_s
+        self._later = Later(store)
 
     # What the model calls
 
     def remember_fact(self, turn: ToolTurn | None, *, key: str, value: str, scope: str | None = None) -> str:
-        """Store a value; it is durable before the answer."""
+        """Store a value; it is durable before the answer, or the answer says that it is not yet."""
         check_key(key)
         value = storable(value).strip()
         if not value:
@@ -144,11 +192,18 @@ class _MemoryTools:
         speaker = self._rights.reader(turn).speaker
         heard = (turn.heard if turn else None) or (Heard(speaker=speaker) if speaker else None)
         more = {"heard": heard} if self._levelled else {}
-        self._store.add_fact(key, value, scope=where, source=SOURCE, **more)
-        self._mark(turn, self._facts(turn, where, key))
         said = clean(f"{key}: {value}", max_chars=self._max_chars)
-        if self._store.get_fact(key, scope=where) != value:
-            return f"Noted, but it was hard to hear, so what was known before still counts: {said}?"
+        if not self._written(lambda: self._store.add_fact(key, value, scope=where, source=SOURCE, **more)):
+            # The answer must not promise more than is true.
+            return f"Heard, but not kept yet: {said}. The disk is busy; it will be kept as soon as the disk is free."
+        now = self._facts(turn, where, key)
+        self._mark(turn, now)
+        if any(fact.perhaps_misheard and fact.value == value for fact in now):
+            said += " (perhaps misheard, ask whether it is right)"
+        holds = self._store.get_fact(key, scope=where)
+        if holds != value:
+            kept = clean(f"{key}: {holds}", max_chars=self._max_chars)
+            return f"Not believed: it was hard to hear. Kept as perhaps misheard: {said}. {kept} still holds."
         if before and before[0].value != value:
             return f"Remembered: {said}. Before, it was: {clean(before[0].value, max_chars=self._max_chars)}."
         return f"Remembered: {said}."
@@ -161,7 +216,7 @@ class _MemoryTools:
     def list_facts(self, turn: ToolTurn | None, *, scope: str | None = None) -> str:
         """Tell what is remembered, newest first."""
         found = self._facts(turn, scope)
-        return self._told(turn, found) if found else "Nothing is remembered that may be told here."
+        return self._told(turn, found) if found else "Nothing is remembered that this speaker may hear."
 
     def search_memory(self, turn: ToolTurn | None, *, query: str) -> str:
         """Find what was said, done and remembered, by words and meaning."""
@@ -171,7 +226,7 @@ class _MemoryTools:
         here = layout.visible_turns() | {layout.next_n} if layout is not None else frozenset[int]()
         best = sorted(found, key=lambda item: -item.score)
         lines = lines_for(best, visible={}, visible_turns=here, session=layout.session if layout else "")
-        lines = lines[: self._max_items]
+        lines = lines[: self._fitting([line.line for line in lines])]
         self._put(turn, lines)
         return "\n".join(line.line for line in lines) or "Nothing is remembered about that."
 
@@ -179,21 +234,29 @@ class _MemoryTools:
         """Erase a fact with all its history, and quote what it was."""
         if turn is not None and asks_not_to_forget(turn.utterance):
             raise RefusedError(
-                "Nothing was erased: the user asked NOT to forget. If it shall be kept, use remember_fact."
+                "Nothing was erased: the user asked NOT to forget. To keep something new, call remember_fact."
             )
         found = self._facts(turn, scope, key)
         if not found:
             return f"Nothing was erased. {self._unknown(turn, key)}"
         if len(found) > 1:
             listed = self._told(turn, found)
-            raise RefusedError(f"Nothing was erased: there are several; call again with a scope.\n{listed}")
+            raise RefusedError(
+                f"Nothing was erased: several have this name. Call forget_fact again with one scope.\n{listed}"
+            )
         (fact,) = found
         versions = self._versions(fact.key, fact.scope)
         self._rights.check_owner(versions, turn)
+        self._rights.check_erasable(versions, turn)
         quote = self._line(turn, fact)
-        if self._confirm:
+        if self._confirm or (turn is not None and not asks_to_forget(turn.utterance)):
             self._mark(turn, found)
             self._ask(turn, fact, quote)
+        # Whoever asked hears once what it was; what is stored of this turn names only the key.
+        conversation = turn.session.state.get(STATE_KEY) if turn is not None else None
+        if isinstance(conversation, Conversation):
+            values = (version.value for version in [*versions, fact])
+            conversation.forget(Erased.of(fact.scope, fact.key, values))
         self._forget(fact.key, fact.scope)
         # The prompt is told here that it is gone; the next turn must not quote it once more.
         gone = Shown(f"gone:fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), "")
@@ -202,6 +265,12 @@ class _MemoryTools:
         return f"Erased for good: {quote}" + (
             f", and {older} older value{'s' * (older > 1)}." if older else "."
         )
+
+    # Writing
+
+    def _written(self, write: Callable[[], None]) -> bool:
+        """Write, and tell whether it is durable; what takes longer than a listener waits goes on behind."""
+        return settled(self._later.write(write), self._wait_s) and settled(self._later.flush(), self._wait_s)
 
     # Reading
 
@@ -212,13 +281,14 @@ class _MemoryTools:
         if self._levelled:
             facts: list[Fact] = self._store.facts(scope=where, reader=reader)
         else:
-            facts = [fact for fact in self._store.facts(scope=where) if readable(reader, *closed_to(fact))]
+            listed = [as_ours(fact, Fact) for fact in self._store.facts(scope=where)]
+            facts = [fact for fact in listed if readable(reader, *closed_to(fact))]
         return facts if key is None else [fact for fact in facts if fact.key.casefold() == key.casefold()]
 
     def _versions(self, key: str, scope: str) -> list[Fact]:
         if hasattr(self._store, "fact_history"):
-            return list(self._store.fact_history(key, scope=scope))
-        return [fact for fact in self._store.facts(scope=scope) if fact.key == key]
+            return [as_ours(fact, Fact) for fact in self._store.fact_history(key, scope=scope)]
+        return [as_ours(fact, Fact) for fact in self._store.facts(scope=scope) if fact.key == key]
 
     def _unknown(self, turn: ToolTurn | None, key: str) -> str:
         names = {fact.key.casefold(): fact.key for fact in self._facts(turn, None)[:_COMPARED]}
@@ -228,21 +298,31 @@ class _MemoryTools:
         ]
         near += [names[each] for each in difflib.get_close_matches(wanted[:_NAME_CHARS], names, n=_LIKE)]
         like = ", ".join(clean(name, max_chars=_NAME_CHARS) for name in dict.fromkeys(near[:_LIKE]))
-        told = f"Nothing is remembered under the name {clean(key, max_chars=_NAME_CHARS)}."
+        named = clean(key, max_chars=_NAME_CHARS)
+        if not named:
+            return "The name is empty; say which fact is meant."
+        told = f"Nothing is remembered under the name {named}."
         return f"{told} Names like it: {like}." if like else told
 
     # Telling
 
     def _told(self, turn: ToolTurn | None, facts: Sequence[Fact]) -> str:
-        told = facts[: self._max_items]
-        self._mark(turn, told)
-        lines = [f"- {self._line(turn, fact)}{_source(fact)}" for fact in told]
-        if len(facts) > len(told):
-            lines.append(f"and {len(facts) - len(told)} more")
+        lines = [f"- {self._line(turn, fact)}{_source(fact)}" for fact in facts[: self._max_items]]
+        lines = lines[: self._fitting(lines)]
+        self._mark(turn, facts[: len(lines)])
+        if len(facts) > len(lines):
+            lines.append(f"and {len(facts) - len(lines)} more")
         return "\n".join(lines)
+
+    def _fitting(self, lines: Sequence[str]) -> int:
+        """Return how many lines one reply may hold, of those that there are; one always fits."""
+        ends = list(accumulate(len(line) for line in lines[: self._max_items]))
+        return max(1, bisect_right(ends, _LONGEST * self._max_chars))
 
     def _line(self, turn: ToolTurn | None, fact: Fact) -> str:
         line = clean(f"{fact.key}: {fact.value}", max_chars=self._max_chars)
+        if fact.perhaps_misheard:
+            line += " (perhaps misheard)"
         if fact.scope == "global":
             return line
         own = fact.scope == f"user:{self._rights.reader(turn).speaker}"
@@ -268,19 +348,20 @@ class _MemoryTools:
     # Asking first
 
     def _ask(self, turn: ToolTurn | None, fact: Fact, quote: str) -> None:
-        """Go on if the user was asked in the turn before, and did not say no."""
+        """Go on if the user was asked in the turn before, and said yes."""
         if turn is None:
-            raise RefusedError("Nothing was erased: this loop does not tell its tools who asks for it.")
+            raise RefusedError("Nothing was erased: this robot cannot ask first, so it cannot erase.")
         state = turn.session.state
         meant = (fact.scope, fact.key, self._rights.reader(turn).speaker)
         asked, n = state.pop(_PENDING, (None, 0))
         if asked == meant and n == turn.n - 1:
+            if says_yes(turn.utterance):
+                return
             if says_no(turn.utterance):
                 raise RefusedError("Nothing was erased: the user said no.")
-            return
         state[_PENDING] = (meant, turn.n)
         raise RefusedError(
-            f"Not erased yet. Ask: shall I erase this for good? {quote}. After a yes, call forget_fact again."
+            f"Not erased yet. Ask the user: shall I erase this for good? {quote}. After a yes, call forget_fact again."
         )
 
 

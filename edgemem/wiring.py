@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from edgemem.config import InjectionSettings, Profile
 from edgemem.context.epochs import EpochPlanner
 from edgemem.context.layout import Layout
+from edgemem.context.model_summarizer import ModelSummarizer
+from edgemem.context.quick_summary import QuickSummarizer
 from edgemem.context.summarizer import ExtractiveSummarizer
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import Conversation
@@ -24,9 +27,12 @@ from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.records import Epoch, Kind, Reader, Recalled
 
 if TYPE_CHECKING:
-    from edgemem.llama.protocols import Tokenizer
+    from edgemem.context.summarizer import Summarizer
+    from edgemem.llama.protocols import ChatModel, Tokenizer
     from edgemem.loop import Tool
     from edgemem.memory import Memory
+
+_log = logging.getLogger(__name__)
 
 SIGHTS: tuple[frozenset[Kind], ...] = (
     frozenset(("fact", "preference", "note")),
@@ -44,6 +50,7 @@ def default_hooks(
     tokenizer: Tokenizer,
     upkeep: UpkeepHook,
     search: Callable[..., list[Recalled]],
+    model: ChatModel | None = None,
 ) -> list[Hook]:
     """Return the hooks of one session.
 
@@ -51,6 +58,7 @@ def default_hooks(
         tokenizer: counts what the model will see.
         upkeep: holds idle work while somebody speaks.
         search: recalls, with the arguments of `Recall.recall`.
+        model: the chat model of the session, which may write its summaries.
     """
     settings = memory.profile
     layout = Layout(session_id, default_level=settings.memory.default_level)
@@ -60,7 +68,7 @@ def default_hooks(
     planner = EpochPlanner(
         layout,
         tokenizer,
-        ExtractiveSummarizer(memory.embedder, tokenizer),
+        _summarizer(memory, tokenizer, model),
         window_tokens=context.window_tokens,
         reply_tokens=context.reply_tokens,
         high_water=context.high_water,
@@ -69,9 +77,9 @@ def default_hooks(
         summary_tokens=context.summary_tokens,
         now=memory.clock.now,
     )
-    # On the hot path there is no time to embed what leaves the prompt: words alone choose then.
+    # On the hot path there is no time to compare sentences, or to embed them.
     compaction = ContextCompactionHook(
-        planner=planner, fallback=ExtractiveSummarizer(None, tokenizer), conversation=conversation
+        planner=planner, fallback=QuickSummarizer(tokenizer), conversation=conversation
     )
     injection = settings.injection
     memories = MemoryInjectionHook(
@@ -95,18 +103,34 @@ def default_hooks(
     def apply(profile: Profile) -> None:
         layout.default_level = profile.memory.default_level
         conversation.commit_wait_s = profile.store.commit_wait_s
-        planner.summarizer = ExtractiveSummarizer(memory.embedder, tokenizer)
+        extractive = ExtractiveSummarizer(memory.embedder, tokenizer)
+        if isinstance(planner.summarizer, ModelSummarizer):
+            planner.summarizer.fallback = extractive
+        else:
+            planner.summarizer = extractive
         _plan(planner, profile)
         _inject(memories, profile)
         notes.max_chars = profile.notes.inject_chars
         budget.max_context_tokens = planner.room
 
+    shortening: list[Hook] = []
+    if settings.hooks.tool_output_chars:
+        from edgemem.hooks.tool_output import ToolOutputTruncatorHook
+
+        shortening.append(
+            ToolOutputTruncatorHook(
+                settings.hooks.tool_output_chars,
+                max_tokens=int(settings.hooks.tool_output_share * planner.room),
+                tokenizer=tokenizer,
+                keep_bytes=int(settings.hooks.tool_output_mb * 1e6),
+                conversation=conversation,
+            )
+        )
     turn = SettingsHook(settings, newest=memory.renew, apply=apply)
     turn_log = TurnLogHook(
         write=lambda: memory.profile.log.turn,
         keep=memory.figures.note,
         recalled=memory.last_recall,
-        tokenizer=tokenizer,
         now=memory.clock.now,
         conversation=conversation,
     )
@@ -115,14 +139,19 @@ def default_hooks(
         upkeep,
         turn,
         PersistSessionHook(
-            memory.sessions, session_id=session_id, speaker=speaker, conversation=conversation
+            memory.sessions,
+            session_id=session_id,
+            speaker=speaker,
+            conversation=conversation,
+            chars_per_s=memory.profile.context.speech_chars_s,
         ),
-        LayoutHook(speaker=speaker, conversation=conversation),
+        LayoutHook(speaker=speaker, conversation=conversation, now=memory.clock.now),
         memories,
         notes,
         compaction,
         budget,
         EpisodeLoggerHook(memory.store, agent, speaker=speaker, conversation=conversation),
+        *shortening,
         turn_log,
     ]
 
@@ -140,7 +169,8 @@ def default_tools(
         include: some of them; None: all.
         search: recalls, with the arguments of `Recall.recall`.
     """
-    from edgemem.rights import SCOPES  # late: whoever opens a memory need not wait for what only models need
+    from edgemem import read_more  # late: whoever opens a memory need not wait for what only models need
+    from edgemem.rights import SCOPES
     from edgemem.tools import NAMES, memory_tools
 
     settings = memory.profile
@@ -158,17 +188,40 @@ def default_tools(
             called=profile.called(),
         )
 
-    return memory_tools(
+    # Every tool is paid for in every prompt: this one is offered where results are shortened at all.
+    reads_on = bool(settings.hooks.tool_output_chars)
+    if include is not None and not isinstance(include, str):
+        reads_on = read_more.NAME in include
+        include = [name for name in include if name != read_more.NAME]
+    tools = memory_tools(
         memory.store,
         include=NAMES if include is None else include,
         recall=recall,
-        forget=lambda key, scope: memory.forget(key, scope=scope),
+        forget=lambda key, scope: memory.forget(key, scope=scope, wait_s=settings.tools.write_wait_s),
         speaker=speaker,
         scope=SCOPES[settings.memory.default_level],
         confirm=settings.tools.confirm,
         max_chars=settings.tools.max_chars,
         max_items=most,
+        wait_s=settings.tools.write_wait_s,
     )
+    return [*tools, read_more.read_more_tool(memory.database, speaker=speaker)] if reads_on else tools
+
+
+def _summarizer(memory: Memory, tokenizer: Tokenizer, model: ChatModel | None) -> Summarizer:
+    """Return what makes the summaries in idle time."""
+    extractive = ExtractiveSummarizer(memory.embedder, tokenizer)
+    settings = memory.profile.compaction
+    if settings.summarizer == "extractive" or model is None:
+        return extractive
+    beside = getattr(model, "beside", None)
+    if beside is None:
+        _log.warning(
+            '[compaction] summarizer = "model" needs a model in this process; summaries are made of sentences that were'
+            " said."
+        )
+        return extractive
+    return ModelSummarizer(beside(n_ctx=settings.summary_ctx, threads=settings.summary_threads), extractive)
 
 
 def _plan(planner: EpochPlanner, profile: Profile) -> None:

@@ -11,17 +11,19 @@
         ears.interrupt("You said that")         # somebody cut the robot off; this much was heard
 
 EdgeVox knows six points of a turn; what else edgemem wants to know (somebody begins to speak, a half-heard
-sentence, a barge-in, an aborted turn, quiet) its owner tells `ears`. Leave EdgeVox's own memory, notes, budget,
+sentence, a barge-in, an aborted turn, quiet) its owner tells `ears`. The model is offered tools to remember, look up and
+forget (`memory_tools=False` leaves them out), within the rights of `ears.speaker` when the turn began. Leave EdgeVox's own memory, notes, budget,
 compaction and persistence hooks out: two memories would both put their lines into the prompt.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import InvalidInputError
+from edgemem.hooks.conversation import reader_of
 from edgemem.hooks.points import (
     AFTER_LLM,
     AFTER_TOOL,
@@ -38,6 +40,7 @@ from edgemem.hooks.points import (
     TurnContext,
 )
 from edgemem.hooks.registry import HookFailure, HookRegistry
+from edgemem.loop import Tool, ToolTurn
 from edgemem.records import Session
 
 if TYPE_CHECKING:
@@ -55,19 +58,25 @@ def attach(
     session_id: str = "default",
     speaker: str | None = None,
     tokenizer: Tokenizer | None = None,
+    memory_tools: bool = True,
 ) -> Ears:
-    """Register the memory's hooks with an EdgeVox agent, or with a registry of EdgeVox.
+    """Register the memory's hooks and tools with an EdgeVox agent, or its hooks with a registry of EdgeVox.
 
     Args:
         session_id: the conversation; one that exists is taken up where it was.
-        speaker: who speaks; `Ears.speaker` changes it from turn to turn.
+        speaker: who speaks; `Ears.speaker` changes it from turn to turn, None for an unknown voice.
         tokenizer: counts what the model will see; None takes the memory's own.
+        memory_tools: offer the model tools of the memory, if this is an agent and has tools.
 
     Raises:
         InvalidInputError: the agent has no registry of hooks.
     """
-    hooks = memory.hooks(session_id=session_id, speaker=speaker, tokenizer=tokenizer)
-    return attach_hooks(agent, hooks, speaker=speaker)
+    # Who speaks is said by `Ears` alone: hooks and tools with a speaker of their own would take a stranger for that person.
+    hooks = memory.hooks(session_id=session_id, tokenizer=tokenizer)
+    ears = attach_hooks(agent, hooks, speaker=speaker)
+    if memory_tools and hasattr(agent, "tools"):
+        attach_tools(agent, memory.tools(), ears)
+    return ears
 
 
 def attach_hooks(agent: Any, hooks: Iterable[Hook], *, speaker: str | None = None) -> Ears:
@@ -79,10 +88,26 @@ def attach_hooks(agent: Any, hooks: Iterable[Hook], *, speaker: str | None = Non
         )
     ears = Ears(hooks, speaker)
     results = importlib.import_module("edgevox.agents.hooks").HookResult
+    first = {point: next(iter(ears.hooks.at(point)), None) for point in (ON_RUN_START, BEFORE_LLM)}
     for hook in ears.hooks:
         if hook.points & POINTS:
-            registry.register(Wrapped(hook, ears, results), priority=hook.priority)
+            leads = frozenset(point for point in first if first[point] is hook)
+            registry.register(Wrapped(hook, ears, results, leads), priority=hook.priority)
     return ears
+
+
+def attach_tools(agent: Any, tools: Iterable[Tool], ears: Ears) -> None:
+    """Register tools of edgemem with an EdgeVox agent; those that want to know the turn are told by `ears`."""
+    theirs = importlib.import_module("edgevox.llm.tools").Tool
+    for tool in tools:
+        agent.tools.register(theirs(tool.name, tool.description, tool.parameters, _called(tool, ears)))
+
+
+def _called(tool: Tool, ears: Ears) -> Callable[..., Any]:
+    def call(**arguments: Any) -> Any:
+        return tool.run(ears.turn, **arguments) if tool.wants_turn else tool.run(**arguments)
+
+    return call
 
 
 class Ears:
@@ -94,6 +119,18 @@ class Ears:
         """Who speaks the next utterance; None is a voice that nobody knows."""
         self.ctx: Any = TurnContext(Session())
         """The context of the newest turn."""
+        self.turn: ToolTurn | None = None
+        """What tools are told of it."""
+        self.messages: list[dict[str, Any]] | None = None
+        """The list that the agent appends to while a turn runs."""
+
+    def begin(self, ctx: Any, payload: dict[str, Any]) -> None:
+        """Note who says what; the first hook of a turn calls this."""
+        self.messages = None
+        n = self.turn.n + 1 if self.turn is not None else 1
+        reader = reader_of(ctx, {"speaker": self.speaker, **payload})
+        said = str(payload.get("task") or "")
+        self.turn = ToolTurn(said, reader, payload.get("heard"), bool(payload.get("private")), ctx.session, n)
 
     def speech_start(self) -> None:
         """Tell the hooks that somebody begins to speak."""
@@ -105,7 +142,9 @@ class Ears:
 
     def interrupt(self, heard_text: str) -> None:
         """Tell the hooks that the robot was cut off; only `heard_text` of its reply becomes history."""
-        self.hooks.fire(ON_INTERRUPT, self.ctx, {"heard_text": heard_text})
+        fired = self.hooks.fire(ON_INTERRUPT, self.ctx, {"heard_text": heard_text})
+        if fired.is_modify:  # as the reply was written, not as the voice spelled it
+            heard_text = fired.payload["heard_text"]
         messages = self.ctx.session.messages
         for i in range(len(messages) - 1, -1, -1):
             if messages[i].get("role") == "assistant" and not messages[i].get("tool_calls"):
@@ -128,20 +167,33 @@ class Ears:
 class Wrapped:
     """One of our hooks as EdgeVox calls it: only at points that it knows, answering with its own results."""
 
-    def __init__(self, hook: Hook, ears: Ears, results: Any) -> None:
+    def __init__(self, hook: Hook, ears: Ears, results: Any, leads: frozenset[str]) -> None:
+        """Wrap a hook.
+
+        Args:
+            results: EdgeVox's class of results.
+            leads: points at which it acts before all others of ours.
+        """
         self.points = frozenset(hook.points & POINTS)
         self.priority = hook.priority
         self.name = f"edgemem.{type(hook).__name__}"
         self._hook = hook
         self._ears = ears
         self._results = results
+        self._leads = leads
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> Any:
         """Call our hook, isolated and counted by our registry, which also lets a safety hook fail closed."""
         self._ears.ctx = ctx
         if point == ON_RUN_START:
             payload = {"speaker": self._ears.speaker, **payload}
-        fired = self._ears.hooks.fire_one(self._hook, point, ctx, payload)
+            if point in self._leads:
+                self._ears.begin(ctx, payload)
+        elif point == BEFORE_LLM and point in self._leads:
+            self._ears.messages = payload["messages"]
+        within = point in (AFTER_LLM, BEFORE_TOOL, AFTER_TOOL) and self._ears.messages is not None
+        seen = _InTurn(ctx, self._ears.messages or []) if within else ctx
+        fired = self._ears.hooks.fire_one(self._hook, point, seen, payload)
         if point == ON_RUN_START:
             _keep_first(ctx.session.messages)
         if fired.is_end:
@@ -149,6 +201,17 @@ class Wrapped:
         if fired.is_modify:
             return self._results.replace(fired.payload, reason=fired.reason)
         return None
+
+
+class _InTurn:
+    """A context as it is in the middle of a turn: EdgeVox gives its session the new messages only at the end."""
+
+    def __init__(self, ctx: Any, messages: list[dict[str, Any]]) -> None:
+        self.session = Session(messages, ctx.session.state)
+        self._ctx = ctx
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 def _keep_first(messages: list[dict[str, Any]]) -> None:

@@ -53,6 +53,16 @@ def vocabularies() -> Path:
 
 
 @pytest.fixture(scope="session")
+def llama_server() -> Path:
+    """Return the program of a real llama-server."""
+    from llama_server import built_server
+
+    found = built_server(_cache())
+    assert found is not None, "no llama-server: `make test` builds it; or name one with EDGEMEM_LLAMA_SERVER"
+    return found
+
+
+@pytest.fixture(scope="session")
 def minilm() -> Path:
     """Return the real default embedder."""
     from edgemem.llama.catalog import find_model

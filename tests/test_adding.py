@@ -278,9 +278,7 @@ def test_add_list_verify_and_remove_tell_the_same(files: dict[str, Path], home: 
         sha256_of(files["embedder"]),
     )
     listed = {each["name"]: each for each in row("models", "list", home=home)}
-    assert listed["mine"] == {
-        key: value for key, value in added.items() if key not in ("sha256", "chat_template")
-    }
+    assert listed["mine"] == {key: value for key, value in added.items() if key != "chat_template"}
     assert [each["name"] for each in row("models", "verify", "mine", home=home)] == ["mine"]
     path = Path(added["path"])
     data = path.read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ import edgemem
 from edgemem.hooks import HookResult, load
 from edgemem.hooks.points import BEFORE_LLM
 from edgemem.llama.protocols import Generation
-from edgemem.loop import AgentLoop
+from edgemem.loop import AgentLoop, Tool
 from edgemem.memory import Memory
 
 ROOT = Path(__file__).parents[1]
@@ -81,6 +82,97 @@ def last(robot: AgentLoop) -> Generation:
     """Return what the model did last."""
     generation: Generation = robot.model.chat.last  # type: ignore[attr-defined]
     return generation
+
+
+class Scripted:
+    """A chat model that says what it is told to, rendering and counting as the real one."""
+
+    def __init__(self, chat: Any, *replies: str) -> None:
+        self.tokenizer, self.n_ctx = chat.tokenizer, chat.n_ctx
+        self.last = Generation()
+        self.prompts: list[str] = []
+        self._replies = list(replies)
+
+    def stream(self, messages: Any, *, tools: Any = None, now: Any = None, **_: Any) -> Iterator[str]:
+        prompt = self.tokenizer.render(messages, tools=tools, now=now)
+        self.prompts.append(prompt.text)
+        reply = self._replies.pop(0)
+        self.last = Generation(reply, (1,), prompt.n, prompt.n)
+        yield reply
+
+    def cut(self, heard_text: str) -> None:
+        """Do nothing."""
+
+
+@pytest.fixture(scope="module")
+def talker(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
+    """Return a chat model whose template prints tools."""
+    return write_llama_gguf(
+        tmp_path_factory.mktemp("models") / "qwen2.gguf",
+        vocabularies=vocabularies,
+        template="Qwen-Qwen2.5-7B-Instruct",
+        width=32,
+    )
+
+
+def call(name: str, **arguments: str) -> str:
+    """Return a tool call as Qwen writes it."""
+    return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
+
+
+def test_memory_tools_act_for_whoever_speaks(talker: Path, memory: Memory) -> None:
+    """The model remembers, looks up and erases through the loop; the turn's speaker decides what is allowed."""
+    llm = Llama(str(talker), n_ctx=4096, n_threads=1, verbose=False)
+    robot = attached(llm, memory)
+    asked = [
+        ("alice", "Remember my code is moon.", call("remember_fact", key="code", value="moon", scope="me")),
+        ("bob", "What is the code?", call("recall_fact", key="code")),
+        ("bob", "Forget it.", call("forget_fact", key="code", scope="user:alice")),
+        (None, "What is the code?", call("recall_fact", key="code", scope="me")),
+        ("alice", "Tell me my code.", call("recall_fact", key="code")),
+    ]
+    replies = [reply for _, _, asks in asked for reply in (asks, "Done.")]
+    robot.model.chat = Scripted(robot.model.chat, *replies)  # type: ignore[attr-defined]
+    told = [str(robot.run(text, speaker=who).tools[0].result) for who, text, _ in asked]
+    llm.close()
+    assert told[0] == "Remembered: code: moon."
+    assert told[1].startswith("Nothing is remembered under the name code")
+    assert "somebody else" in told[2]
+    assert "who is speaking" in told[3]
+    assert "moon" in told[4]
+    assert memory.store.get_fact("code", scope="user:alice") == "moon"
+    assert robot.hooks.failures() == []
+
+
+def test_tools_stand_in_the_prefix_and_never_change(talker: Path, memory: Memory) -> None:
+    """From turn to turn and speaker to speaker the prompt's head is the same, byte for byte, and evaluated once."""
+    llm = Llama(str(talker), n_ctx=4096, n_threads=1, verbose=False)
+    robot = attached(llm, memory, max_tokens=4)
+    schemas = [tool.schema() for tool in memory.tools(speaker="bob")]
+    heads = set()
+    evaluated = []
+    for who in ("alice", "bob", None, "alice"):
+        result = robot.run("Good day to you.", speaker=who)
+        prompt = robot.model.tokenizer.render(result.handed[0], tools=schemas).text  # type: ignore[attr-defined]
+        heads.add(prompt[: prompt.index("<|im_start|>user")])
+        evaluated.append(last(robot).evaluated_tokens)
+        if who is not None:
+            memory.store.add_fact("tea", f"for {who}", scope=f"user:{who}")
+    llm.close()
+    (head,) = heads
+    assert all(name in head for name in robot.tools)
+    assert list(robot.tools) == [schema["function"]["name"] for schema in schemas]
+    assert evaluated[0] > 500
+    assert max(evaluated[1:]) < evaluated[0] / 3
+    assert robot.hooks.failures() == []
+
+
+def test_memory_tools_can_be_left_out(llm: Llama, memory: Memory) -> None:
+    """`memory_tools=False` leaves a robot's own tools alone; with it, they stand behind those of the memory."""
+    own = Tool("wave", "Wave a hand.", {"type": "object", "properties": {}}, lambda: "waved")
+    assert list(attached(llm, memory, tools=[own], memory_tools=False).tools) == ["wave"]
+    assert list(attached(llm, memory, tools=[own]).tools)[-1] == "wave"
+    assert "search_memory" in attached(llm, memory).tools
 
 
 def test_ten_turns_evaluate_only_what_is_new(llm: Llama, memory: Memory) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,18 @@ from edgemem import AuditLogHook, MemoryInjectionHook, SQLiteMemoryStore
 from edgemem.clock import Clock
 from edgemem.errors import ClosedError, InvalidInputError, StoreError
 from edgemem.hooks.layout_view import LayoutHook
-from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, ON_RUN_END, AgentResult, ToolCallResult, TurnContext
+from edgemem.hooks.points import (
+    AFTER_LLM,
+    AFTER_TOOL,
+    BEFORE_LLM,
+    ON_RUN_END,
+    AgentResult,
+    ToolCallResult,
+    TurnContext,
+)
 from edgemem.loop import AgentLoop, Reply, Tool, ToolCall
 from edgemem.records import Level, Message, Session
+from edgemem.store.line_log import forget_in_log
 
 SECRET = "the blue pills"
 
@@ -50,7 +60,10 @@ def talk(path: Path, clock: Clock, *, text: Level | None = None, private: bool =
         loop = AgentLoop(
             Scripted(calls),
             hooks=[audit, LayoutHook()],
-            tools=[Tool("give", "", {}, lambda **_: SECRET), Tool("lock", "", {}, lock)],
+            tools=[
+                Tool("give", "", {"type": "object", "properties": {"what": {}, "n": {}}}, lambda **_: SECRET),
+                Tool("lock", "", {}, lock),
+            ],
             agent_name="pip",
         )
         loop.run(f"give me {SECRET}", speaker="alice", private=private)
@@ -197,6 +210,28 @@ def test_two_logs_of_one_file_do_not_mix_lines(tmp_path: Path, clock: Clock) -> 
     assert sorted(json.loads(entry["arguments"])["n"] for entry in kept) == sorted([*range(60), *range(60)])
 
 
+def test_no_line_is_lost_while_somebody_is_forgotten(tmp_path: Path, clock: Clock) -> None:
+    """A robot that goes on writing finds the new file, however often a person's lines are taken out of the old one."""
+    path = tmp_path / "audit.jsonl"
+    ended = AgentResult("Fine.")
+
+    def write(speaker: str, audit: AuditLogHook) -> None:
+        audit(ON_RUN_END, TurnContext(Session(), speaker=speaker), ended)
+
+    def talk_on() -> None:
+        for _ in range(400):
+            write("bo", busy)
+
+    with AuditLogHook(path, clock=clock) as busy, AuditLogHook(path, clock=clock) as other:
+        talking = threading.Thread(target=talk_on)
+        talking.start()
+        while talking.is_alive():
+            write("ann", other)
+            assert forget_in_log(path, "ann") == 1
+        talking.join()
+    assert [line["speaker"] for line in lines(path)] == ["bo"] * 400
+
+
 def test_half_a_line_spoils_no_other(tmp_path: Path, clock: Clock) -> None:
     """After a pulled plug the next line begins at a line's start."""
     path = tmp_path / "audit.jsonl"
@@ -206,6 +241,34 @@ def test_half_a_line_spoils_no_other(tmp_path: Path, clock: Clock) -> None:
     torn, whole = path.read_text().splitlines()
     assert torn == '{"at": "2026-01-'
     assert json.loads(whole)["event"] == "on_run_end"
+
+
+@pytest.mark.parametrize(
+    "given", [json.dumps({"what": SECRET, "n": 1}), SECRET, f"[{SECRET}]", '["pills"]', ""]
+)
+def test_arguments_that_are_text_are_not_spelt_out(tmp_path: Path, clock: Clock, given: str) -> None:
+    """EdgeVox hands arguments on as the model wrote them: their names are written, never their letters."""
+    path = tmp_path / "audit.jsonl"
+    with AuditLogHook(path, clock=clock) as audit:
+        ctx, done = TurnContext(Session()), ToolCallResult("give", given, SECRET)  # type: ignore[arg-type]
+        give = Tool("give", "", {"properties": {"what": {}, "n": {}}}, print).schema()
+        audit(BEFORE_LLM, ctx, {"messages": [], "tools": [give]})
+        audit(AFTER_TOOL, ctx, done)
+    (line,) = lines(path)
+    assert line["arguments"] == (["what", "n"] if given.startswith("{") else [])
+
+
+def test_a_tool_that_was_not_offered_has_no_name(tmp_path: Path, clock: Clock) -> None:
+    """A model that makes up a tool may tell a secret by its name, and by those of its arguments."""
+    path = tmp_path / "audit.jsonl"
+    told = ToolCall("tell_bob_that_alice_is_pregnant", {"alice_is_pregnant": True, "what": 1})
+    with AuditLogHook(path, clock=clock) as audit:
+        give = Tool("give", "", {"properties": {"what": {}}}, lambda **_: "ok")
+        loop = AgentLoop(Scripted(Reply("", (told,))), hooks=[audit], tools=[give])
+        loop.run("psst", speaker="alice", private=True)
+    assert "pregnant" not in path.read_text()
+    (call,) = [line for line in lines(path) if line["event"] == "after_tool"]
+    assert (call["tool"], call["arguments"]) == ("(unknown tool)", ["?", "?"])
 
 
 def test_odd_text_is_logged(tmp_path: Path, clock: Clock) -> None:

@@ -72,7 +72,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     with edgemem.open(home, worker=False) as opened:
         yield opened
     assert {path.name for path in tmp_path.iterdir()} == {"home"}, "something was written outside the home"
-    inside = {path.name for path in home.rglob("*")}
+    inside = {path.name for path in home.rglob("*") if path.parent.name != "backups"}
     assert inside <= {
         *("edgemem.toml", "NOTES.md", ".NOTES.md.lock", "db", "models", "bank", "backups"),
         *("memory.db", "memory.db.lock", "index.db", "index.db.lock", "turn.json"),
@@ -87,6 +87,7 @@ def turn(memory: Memory, text: str = "hello", *, calls: tuple[ToolCall, ...] = (
     loop = AgentLoop(Parrot(*calls), hooks=hooks, tools=[echo])
     reply = loop.run(text, **how).reply
     assert not loop.hooks.failures()
+    memory.database.flush()  # a turn waits for its commit a quarter of a second, and a megabyte may take longer
     return reply
 
 
@@ -140,7 +141,11 @@ def test_whatever_a_tool_gets_and_returns_the_turn_is_kept(memory: Memory, text:
         "tool",
         "assistant",
     ]
-    assert kept.messages[2].content == storable(text)
+    shown, whole = kept.messages[2].content or "", storable(text)
+    assert shown == whole or (len(shown) <= 4000 < len(whole) and shown.startswith(whole[:3000]))
+    if shown != whole:
+        ((stored,),) = memory.database.query("select content from tool_outputs")
+        assert stored == whole
     assert len(memory.store.recent_episodes(5)) == 3
 
 
@@ -519,7 +524,7 @@ def test_a_home_that_cannot_be_written_is_one_sentence_and_keeps_everything(home
             )
         nowhere = home / "inside"
         assert "cannot be made" in one_sentence(
-            *command_line("check", "--home", nowhere, before=without_power)
+            *command_line("notes", "add", "x", "--home", nowhere, before=without_power)
         )
     finally:
         for path in everything:

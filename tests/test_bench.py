@@ -6,13 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llama_server import RunningServer
 
-from edgemem.bench import facts, footprint, prefill, session, tokens, turn
+import edgemem
+from edgemem.bench import compaction, facts, footprint, prefill, reboot, session, tokens, turn
 from edgemem.bench.corpus import askable, conversation, known, own_words
-from edgemem.bench.evening import FACTS, evening
-from edgemem.bench.ground import refuse_tmpfs
+from edgemem.bench.evening import FACTS, TOOLS, evening
+from edgemem.bench.everything import everything, fill
+from edgemem.bench.ground import quiet, refuse_tmpfs, store_facts, store_turns
+from edgemem.bench.loops import Readers, play
+from edgemem.bench.model import write_model
 from edgemem.bench.report import at_least, at_most, report
+from edgemem.bench.seed_layout import SeedLayoutHook
 from edgemem.errors import InvalidInputError
+from edgemem.hooks.points import AFTER_TOOL, BEFORE_LLM, ToolCallResult
 
 
 def bars_of(figures: dict[str, Any], name: str) -> set[str]:
@@ -55,12 +62,52 @@ def test_every_message_has_a_word_of_its_own() -> None:
             assert everything.count(word) == 1
 
 
-def test_evening_asks_for_each_fact_once() -> None:
-    """Forty turns ask for each of the twenty facts once, each with a tool call."""
+def test_evening_asks_for_each_fact_as_it_is_by_then() -> None:
+    """Forty turns ask for each of the twenty facts, for some after they have changed, each with a call and a note."""
     turns = evening()
-    assert [fact for _, fact in turns if fact is not None] == list(FACTS)
     assert len(turns) == 40
-    assert all(len(line.tools) == 1 for line, _ in turns)
+    asked = [moment.needs for moment in turns if moment.needs is not None]
+    assert {fact.key for fact in asked} == {fact.key for fact in FACTS}
+    now = {fact.key: fact.value for fact in FACTS}
+    for moment in turns:
+        if moment.needs is not None:
+            assert moment.needs.value == now[moment.needs.key]
+        now |= {fact.key: fact.value for fact in moment.changed}
+        assert len(moment.line.tools) == 2
+        assert len(moment.notes) == 1
+    assert sum(now[fact.key] != fact.value for fact in FACTS) == 4
+
+
+def test_second_evening_changes_everything_back() -> None:
+    """After two evenings the facts are what they were, and no note was written twice."""
+    now = {fact.key: fact.value for fact in FACTS}
+    notes = []
+    for moment in evening(80):
+        now |= {fact.key: fact.value for fact in moment.changed}
+        notes += moment.notes
+    assert now == {fact.key: fact.value for fact in FACTS}
+    assert len(set(notes)) == 80
+
+
+def test_all_turns_are_stored(tmp_path: Path) -> None:
+    """As many turns as were asked for are in the memory, also beyond one session."""
+    with edgemem.open(tmp_path, profile=quiet(), worker=False) as memory:
+        store_turns(memory, 405)
+        assert memory.database.query("select count(*) from turns") == [(405,)]
+
+
+def test_everything_is_open_and_its_hooks_take_part(tmp_path: Path) -> None:
+    """The audit log and the turn log have lines of a turn, the vector store finds, and the watcher works."""
+    facts_ = known(12)
+    fill(tmp_path / "beside", facts_, embedder=None)
+    with edgemem.open(tmp_path / "home", profile=quiet(), worker=False, watch=True) as memory:
+        store_facts(memory, facts_)
+        with everything(memory, tmp_path / "beside") as more:
+            assert memory.reload.watcher.state in {"watching", "polling"}
+            assert more.vectors.search_facts(facts_[0].question)
+            turn.ask(memory, None, facts_, 2, hooks=more.hooks, tools=more.tools)
+    assert (tmp_path / "beside" / "audit.jsonl").read_text().count('"on_run_end"') == 2
+    assert len((tmp_path / "beside" / "turns.log").read_text().splitlines()) == 2
 
 
 def test_bars_hold_figures_against_limits() -> None:
@@ -95,14 +142,59 @@ def test_facts_reports_ratios_for_all_moments(tmp_path: Path) -> None:
     assert len(asked) == 3 * (1 + 3)
 
 
-def test_prefill_evaluates_nothing_twice_between_compactions(tmp_path: Path) -> None:
-    """Without a compaction only new text and blocks are evaluated, and the seed's way costs many times that."""
-    figures = prefill.run(turns=6, facts=60, home=tmp_path)
+def test_prefill_reads_nothing_twice_and_tells_where_tokens_go(tmp_path: Path) -> None:
+    """Without a compaction only new text and blocks are read, kind by kind; the seed's way costs many times that."""
+    figures = prefill.run(turns=6, facts=60, dry=True, home=tmp_path)
     assert "many_needed_shown" in bars_of(figures, "prefill")
     for scenario in (figures["evening"], figures["many"]):
         assert scenario["compactions"] == 0
-        assert scenario["evaluated"] <= 1.05 * scenario["new_text_and_blocks"]
-    assert figures["evening"]["seed_tokens"] > 2 * figures["evening"]["evaluated"]
+        assert scenario["evaluated"] == scenario["without_memory"] + scenario["blocks"]
+    assert figures["evening"]["seed_evaluated"] > 2 * figures["evening"]["evaluated"]
+    by_kind = figures["evening"]["by_kind"].values()
+    assert sum(kind["turns"] for kind in by_kind) == 6
+    assert sum(kind["read"] for kind in by_kind) == figures["evening"]["evaluated"]
+    parts = {part for kind in by_kind for part in kind} - {"turns", "new_text", "read"}
+    assert sum(kind.get(part, 0) for part in parts for kind in by_kind) == figures["evening"]["blocks"]
+
+
+def test_prefill_counts_what_llama_cpp_evaluates(tmp_path: Path) -> None:
+    """A real model evaluates exactly the tokens that are counted without one, in every layout."""
+    model = write_model(tmp_path / "tiny.gguf", width=64, layers=1, hidden=64)
+    figures = prefill.run(turns=4, facts=20, model=model, home=tmp_path)
+    assert figures["bars"]["miscounted_tokens"] == {"figure": 0, "bar": 0, "ok": True}
+    assert figures["evaluated_by"] == "llama.cpp"
+    assert figures["evening"]["first_token_ms"] > 0
+
+
+def test_prefill_reads_through_a_server(tmp_path: Path, llama_server: Path) -> None:
+    """A llama-server evaluates the counted tokens too, by its own timings; the script's replies are taken off."""
+    model = write_model(tmp_path / "tiny.gguf", width=64, layers=1, hidden=64)
+    with RunningServer(llama_server, model, tmp_path, slots=3, n_ctx=4096) as server:
+        told = play(tmp_path / "home", Readers(server=server.url), FACTS[:4], evening(2), TOOLS, seed=True)
+    assert [turn.miscounted for turn in told] == [0, 0]
+    assert all(turn.evaluated == turn.bare + turn.block for turn in told)
+    assert told[-1].seed > told[-1].evaluated
+
+
+def test_seed_layout_changes_the_system_message(tmp_path: Path) -> None:
+    """The seed's way puts facts, outcomes and notes behind the instructions, and keeps them for all calls of a turn."""
+    with SeedLayoutHook(tmp_path, FACTS[:1]) as hook:
+        hook.notes.append("the door was open")
+        head = {"role": "system", "content": "You are Pip."}
+        payload = {"messages": [head, {"role": "user", "content": "Hello."}], "hop": 0, "tools": []}
+        first = hook(BEFORE_LLM, None, payload)
+        hook(AFTER_TOOL, None, ToolCallResult("light", {"room": "hall"}, result="20"))
+        second = hook(BEFORE_LLM, None, {**payload, "hop": 1})
+        later = hook(BEFORE_LLM, None, payload)
+    system = [
+        found.payload["messages"][0]["content"] for found in (first, second, later) if found is not None
+    ]
+    assert system[0].startswith("You are Pip.\n\n## Memory\n")
+    assert "hazelnuts" in system[0]
+    assert system[0].endswith("\n\n## Notes\nthe door was open\n")
+    assert system[1] == system[0]
+    assert "Recent outcomes" in system[2]
+    assert "Recent outcomes" not in system[0]
 
 
 def test_tokens_are_made_of_new_segments_only(tmp_path: Path) -> None:
@@ -115,16 +207,44 @@ def test_tokens_are_made_of_new_segments_only(tmp_path: Path) -> None:
 
 def test_turn_reports_time_by_point(tmp_path: Path) -> None:
     """The turn bench times every point of a turn with a tool call, with everything indexed."""
-    figures = turn.run(facts=50, turns=40, asked=5, home=tmp_path)
-    assert bars_of(figures, "turn") == {"hooks_ms"}
+    figures = turn.run(facts=50, turns=40, asked=5, beside=10, home=tmp_path)
+    assert bars_of(figures, "turn") == {"hooks_ms", "everything_hooks_ms"}
     assert not any(figures["not_indexed"].values())
     points = {"on_run_start", "before_llm", "after_llm", "before_tool", "after_tool", "on_run_end"}
-    assert set(figures["by_point_ms"]) == points
+    assert {f"{point}_ms" for point in points} < set(figures["side_by_side"])
+    assert figures["side_by_side"]["hooks_ms"]["bar"] == 10
 
 
 def test_footprint_measures_fresh_processes(tmp_path: Path) -> None:
     """The footprint bench opens homes in processes of their own, with and without the embedder."""
-    figures = footprint.run(records=80, processes=1, home=tmp_path)
-    assert "with_the_embedder_mb" in bars_of(figures, "footprint")
-    assert figures["embedder"]["asked_mb"] > figures["words"]["asked_mb"] > 1
-    assert figures["words"]["found"] > 0
+    figures = footprint.run(records=80, processes=1, beside=10, home=tmp_path)
+    bars = bars_of(figures, "footprint")
+    assert {"embedder_asked_mb", "embedder_everything_asked_mb"} < bars
+    sides = figures["side_by_side"]
+    assert sides["embedder.asked_mb"]["default"] > sides["words.asked_mb"]["default"] > 1
+    assert sides["words.asked_mb"]["everything"] > sides["words.asked_mb"]["default"]
+    assert sides["words.found"]["default"] > 0
+
+
+def test_compaction_reports_both_sides_and_the_fallback(tmp_path: Path) -> None:
+    """Turns with and without upkeep are compared, prompts that do not fit are fitted, and what is read again is counted."""
+    figures = compaction.run(turns=9, window=2048, home=tmp_path)
+    assert bars_of(figures, "compaction") == {"added_p95_ms", "fallback_ms"}
+    assert figures["compactions"] >= 1
+    assert 0 < figures["tokens_a_compaction"] < 2048
+    assert figures["tokens_per_100_turns"] > 0
+    assert figures["fallbacks"] >= 1
+    assert sum(figures["epochs"].values()) >= 1
+
+
+def test_reboot_evaluates_only_the_turn(tmp_path: Path) -> None:
+    """The reboot bench answers the same with the kept state, and evaluates only what is not in it."""
+    model = write_model(tmp_path / "model.gguf", width=64, layers=2, hidden=96)
+    figures = reboot.run(prefix_tokens=1200, processes=1, threads=1, model=model, home=tmp_path)
+    assert bars_of(figures, "reboot") == {"first_token_ratio", "same_first_token"}
+    assert figures["bars"]["same_first_token"]["ok"]
+    evaluated = figures["side_by_side"]["evaluated_tokens"]
+    assert evaluated["cold"] == evaluated["kept"] + figures["prefix_tokens"]
+    assert figures["prefix_tokens"] > 1100
+    assert figures["file_bytes"] > figures["prefix_tokens"] * 2 * 2 * 64 * 2
+    assert figures["mb_of_1500_tokens"]["Llama-3.2-3B"] == 172.0

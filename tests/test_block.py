@@ -44,9 +44,10 @@ def test_a_shown_fact_that_stopped_being_true_is_taken_back() -> None:
             fact("f_1", "doctor: Thursday"), fact("f_2", "guest: Eve"), fact("f_3", "tea: black")
         )
     }
-    now = {("global", "doctor"): "Tuesday", ("global", "tea"): "black"}
+    now = {("fact", "global", "doctor"): "Tuesday", ("fact", "global", "tea"): "black"}
     told = [
-        item.line for item in changes(shown, lambda wanted: {pair: (True, now.get(pair)) for pair in wanted})
+        item.line
+        for item in changes(shown, lambda wanted: {about: (True, now.get(about)) for about in wanted})
     ]
     assert told == ["- doctor: now Tuesday (before: Thursday)", "- no longer true: guest: Eve"]
 
@@ -54,10 +55,10 @@ def test_a_shown_fact_that_stopped_being_true_is_taken_back() -> None:
 def test_a_change_is_said_once() -> None:
     """The line of a change is itself what the prompt holds from then on."""
     shown = {item.id: item for item in lines(fact("f_1", "doctor: Thursday"))}
-    now = {("global", "doctor"): "Tuesday"}
-    for item in changes(shown, lambda wanted: {pair: (True, now.get(pair)) for pair in wanted}):
+    now = {("fact", "global", "doctor"): "Tuesday"}
+    for item in changes(shown, lambda wanted: {about: (True, now.get(about)) for about in wanted}):
         shown[item.id] = item
-    assert changes(shown, lambda wanted: {pair: (True, now.get(pair)) for pair in wanted}) == []
+    assert changes(shown, lambda wanted: {about: (True, now.get(about)) for about in wanted}) == []
     gone = changes(shown, lambda wanted: dict.fromkeys(wanted, (True, None)))
     for item in gone:
         shown[item.id] = item
@@ -73,7 +74,7 @@ def test_a_private_scope_names_its_person() -> None:
 def test_the_budget_holds_and_short_lines_may_pass_long_ones() -> None:
     """Lines are taken best first while they fit."""
     shown = [Shown("a", "one two three"), Shown("b", "one two three four five six"), Shown("c", "one")]
-    kept = within(shown, tokens=8, count=lambda text: len(text.split()), spent=3)
+    kept = within(shown, tokens=8, count=lambda text: len(text.split()), spent=3).lines
     assert [item.id for item in kept] == ["a", "c"]
 
 

@@ -1,8 +1,7 @@
-"""A chat model: streams, stops, and evaluates nothing twice."""
+"""A chat model in this process: what `contracts/test_chat_model_contract.py` cannot see from outside."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 from ggufs import write_llama_gguf
 
-from edgemem.errors import ClosedError, ContextOverflowError, InvalidInputError, ModelError
+from edgemem.errors import ModelError
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.tokenizer import LlamaTokenizer
 
@@ -93,24 +92,6 @@ def test_after_a_barge_in_only_what_follows_is_evaluated(files: dict[str, Path],
         assert chat.last.evaluated_tokens == chat.last.prompt_tokens - prompt - kept
 
 
-def test_stop_within_one_token(chat: LlamaChat) -> None:
-    """When `stop` turns true, not one more token is generated."""
-    pieces: list[str] = []
-    for text in chat.stream(opening(), max_tokens=50, stop=lambda: len(pieces) >= 5):
-        pieces.append(text)  # noqa: PERF402
-    assert len(pieces) == 5
-    assert chat.last.stopped == "interrupted"
-    assert chat.last.text == "".join(pieces)
-
-
-def test_stop_before_anything(chat: LlamaChat) -> None:
-    """A reply that nobody wants any more evaluates nothing."""
-    assert list(chat.stream(opening(), max_tokens=5, stop=lambda: True)) == []
-    assert chat.last.stopped == "interrupted"
-    assert chat.last.ids == ()
-    assert chat.last.evaluated_tokens == 0
-
-
 def test_stop_while_the_prompt_is_evaluated(files: dict[str, Path]) -> None:
     """A long prompt is given up in the middle, and the next one is answered as if nothing had happened."""
     words = [{"role": "user", "content": "Where is my cup? " * 700}]
@@ -189,87 +170,12 @@ def test_end_token_ends_the_reply(chat: LlamaChat, monkeypatch: pytest.MonkeyPat
     assert again == reply[: len(again)]
 
 
-def test_context_window(chat: LlamaChat) -> None:
-    """A prompt that is too long is refused in one sentence; a reply ends where the window does."""
-    with pytest.raises(ContextOverflowError, match=r"The prompt has \d+ tokens, the context window 2048"):
-        chat.stream([{"role": "user", "content": "cup " * 3000}], max_tokens=5)
-    nearly = [{"role": "user", "content": "cup " * 2000}]
-    room = chat.n_ctx - chat.tokenizer.count(nearly)
-    assert 0 < room < 60
-    list(chat.stream(nearly, max_tokens=500))
-    assert len(chat.last.ids) <= room
-    assert chat.last.stopped in ("length", "eos")
-    with pytest.raises(InvalidInputError):
-        chat.stream(opening(), max_tokens=0)
-
-
-def test_abandoned_reply(chat: LlamaChat) -> None:
-    """The model is held by a reply until it is closed, and says so instead of hanging."""
-    first = chat.stream(opening(), max_tokens=20)
-    next(first)
-    with pytest.raises(InvalidInputError, match="still being streamed"):
-        next(chat.stream(opening(), max_tokens=20))
-    first.close()  # type: ignore[attr-defined]
-    assert chat.last.stopped == "interrupted"
-    assert list(chat.stream(opening(), max_tokens=2))
-
-
-def test_several_threads(chat: LlamaChat) -> None:
-    """Threads that ask at the same time are served one after the other."""
-    expected = "".join(chat.stream(opening(), max_tokens=8))
-    replies: list[str] = []
-
-    def ask() -> None:
-        replies.extend("".join(chat.stream(opening(), max_tokens=8)) for _ in range(3))
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert replies == [expected] * 12
-
-
 def test_shares_its_vocabulary(chat: LlamaChat, files: dict[str, Path]) -> None:
     """The chat model's tokenizer counts like one that was opened apart, without loading a second vocabulary."""
     with LlamaTokenizer(files["phi-3"]) as apart:
         assert chat.tokenizer.fingerprint == apart.fingerprint
         assert chat.tokenizer.render(opening()) == apart.render(opening())
     assert chat.tokenizer.vocabulary._free is None
-
-
-def test_closed(files: dict[str, Path]) -> None:
-    """After close() every use says so; closing twice, or in the middle of a reply, is fine."""
-    chat = LlamaChat(files["phi-3"], n_ctx=512, threads=1)
-    reply = chat.stream(opening(), max_tokens=50)
-    next(reply)
-    chat.close()
-    chat.close()
-    assert list(reply) == []
-    for use in (
-        lambda: chat.stream(opening(), max_tokens=5),
-        lambda: chat.cut("x"),
-        lambda: chat.tokenizer.encode("x"),
-    ):
-        with pytest.raises(ClosedError):
-            use()
-
-
-def test_closed_from_another_thread(files: dict[str, Path]) -> None:
-    """close() ends a reply that another thread is reading, and waits for it."""
-    chat = LlamaChat(files["phi-3"], n_ctx=2048, threads=1)
-    begun = threading.Event()
-
-    def read() -> None:
-        for _ in chat.stream(opening(), max_tokens=100_000):
-            begun.set()
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    assert begun.wait(30)
-    chat.close()
-    reader.join()
-    assert chat.last.stopped in ("interrupted", "eos", "length")
 
 
 def test_damaged_model(tmp_path: Path, files: dict[str, Path], vocabularies: Path) -> None:

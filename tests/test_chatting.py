@@ -30,6 +30,25 @@ def test_a_malformed_call_is_speech() -> None:
     assert parse(text) == (text, ())
 
 
+BARE = '{"name": "timer", "parameters": {"minutes": 6}}'
+
+
+def test_a_reply_that_is_nothing_but_a_call_is_read_and_not_spoken() -> None:
+    """Llama 3 writes no tags; an offered tool that a whole reply names is called."""
+    names = frozenset({"timer"})
+    for text in (BARE, f"\n {BARE} \n"):
+        assert parse(text, names) == ("", (ToolCall("timer", {"minutes": 6}),))
+        assert "".join(spoken(list(text), names)) == ""
+
+
+def test_braces_that_call_nothing_are_speech() -> None:
+    """A tool that nobody offered, half an object, or text behind it: all of it is said."""
+    for text in (BARE, BARE[:-3], f"{BARE} Done.", "{no json}", " {}"):
+        for names in (frozenset({"oven"}), frozenset[str]()):
+            assert parse(text, names) == (text, ())
+            assert "".join(spoken(list(text), names)) == text
+
+
 @given(st.lists(st.integers(1, 5), max_size=40))
 def test_pieces_may_be_cut_anywhere(sizes: list[int]) -> None:
     """However the stream is cut, what is spoken is the same."""

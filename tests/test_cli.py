@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -174,6 +177,97 @@ def test_tables_keep_to_80_columns(home: Path) -> None:
     ):
         out = run(*args, "--home", home).stdout
         assert max(len(line) for line in out.splitlines()) <= 80, out
+
+
+def examples(command: click.Command) -> list[str]:
+    """Return the examples in the help of a command and of those below it."""
+    found = re.findall(
+        r"^ *(?:\* \* \* \* \* )?(edgemem [^|\n]+?)(?:  .*| \|.*)?$", command.help or "", re.MULTILINE
+    )
+    below = command.commands.values() if isinstance(command, click.Group) and command is not main else ()
+    return [*found, *(each for one in below for each in examples(one))]
+
+
+@pytest.mark.parametrize("name", [None, *COMMANDS])
+def test_every_example_of_the_help_can_be_typed(name: str | None) -> None:
+    """Commands and options of each example are there."""
+    command = main if name is None else main.get_command(click.Context(main), name)
+    assert command is not None
+    for line in examples(command):
+        args = shlex.split(line.partition(" >")[0])[1:]
+        typed = [arg for arg in args if arg != "COMMAND"]
+        assert run(*typed, *(() if "--help" in typed else ("--help",))).exit_code == 0, line
+
+
+def test_help_has_examples_where_words_alone_leave_a_doubt() -> None:
+    """Times, scopes, prefixes, pipes and cron are shown, not only described."""
+    for name in ("facts", "recall", "notes", "export", "import", "models", "stats", "completion"):
+        command = main.get_command(click.Context(main), name)
+        assert command is not None
+        assert examples(command) or name == "completion", name
+
+
+@pytest.mark.parametrize("columns", ["40", "60"])
+def test_a_narrow_terminal_loses_no_column(home: Path, columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a table has no room, each cell gets a line; a drawing is as wide as the terminal."""
+    monkeypatch.setenv("COLUMNS", columns)
+    for args in (("facts",), ("facts", "ann.allergy"), ("sessions",), ("recall", "peanuts"), ("models",)):
+        out = run(*args, "--home", home).stdout
+        lines = [line for line in out.splitlines() if "/" not in line]  # paths are for copying
+        assert max(len(line) for line in lines) <= int(columns), out
+    told = run("facts", "--home", home).stdout
+    assert {"peanuts", "ann.allergy"} <= set(told.replace("\n", " ").split())
+
+
+def test_a_long_key_does_not_push_the_value_out(tmp_path: Path) -> None:
+    """A key of 200 letters goes on below itself, and a value of 5,000 ends after some lines and says so."""
+    with edgemem.open(tmp_path / "home", worker=False) as memory:
+        memory.store.add_fact("k" * 200, "the value")
+        memory.store.add_fact("long", "word " * 1000)
+    out = run("facts", "--home", tmp_path / "home").stdout
+    assert "the value" in " ".join(out.split())
+    assert "5,000 characters" in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_terminal_without_colours_gets_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NO_COLOR holds for errors and pictures as well."""
+    for args in (("facts", "nope"), ("facts", "wifi"), ("check",), ("models", "verify")):
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        coloured = run(*args, "--home", home, color=True)
+        monkeypatch.setenv("NO_COLOR", "1")
+        assert "\x1b" not in run(*args, "--home", home, color=True).output
+        assert "\x1b" in coloured.output or args == ("check",)
+
+
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    [
+        (("fact",), "facts"),
+        (("facts", "hisotry", "wifi"), "history"),
+        (("facts", "wiffi"), "wifi"),
+        (("facts", "lst"), "list"),
+        (("sessions", "hal"), "hall"),
+        (("models", "gett"), "get"),
+        (("models", "get", "all-minilm"), "all-minilm-l6-v2"),
+        (("models", "remove", "all-minilm"), "all-minilm-l6-v2"),
+        (("forget", "wify"), "wifi"),
+    ],
+)
+def test_a_misspelt_word_comes_with_the_nearest(home: Path, args: tuple[str, ...], meant: str) -> None:
+    """Commands, keys, conversations and models are told by what was probably meant."""
+    result = run(*args, *(() if args[0] == "fact" else ("--home", home)))
+    assert result.exit_code in (1, 2)
+    assert f"Did you mean {meant}?" in result.stderr or f"perhaps {meant} was meant" in result.stderr
+
+
+def test_several_words_need_no_quotes(home: Path) -> None:
+    """A question, a value and a note may be typed as they are spoken."""
+    assert run("facts", "add", "tea", "black", "or", "green", "--home", home).exit_code == 0
+    assert "black or green" in run("recall", "which", "tea", "is", "there", "--home", home).stdout
+    run("notes", "add", "Bins", "on", "Monday.", "--home", home)
+    assert run("notes", "--home", home).stdout.endswith("Bins on Monday.\n")
+    assert "question is empty" in refused(run("recall", " ", "--home", home))
 
 
 @pytest.mark.parametrize(

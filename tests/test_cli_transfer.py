@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from test_cli import refused, run
@@ -42,6 +45,97 @@ def test_an_export_comes_back_through_a_file(home, tmp_path):
         "Added: nothing. Here already: 2 facts, 1 session, 1 turn, 1 note."
         in run("import", file, "--home", other).stdout
     )
+
+
+def test_an_export_comes_back_through_a_pipe(home, tmp_path):
+    """`edgemem export | ssh robot edgemem import -`: the bytes of standard output go into standard input."""
+    for args in (("export",), ("export", "-")):
+        sent = run(*args, "--home", home).stdout_bytes
+        other = tmp_path / "-".join(("other", *args))
+        assert "Added: 2 facts" in run("import", "-", "--home", other, input=sent).stdout
+        assert run("export", "--home", other).stdout_bytes == sent
+    known = json.loads(run("import", "-", "--json", "--home", other, input=sent).stdout)
+    assert known["added"] == {}
+    assert "cut short" in refused(
+        run("import", "-", "--home", other, input=sent[: sent[:-1].rindex(b"\n") + 1])
+    )
+    assert "not one line came" in refused(run("import", "-", "--home", other, input=b""))
+
+
+def test_json_is_utf_8_whatever_the_terminal_speaks(tmp_path):
+    """On a robot with the locale C, an export and `--json` lose no letter."""
+    home = tmp_path / "home"
+    with edgemem.open(home, worker=False) as memory:
+        memory.store.add_fact("Straße", "Nguyễn’s 部屋")
+    old = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for args in (("export",), ("facts", "--json")):
+        ran = subprocess.run(
+            [sys.executable, "-m", "edgemem", *args, "--home", home], env=old, capture_output=True, check=True
+        )
+        assert "Nguyễn’s 部屋" in ran.stdout.decode()
+
+
+def test_an_export_never_replaces_a_device_or_a_link(home, tmp_path):
+    """`edgemem export /dev/null` as root must not make a file of it; a link stays one, and its target is written."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    assert "no ordinary file" in refused(run("export", fifo, "--home", home))
+    assert fifo.is_fifo()
+    link, target = tmp_path / "link", tmp_path / "target"
+    target.write_text("old")
+    link.symlink_to(target)
+    assert run("export", link, "--home", home).exit_code == 0
+    assert link.is_symlink()
+    assert target.read_text() == run("export", "--home", home).stdout
+
+
+def test_what_cannot_be_imported_makes_no_home(tmp_path):
+    """A file that is not there, or a folder, is told before anything is made."""
+    other = tmp_path / "other"
+    assert "No such file" in refused(run("import", tmp_path / "none", "--home", other))
+    assert "edgemem import edgevox" in refused(run("import", tmp_path, "--home", other))
+    assert not other.exists()
+
+
+def test_nobody_there_to_agree_is_a_no(home):
+    """Without an answer nothing is erased, and the sentence says how to do it without one."""
+    assert "--yes" in refused_last(run("forget", "door", "--home", home, input=""))
+    assert "Nothing was erased." in refused_last(run("forget", "door", "--home", home, input="n\n"))
+    closed = subprocess.run(
+        [
+            "sh",
+            "-c",
+            '"$@" <&-',
+            "sh",
+            sys.executable,
+            "-m",
+            "edgemem",
+            "facts",
+            "forget",
+            "door",
+            "--home",
+            home,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert closed.returncode == 1
+    assert "--yes erases without asking" in closed.stderr
+    assert "door" in run("facts", "--home", home).stdout
+
+
+def refused_last(result):
+    """Return the sentence behind a question."""
+    assert result.exit_code == 1
+    return result.stderr.rpartition("edgemem: ")[2]
+
+
+def test_a_person_who_is_not_known_is_told(home):
+    """An export of nobody is empty, and says so beside it."""
+    result = run("export", "--speaker", "Nobdy", "--home", home)
+    assert len(result.stdout.splitlines()) == 2
+    assert "Nothing here was said by Nobdy" in result.stderr
 
 
 def test_an_export_of_one_person_has_only_theirs(home):
@@ -123,6 +217,7 @@ def test_forgetting_a_person_counts_first_and_erases(home):
     assert asked.exit_code == 1
     assert "1 fact" in asked.stderr
     told = json.loads(run("forget", "--speaker", "Ann", "--yes", "--home", home, "--json").stdout)
-    assert told == {"speaker": "Ann", "erased": {"facts": 1}}
+    nothing = {"found": [], "count": 0}
+    assert told == {"speaker": "Ann", "erased": {"facts": 1}, "mentions": nothing, "files": []}
     assert "green" not in run("export", "--home", home).stdout
     assert "Nothing here" in refused(run("forget", "--speaker", "Ann", "--yes", "--home", home))

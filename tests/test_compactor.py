@@ -46,6 +46,13 @@ def talk(turns: int, *, words: int = 12, tools: bool = False) -> list[dict[str, 
     return out
 
 
+@pytest.mark.parametrize("wrong", ["3000", None, 2.5])
+def test_a_limit_that_is_no_number_is_refused(wrong: Any) -> None:
+    """In words, and before anything is compacted."""
+    with pytest.raises(InvalidInputError, match="trigger_tokens must be a whole number"):
+        Compactor(wrong)
+
+
 def test_nothing_happens_below_the_high_water_mark() -> None:
     """Up to three quarters of the room the epoch goes on."""
     assert plan_epoch([100] * 20, fixed_tokens=600, **MARKS) is None
@@ -322,3 +329,20 @@ def test_419_turns_fit_a_window_of_4096_tokens(vocabularies: Path) -> None:
             assert tokenizer.count(messages) <= 2688 // 2
     assert largest <= 4096 - 512
     assert 0 < epochs < 60
+
+
+def test_the_last_turns_stay_although_their_tools_told_much() -> None:
+    """The seed keeps `keep_last_turns` word for word: large results are no reason to drop one that fits the trigger."""
+    counts = WordTokenizer()
+    asked = [
+        *talk(30),
+        *({**message, "content": message["content"] + " row" * 150} for message in talk(4)[1:]),
+    ]
+    compactor = Compactor(2000, 4, 100, tokenizer=counts)
+    assert compactor.should_compact(asked)
+    assert len(split_turns(compactor.compact(asked))[1]) == 4
+    assert counts.count(compactor.compact(asked)) > 1000
+    # What cannot fit at all goes, and then enough that the next cut is far.
+    tight = Compactor(1000, 4, 100, tokenizer=counts)
+    assert 1 <= len(split_turns(tight.compact(asked))[1]) < 4
+    assert counts.count(tight.compact(asked)) <= 1000

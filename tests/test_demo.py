@@ -103,7 +103,9 @@ def test_nothing_that_was_injected_is_stored_as_said(told: dict[str, Any]) -> No
 
 
 def test_two_runs_are_the_same_but_for_milliseconds(told: dict[str, Any], tmp_path: Path) -> None:
-    """Every line, token and check is the same again."""
+    """Every line, token and check is the same again, also where each question is late by the home's own profile."""
+    (tmp_path / "home").mkdir(mode=0o700)
+    (tmp_path / "home" / "edgemem.toml").write_text("[recall]\ndeadline_ms = 0.001\nquery_embed_ms = 0.001\n")
     with find_tokenizer() as tokenizer:
         again = play(tmp_path / "home", tokenizer=tokenizer)
     timeless = [{k: v for k, v in turn.items() if not k.endswith("_ms")} for turn in told["turns"]]

@@ -7,6 +7,8 @@ END counts only as its own result, instructions are written over the session's f
 
 from __future__ import annotations
 
+import importlib
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +19,7 @@ import pytest
 
 import edgemem
 from edgemem.errors import InvalidInputError
-from edgemem.hooks import Hook, HookResult, load
+from edgemem.hooks import Hook, HookResult, ToolCallRequest, ToolCallResult, load
 from edgemem.memory import Memory
 from edgemem.records import Session
 
@@ -60,6 +62,29 @@ class HookRegistry:
 """
 
 
+TOOLS = """
+import inspect
+
+class Tool:
+    def __init__(self, name, description, parameters, func):
+        self.name, self.description, self.parameters, self.func = name, description, parameters, func
+
+class ToolRegistry:
+    def __init__(self):
+        self.tools = {}
+    def register(self, *tools):
+        for tool in tools:
+            if not isinstance(tool, Tool):
+                raise TypeError(f"{tool!r} is not an @tool-decorated function")
+            self.tools[tool.name] = tool
+        return self
+    def dispatch(self, name, arguments, *, ctx=None):
+        tool = self.tools[name]
+        more = {"ctx": ctx} if "ctx" in inspect.signature(tool.func).parameters else {}
+        return tool.func(**arguments, **more)
+"""
+
+
 class Ctx:
     """What EdgeVox hands to a hook."""
 
@@ -80,15 +105,17 @@ class Agent:
 
     def __init__(self, hooks: Any, think: Callable[[list[dict[str, Any]]], str] = lambda _: "ok") -> None:
         self.hooks = hooks
+        self.tools = importlib.import_module("edgevox.llm.tools").ToolRegistry()
         self.ctx = Ctx()
         self.think = think
+        self.calls: list[tuple[str, dict[str, Any]]] = []
         self.handed: list[list[dict[str, Any]]] = []
 
     def run(self, task: str) -> str:
         started = self.hooks.fire("on_run_start", self.ctx, {"task": task})
         if started.is_end:
             return str(self.hooks.fire("on_run_end", self.ctx, Ended(started.payload)).payload.reply)
-        messages = self.ctx.session.messages
+        messages = list(self.ctx.session.messages)  # its session learns of them at the end
         system = {"role": "system", "content": "You help in the kitchen."}
         if messages:
             messages[0] = system
@@ -103,7 +130,17 @@ class Agent:
             self.handed.append([dict(message) for message in messages])
             said = {"content": self.think(messages), "tool_calls": [], "hop": 0}
             reply = self.hooks.fire("after_llm", self.ctx, said).payload["content"]
+            for name, arguments in self.calls:
+                asks = ToolCallRequest(name, json.dumps(arguments), 0)  # type: ignore[arg-type]
+                self.hooks.fire("before_tool", self.ctx, asks)
+                result = self.tools.dispatch(name, arguments, ctx=self.ctx)
+                done = ToolCallResult(name, arguments, result)
+                self.hooks.fire("after_tool", self.ctx, done)
+                calls = [{"id": "c", "function": {"name": name, "arguments": json.dumps(arguments)}}]
+                messages.append({"role": "assistant", "content": "", "tool_calls": calls})
+                messages.append({"role": "tool", "tool_call_id": "c", "content": str(result)})
         messages.append({"role": "assistant", "content": reply})
+        self.ctx.session.messages = messages
         return str(self.hooks.fire("on_run_end", self.ctx, Ended(reply)).payload.reply)
 
 
@@ -112,8 +149,11 @@ def edgevox(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Put the re-created rules where EdgeVox has them."""
     rules = ModuleType("edgevox.agents.hooks")
     exec(RULES, rules.__dict__)
-    for name in ("edgevox", "edgevox.agents"):
+    tools = ModuleType("edgevox.llm.tools")
+    exec(TOOLS, tools.__dict__)
+    for name in ("edgevox", "edgevox.agents", "edgevox.llm"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, "edgevox.llm.tools", tools)
     monkeypatch.setitem(sys.modules, "edgevox.agents.hooks", rules)
     return rules
 
@@ -176,6 +216,80 @@ def test_private_text_is_in_nobody_elses_prompt(edgevox: ModuleType, memory: Mem
         agent.run("what is the alarm code?")
     assert ["moon is green" in str(handed) for handed in agent.handed] == [True, False, False, True]
     assert ears.failures() == []
+
+
+def test_a_stranger_is_not_taken_for_whoever_was_named_first(edgevox: ModuleType, memory: Memory) -> None:
+    """Attached for Alice, a voice that nobody recognises afterwards reads and changes only what is shared."""
+    memory.store.add_fact("alarm.code", "the moon is green", scope="user:alice")
+    agent = Agent(edgevox.HookRegistry())
+    ears = load("edgevox_loop").attach(agent, memory, speaker="alice")
+    agent.run("what is the alarm code?")
+    ears.speaker = None
+    agent.run("what is the alarm code?")
+    assert ["moon is green" in str(handed) for handed in agent.handed] == [True, False]
+    assert "moon" not in agent.tools.dispatch("recall_fact", {"key": "alarm.code"}, ctx=agent.ctx)
+
+
+def test_memory_tools_act_for_whoever_speaks(edgevox: ModuleType, memory: Memory) -> None:
+    """The agent's model gets the memory's tools; the speaker of the running turn decides what they may do."""
+    agent = Agent(edgevox.HookRegistry())
+    ears = load("edgevox_loop").attach(agent, memory, speaker="alice")
+    told = []
+
+    for speaker, task, asks in (
+        (
+            "alice",
+            "remember my code is moon",
+            ("remember_fact", {"key": "code", "value": "moon", "scope": "me"}),
+        ),
+        ("alice", "don't forget my code", ("forget_fact", {"key": "code", "scope": "me"})),
+        ("bob", "what is the code?", ("recall_fact", {"key": "code"})),
+        (None, "keep it", ("remember_fact", {"key": "code", "value": "sun", "scope": "me"})),
+        ("alice", "what is my code?", ("recall_fact", {"key": "code"})),
+    ):
+        ears.speaker, agent.calls = speaker, [asks]
+        agent.run(task)
+        told.append(agent.ctx.session.messages[-2]["content"])
+    assert told[0] == "Remembered: code: moon."
+    assert "moon" not in told[2]
+    assert "who is speaking" in told[3]
+    assert "moon" in told[4], "she asked not to forget it"
+    assert ears.failures() == []
+
+
+def test_a_turn_is_accepted_before_its_first_tool(edgevox: ModuleType, memory: Memory) -> None:
+    """The open turn is kept with what was said, although the agent's session does not know it yet."""
+    agent = Agent(edgevox.HookRegistry())
+    ears = load("edgevox_loop").attach(agent, memory, session_id="kitchen", speaker="alice")
+    agent.calls = [("list_facts", {})]
+    open_turns = []
+
+    class Looking:
+        points = frozenset({"after_tool"})
+
+        def __call__(self, point: str, ctx: Any, payload: Any) -> None:
+            memory.database.write(lambda _: None)  # behind what waits for the writer
+            open_turns.extend(memory.sessions.journal.read_turns("kitchen"))
+
+    agent.hooks.register(Looking())
+    agent.run("what do you know?")
+    assert [(turn.state, turn.messages[0].content) for turn in open_turns] == [("open", "what do you know?")]
+    (turn,) = memory.sessions.journal.read_turns("kitchen")
+    assert (turn.state, [m.role for m in turn.messages]) == (
+        "complete",
+        ["user", "assistant", "tool", "assistant"],
+    )
+    assert ears.failures() == []
+
+
+def test_memory_tools_can_be_left_out(edgevox: ModuleType, memory: Memory) -> None:
+    """`memory_tools=False` registers none, and a bare registry of hooks has no place for any."""
+    agent = Agent(edgevox.HookRegistry())
+    load("edgevox_loop").attach(agent, memory, memory_tools=False)
+    assert agent.tools.tools == {}
+    load("edgevox_loop").attach(edgevox.HookRegistry(), memory)
+    load("edgevox_loop").attach(agent, memory)
+    assert "remember_fact" in agent.tools.tools
 
 
 def test_a_barge_in_cuts_the_turn(edgevox: ModuleType, memory: Memory) -> None:

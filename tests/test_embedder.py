@@ -362,6 +362,12 @@ def test_open_by_name_takes_what_the_catalogue_says(minilm: Path, tiny: Path) ->
         open_embedder("nope")
 
 
+def test_llama_embed_needs_a_llama() -> None:
+    """Anything else is refused in words."""
+    with pytest.raises(InvalidInputError, match="llama_embed needs a "):
+        llama_embed(None)
+
+
 def test_llama_embed_normalises_and_takes_turns(minilm: Path, embedder: LlamaEmbedder) -> None:
     """A `Llama` that the caller has becomes a function that several threads may call."""
     from edgemem.llama.backend import llama

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from test_turn_durability import Caller
 
 import edgemem
 from edgemem.records import Heard, StoredMessage, Turn
@@ -59,8 +62,7 @@ def test_a_forgotten_person_leaves_no_byte_and_others_stay(memory):
     say(memory, "the canoe is in the shed", ANN)
     say(memory, "the bicycle is in the hall", BO)
     memory.idle(5)
-    erased = memory.forget_person("Ann")
-    assert erased == {"facts": 3, "preferences": 1, "episodes": 1, "turns": 1}
+    assert memory.forget_person("Ann").erased == {"facts": 3, "preferences": 1, "episodes": 1, "turns": 1}
     data = files_of(memory)
     for word in (b"vermilion", b"Mistigri", b"zebra", b"bagpipes", b"xylophone", b"canoe", b"Ann"):
         assert word not in data, word
@@ -73,7 +75,7 @@ def test_a_forgotten_person_leaves_no_byte_and_others_stay(memory):
     assert [turn.messages[0].content for turn in turns.read_turns(memory.database, "hall")] == [
         "the bicycle is in the hall"
     ]
-    assert memory.forget_person("Ann") == {}
+    assert memory.forget_person("Ann").erased == {}
     say(memory, "the bicycle again", BO)
     assert memory.recall("bicycle")
 
@@ -81,5 +83,52 @@ def test_a_forgotten_person_leaves_no_byte_and_others_stay(memory):
 def test_a_forgotten_person_takes_their_last_conversation_along(memory):
     """A conversation in which nobody else spoke is erased as a whole."""
     say(memory, "only me", ANN)
-    assert memory.forget_person("Ann") == {"turns": 1}
+    assert memory.forget_person("Ann").erased == {"turns": 1}
     assert memory.sessions.list_ids() == []
+
+
+def test_forgetting_a_person_tells_where_the_name_still_stands(memory):
+    """What others said of somebody, and notes, stay and are listed; parts of other words are not the name."""
+    memory.store.add_fact("Ann.birthday", "in May", heard=BO)
+    memory.store.add_fact("fruit", "bananna", heard=BO)
+    memory.notes.append("Ann likes tea")
+    say(memory, "did ANN call?", BO)
+    say(memory, "I am Ann", ANN)
+    forgotten = memory.forget_person("Ann")
+    assert forgotten.erased == {"turns": 1}
+    assert [(m.kind, m.where, m.by) for m in forgotten.mentions.found if m.kind != "note"] == [
+        ("fact", "global", "Bo"),
+        ("turn", "hall 0", "Bo"),
+    ]
+    (note,) = [m for m in forgotten.mentions.found if m.kind == "note"]
+    assert "Ann likes tea" in note.text
+    assert forgotten.mentions.count == 3
+    assert memory.notes.read().count("Ann likes tea") == 1
+
+
+def test_an_audit_log_loses_the_lines_of_a_person(memory, tmp_path):
+    """Also in its older files; lines of others and half lines stay, and other files are not touched."""
+    log = tmp_path / "audit.jsonl"
+    line = b'{"event": "after_tool", "speaker": "%s", "n": %d}\n'
+    for n, path in enumerate((log, tmp_path / "audit.jsonl.1")):
+        path.write_bytes(line % (b"Ann", n) + line % (b"Bo", n) + b'{"speaker": "Ann"')
+    bystander = tmp_path / "audit.jsonl.txt"
+    bystander.write_bytes(line % (b"Ann", 9))
+    assert memory.forget_person("Ann", logs=[log, tmp_path / "no.jsonl"]).erased == {"log lines": 2}
+    for n, path in enumerate((log, tmp_path / "audit.jsonl.1")):
+        assert path.read_bytes() == line % (b"Bo", n) + b'{"speaker": "Ann"'
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert b"Ann" in bystander.read_bytes()
+
+
+def test_an_audit_log_that_is_in_use_goes_on_without_the_person(memory, tmp_path):
+    """The hook finds the file that took its file's place, and writes there."""
+    with edgemem.AuditLogHook(tmp_path / "audit.jsonl") as audit:
+        for speaker in ("Ann", "Bo"):
+            hooks = [*memory.hooks(session_id=speaker, speaker=speaker), audit]
+            edgemem.AgentLoop(Caller(), hooks=hooks).run("good morning")
+        assert memory.forget_person("Ann", logs=[audit.path]).erased["log lines"] > 0
+        edgemem.AgentLoop(Caller(), hooks=hooks).run("good night")
+    lines = [json.loads(line) for line in audit.path.read_text().splitlines()]
+    assert {line["speaker"] for line in lines} == {"Bo"}
+    assert len([line for line in lines if line["event"] == "on_run_end"]) == 2

@@ -8,18 +8,19 @@ from typing import Any
 
 import pytest
 
-from edgemem.llama.estimate import EstimateTokenizer, estimate_tokens
+from edgemem.llama.counting import estimate_tokens
+from edgemem.llama.estimate import EstimateTokenizer
 from edgemem.llama.template import CHATML
 from edgemem.llama.tokenizer import LlamaTokenizer
 
-# Written for this test. The last text of most languages was left out of the first fit; its figures were seen before
-# the guess of a language went from the text to the word, so it is only partly held out.
+# What the estimate's constants are set to; the texts of `edgemem bench estimate` are those that they are not set to.
 LATIN = {
     "English": [
         "Could you remind me tomorrow morning to call the dentist about Alice's appointment? She said it was moved from Tuesday to Thursday at half past nine, and don't forget the peanut allergy.",
         "The robot drove into the hallway, found the blue cup on the second shelf, and asked whether it should bring it back to the kitchen. Nobody answered, so it waited beside the door for a while and then went to charge its battery.",
         "ok what's the time now and uh can you turn the radio down a bit please i'm on the phone with my sister",
         "My grandson is coming over at the weekend, so we will need the folding bed from the cellar and some fresh sheets. Tell the vacuum to leave the guest room alone until Monday, because his train set is spread all over the carpet.",
+        "Margaret Whitfield lives above the bakery with her nephew Desmond O'Leary and a terrier called Bramble. Her doctor is Dr Priya Raghunathan at Holloway Road, her lawyer Mr Cuthbertson of Pym and Daughters. On Sundays the Okonkwos come over: Chidi, Adaeze and little Tobenna, who plays chess with Uncle Fyodor. The plumber is Szymon Kowalczyk, the piano teacher Mlle Beauchamp. Nobody in Upper Thistlewick owns a car except Gwendolyn Ashworth and the vicar, Reverend Abernathy.",
     ],
     "German": [
         "Könntest du mich morgen früh daran erinnern, den Zahnarzt wegen Alices Termin anzurufen? Die Küchenmaschine hat die blaue Tasse auf das zweite Regalbrett gestellt.",
@@ -48,32 +49,42 @@ LATIN = {
         "Kun je me er morgenochtend aan herinneren dat ik de tandarts moet bellen over de afspraak van Alice? Die is verplaatst van dinsdag naar donderdag om half tien.",
         "De sleutels lagen de hele tijd in de la naast het fornuis, onder een stapel oude kranten. Volgende keer hang ik ze meteen aan het haakje bij de voordeur, dan hoeft niemand meer te zoeken.",
         "Mijn kleinzoon komt in het weekend, dus we hebben het opklapbed uit de kelder nodig en schone lakens. Zeg tegen de stofzuiger dat hij tot maandag niet in de logeerkamer mag komen.",
+        "Waar heb je de stofzuiger neergezet? Hij staat achter het gordijn in de bijkeuken, want de oplader bij de trap doet het niet meer. O ja, dat was ik vergeten. Wil je straks even nakijken hoeveel graden het in de kas is? Het is nu negentien graden en de luchtvochtigheid is 64 procent. Mooi, zet dan het raampje maar op een kiertje en geef de tomaten van mevrouw Hoogerwerf een half litertje water.",
     ],
     "Polish": [
         "Czy możesz mi jutro rano przypomnieć, żebym zadzwoniła do dentysty w sprawie wizyty Alicji? Przełożono ją z wtorku na czwartek na wpół do dziesiątej.",
         "Wczoraj wieczorem zgasło światło w całym domu i robot nie mógł znaleźć stacji ładującej. Dopiero gdy ktoś otworzył drzwi do kuchni, zobaczył lampkę i powoli do niej dojechał.",
         "Na weekend przyjeżdża mój wnuk, więc będziemy potrzebować składanego łóżka z piwnicy i świeżej pościeli. Powiedz odkurzaczowi, żeby do poniedziałku nie wjeżdżał do pokoju gościnnego.",
+        "Słuchaj, czy ktoś dzwonił, kiedy byłam w ogrodzie? Tak, dwa razy ten sam numer, a potem listonosz zostawił paczkę u pani Wiśniewskiej z parteru. Dobrze, odbiorę ją wieczorem. Ile jeszcze zostało jabłek w skrzynce? Około trzydziestu, ale kilka już się psuje i trzeba je szybko przerobić na kompot. Przypomnij mi o tym w piątek po południu, bo wcześniej nie zdążę, muszę skończyć sweter dla Grzegorza.",
     ],
     "Turkish": [
         "Yarın sabah Alice'in randevusu için dişçiyi aramamı hatırlatır mısın? Salıdan perşembeye, dokuz buçuğa alınmış, fıstık alerjisini de unutma.",
         "Çocuklar bahçede oynarken top komşunun çatısına kaçtı, merdiveni getirip almak zorunda kaldık. Akşam yemeğinden önce hepimiz çok yorulmuştuk ama yine de çok eğlendik.",
         "Torunum hafta sonu geliyor, bu yüzden bodrumdaki katlanır yatağa ve temiz çarşaflara ihtiyacımız olacak. Süpürgeye söyle, pazartesiye kadar misafir odasına girmesin.",
+        "Çamaşırları astın mı, yoksa hâlâ sepette mi duruyorlar? Balkona götürdüm ama mandal yetmedi, birkaç gömleği sandalyeye serdim. Peki, hava kararmadan içeri almayı unutma, gece yağmur gelecekmiş. Bir de şu saksıdaki fesleğene bak, yaprakları sararmaya başlamış. Toprağı kurumuş, iki bardak su verdim ve güneşten biraz uzaklaştırdım. Aferin, Nurhan teyze gelince ona da birkaç dal koparıp verelim.",
     ],
     "Swedish": [
         "Kan du påminna mig i morgon bitti om att ringa tandläkaren om Alices tid? Den har flyttats från tisdag till torsdag klockan halv tio.",
         "Katten har gömt sig bakom tvättmaskinen igen och vill inte komma fram förrän någon öppnar en burk tonfisk. Vi får väl vänta tills den blir hungrig.",
         "Mitt barnbarn kommer i helgen, så vi behöver tältsängen från källaren och rena lakan. Säg åt dammsugaren att låta gästrummet vara i fred till på måndag.",
+        "Kan du säga till när bussen kommer? Den är försenad med elva minuter, så du hinner dricka upp kaffet i lugn och ro. Bra, då skär jag en smörgås till. Förresten, vem har ställt cykeln mitt i farstun? Det var nog Börje, han skulle laga bromsen men hittade ingen skiftnyckel. Be honom flytta den innan gästerna kommer på söndag, annars snubblar gamla moster Gunhild över den som förra året.",
     ],
     "Indonesian": [
         "Bisakah kamu mengingatkan saya besok pagi untuk menelepon dokter gigi tentang janji temu Alice? Katanya dipindahkan dari hari Selasa ke hari Kamis pukul setengah sepuluh.",
         "Lampu di ruang tamu sudah dua hari tidak menyala, mungkin bohlamnya perlu diganti. Kalau sempat, tolong belikan yang baru di toko dekat stasiun.",
         "Cucu saya akan datang akhir pekan ini, jadi kami memerlukan tempat tidur lipat dari gudang dan seprai bersih. Katakan kepada penyedot debu supaya tidak masuk ke kamar tamu sampai hari Senin.",
+        "Tadi siapa yang mengetuk pintu? Tukang sayur, tetapi saya bilang Ibu sedang sembahyang, jadi dia akan kembali sekitar jam sepuluh. Baiklah, tolong siapkan uang lima puluh ribu dan keranjang yang besar. Apakah nasi di dapur masih cukup untuk makan siang? Masih ada kira-kira empat piring, tetapi sambalnya sudah habis sejak kemarin malam. Kalau begitu kita goreng tempe saja dan petik cabai dari halaman belakang Pak Suharto.",
     ],
     "Vietnamese": [
         "Bạn có thể nhắc tôi sáng mai gọi cho nha sĩ về cuộc hẹn của Alice không? Cô ấy nói nó được chuyển từ thứ ba sang thứ năm lúc chín giờ rưỡi.",
         "Hôm qua trời mưa to nên cả nhà không ra vườn được, bọn trẻ ngồi trong bếp vẽ tranh và nghe bà kể chuyện ngày xưa. Con mèo thì ngủ suốt buổi chiều bên cạnh cửa sổ.",
         "Nhớ mua thêm sữa, trứng và hai ký gạo, đừng quên là em bé bị dị ứng với đậu phộng nhé.",
         "Cuối tuần này cháu trai tôi sang chơi, nên chúng ta cần cái giường gấp dưới tầng hầm và ga trải giường sạch. Bảo máy hút bụi đừng vào phòng khách cho đến thứ hai, vì đồ chơi của cháu bày khắp sàn nhà.",
+        "Này, con ơi, sáng nay có ai gọi điện cho bà không? Dạ có, bác Hạnh ở Đà Nẵng gọi lúc bảy giờ mười lăm, bác hỏi thăm cái chân đau của bà và nói tháng sau sẽ ra chơi khoảng một tuần. Thế à, vậy thì phải dọn căn phòng phía sau cho bác ấy. Con xem giúp bà trong tủ còn mấy cái chăn, cái nào mỏng thì để riêng ra nhé. Trong tủ còn bốn cái chăn, hai cái mỏng và hai cái bông dày. Con có cần mang ra phơi nắng không ạ? Có chứ, nhưng đợi trời hửng đã, giờ còn ẩm lắm. Mà này, nồi cháo trên bếp sôi chưa? Cháo sôi được tám phút rồi, con đã vặn nhỏ lửa. Ừ, ngoan lắm, lát nữa nhắc bà uống thuốc huyết áp trước bữa trưa, hôm qua bà quên béng mất.",
+        "Làng nằm bên một khúc sông cạn, quanh năm nghe tiếng cối giã gạo và tiếng trẻ con gọi nhau đi bắt ốc. Ông lão chèo đò đã ngoài bảy mươi tuổi, lưng còng nhưng đôi tay vẫn rắn chắc như gốc tre. Mỗi buổi chiều, khi khói bếp bắt đầu lan trên những mái ngói cũ, ông buộc đò vào gốc đa rồi ngồi đan lại tấm lưới rách. Người ta kể rằng ngày trẻ ông từng theo thuyền buôn đi khắp các cửa biển, biết nói vài thứ tiếng lạ và có lần suýt chết vì bão. Nhưng hễ ai hỏi đến, ông chỉ cười, châm thêm điếu thuốc rồi chỉ tay ra phía bờ bên kia, nơi cây cầu mới đang được xây dở. Bao giờ cầu xong thì chẳng ai cần đến đò nữa, ông bảo thế, giọng bình thản như đang nói về một cơn mưa sắp tạnh. Mùa nước năm ấy lên muộn, cá ít hơn mọi năm, và chiếc đò nhỏ được kéo hẳn lên bãi cỏ, úp xuống như một người đang ngủ say.",
+        "Việc cần làm trong tuần:\n1. Thứ hai: trả tiền điện 485.000 đồng, tiền nước 127.500 đồng.\n2. Thứ ba: mua 3 kg thịt ba chỉ, 20 quả trứng vịt, 2 chai nước mắm và 5 bó rau muống.\n3. Thứ tư, 14 giờ 30: đưa xe đi thay nhớt ở tiệm số 86 đường Lê Văn Sỹ.\n4. Thứ sáu: tưới 12 chậu lan, bón phân cho 4 gốc mai, cắt tỉa hàng rào dài chừng 9 mét.\n5. Chủ nhật: họp tổ dân phố lúc 8 giờ, mang theo sổ hộ khẩu và 2 tấm ảnh cỡ 3 x 4.\nNhiệt độ phòng khách 28 độ, độ ẩm 71 phần trăm, pin của rô bốt còn 54 phần trăm, lần sạc gần nhất kéo dài 1 tiếng 20 phút.",
+        "Nhà có năm người: ông Nguyễn Đình Thắng, bà Trần Thị Bích Ngọc, anh cả Nguyễn Hoàng Phúc, chị Phạm Thùy Dung và bé Bống, tên thật là Nguyễn Khánh An. Hàng xóm bên trái là gia đình bác Đỗ Quang Vinh, bên phải là cô giáo Lý Mỹ Duyên dạy đàn tranh. Bác sĩ gia đình tên Võ Hữu Nghĩa, phòng khám ở Gò Vấp. Chú Tám Lực bán phở ở ngã tư Bảy Hiền, dì Út Cẩm Lệ ở Sa Đéc, còn cậu Trịnh Xuân Bách thì đang học ở Thái Nguyên, Tết mới về Hải Dương thăm họ hàng.",
+        "Rô bốt ơi, bật đèn hành lang lên, tối quá mẹ không thấy đường. Đã bật rồi ạ, mẹ có muốn chỉnh sáng hơn không? Thế này được rồi. Hồi chiều thợ sửa ống nước có tới không con? Chú ấy tới lúc ba giờ kém mười, thay cái van dưới bồn rửa và dặn đừng dùng nước nóng trong hai tiếng. Còn tiền công thì bố trả bằng thẻ, hóa đơn con để trong ngăn kéo thứ hai. Hay quá, mai mốt có hỏng gì thì cứ gọi chú ấy. À mà trong tủ lạnh còn đậu hũ không, mẹ định nấu canh hẹ. Còn hai miếng, hạn dùng đến hết thứ bảy. Thế thì vừa đủ, con rửa hẹ giúp mẹ rồi cắt khúc độ ba phân nhé. Vâng ạ, con làm ngay, mẹ nghỉ chân một lát đi cho đỡ mỏi.",
     ],
 }
 OTHERS = {
@@ -84,6 +95,8 @@ OTHERS = {
     ],
     "Chinese trad": [
         "麻煩你明天早上提醒我打電話給牙醫，問一下愛麗絲的預約。她說已經從星期二改到星期四上午九點半了，還有別忘記她對花生過敏。",
+        "請問垃圾車幾點會到巷口？平常是傍晚六點二十分，可是今天因為道路施工，會晚大約一刻鐘。那你先把回收的紙箱綁好，瓶罐另外裝一袋。綁好了，一共七個紙箱，繩子只剩下一小段。謝謝。阿公的藥吃了嗎？早上的吃了，睡前那顆藍色的還沒有。記得倒溫水給他，不要太燙，上次他嫌麻煩就沒吞下去。我會陪他聊聊天，等他吃完再關燈。",
+        "老裁縫把布攤在長桌上，用粉土輕輕畫了一道弧線。窗外的騎樓下，賣豆花的推車剛剛停好，鈴聲叮噹作響。他說做衣裳和做人一樣，尺寸要量三次，剪刀只能下一次。徒弟似懂非懂地點點頭，把掉在地上的別針一根一根撿起來，放回那個生鏽的餅乾盒裡。",
     ],
     "Japanese": [
         "明日の朝、アリスの予約について歯医者に電話するように思い出させてくれますか？ピーナッツアレルギーも忘れないでください。",
@@ -186,8 +199,8 @@ def test_other_scripts_and_code_are_never_counted_too_low(
 
 
 def test_whole_conversation(tokenizers: list[LlamaTokenizer]) -> None:
-    """With roles, markers and a generation prompt the estimate stays on the safe side."""
-    texts = [text for each in (LATIN, OTHERS) for texts in each.values() for text in texts]
+    """With roles, markers and a generation prompt the estimate stays on the safe side, two texts of each language."""
+    texts = [text for each in (LATIN, OTHERS) for texts in each.values() for text in texts[:2]]
     messages = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
     estimated = EstimateTokenizer().count(messages)
     dearest = max(tokenizer.count(messages) for tokenizer in tokenizers)

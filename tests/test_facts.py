@@ -209,6 +209,12 @@ def test_a_forgotten_fact_is_gone_from_every_row(db):
     assert rows <= {row[0] for row in db.query("select ref from index_queue where kind = 'fact'")}
 
 
+def test_the_rows_of_a_key_are_found_by_its_indexes(db):
+    """Erasing a fact does not look at the rows of others."""
+    plan = [row[3] for row in db.query(f"explain query plan {facts.ROWS_OF_KEY}", {"key": 1})]
+    assert not [line for line in plan if line.startswith("SCAN")]
+
+
 def test_hot_questions_are_answered_from_indexes(db):
     """No question on the hot path scans the facts or sorts in a temporary tree."""
     for known_at in (None, 1e9):

@@ -226,6 +226,7 @@ def test_sigterm_leaves_nothing(tmp_path: Path) -> None:
             "EDGEMEM_MODELS": str(folder),
             "PIP_CONFIG_FILE": os.devnull,
             "PIP_FIND_LINKS": "",
+            "PIP_NO_INDEX": "0",
             "PIP_INDEX_URL": f"http://127.0.0.1:{silent.getsockname()[1]}/simple",
         }
         script = (

@@ -45,6 +45,52 @@ def test_terms_are_names_rare_words_and_fresh_keys(memory):
     assert set(found) == {"Helene", "thermostat", "quokka"}
 
 
+def test_words_that_every_recogniser_knows_are_none_in_other_languages_either(memory):
+    """German and Vietnamese function words stay out; the names and terms between them are found."""
+    memory.store.add_fact(
+        "wohnzimmer.leuchte", "Das ist die Lampe, und sie ist nicht mit dem Dimmer Wallenstein verbunden"
+    )
+    memory.store.add_fact("con_meo", "tên là Mướp và thích ăn cá của bà Quỳnh")
+    found = {word.casefold() for word in memory.hints()}
+    assert {"wohnzimmer", "leuchte", "wallenstein", "mướp", "quỳnh"} <= found
+    assert not found & {
+        "das",
+        "ist",
+        "die",
+        "und",
+        "sie",
+        "nicht",
+        "mit",
+        "dem",
+        "tên",
+        "là",
+        "và",
+        "của",
+        "bà",
+        "ăn",
+    }
+
+
+def test_letters_of_codes_and_addresses_are_no_words(memory):
+    """Nobody says the letters of a serial number, a key, an address or a time as a word."""
+    memory.store.add_fact(
+        "pergola.opener", "needs a CR2032, see https://quokka.example/faq or mail zorro@quokka.example"
+    )
+    memory.store.add_fact("box", "serial a8f3-22bb-QUX, seen 2026-11-02T18:30:00Z, 部屋は3階です")
+    found = {word.casefold() for word in memory.hints()}
+    assert not found & {"cr", "quokka", "zorro", "qux", "faq", "t", "z", "bb"}
+    assert {"pergola", "部屋は", "階です"} <= found
+
+
+def test_many_facts_of_one_kind_do_not_fill_the_list(memory):
+    """Eighty sensors are no eighty times as important as a person."""
+    for n in range(80):
+        memory.store.add_fact(f"barometer_{n}.reading", "hectopascal")
+    memory.store.add_fact("helene.doctor", "Oyelaran")
+    memory.store.add_fact("helene.hobby", "Bouldern")
+    assert memory.hints()[0] == "Helene"
+
+
 def test_what_is_said_often_and_lately_comes_first(memory, hand):
     """A name that fell in many recent turns is worth more than an old one, and than one that fell once."""
     memory.store.add_fact("guest", "Oyelaran")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from ggufs import write_llama_gguf
@@ -18,7 +19,7 @@ from word_tokenizer import WordTokenizer
 
 import edgemem
 from edgemem.cli import main
-from edgemem.config import ContextSettings, Profile
+from edgemem.config import ContextSettings, NotesSettings, Profile
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.points import BEFORE_LLM
 from edgemem.inspecting import Inspection, inspect_prompt
@@ -55,16 +56,21 @@ def run(*args: object) -> Result:
     return CliRunner().invoke(main, [str(arg) for arg in args])
 
 
-def look(memory: Memory, said: str, *, speaker: str | None = "Ann", **settings: Any) -> Inspection:
-    """Inspect the next prompt of the session `hall` with a tokenizer that counts words."""
+def look(
+    memory: Memory, said: str, *, speaker: str | None = "Ann", session: str = "hall", **settings: Any
+) -> Inspection:
+    """Inspect the next prompt of a session with a tokenizer that counts words."""
     tokenizer = WordTokenizer()
     return inspect_prompt(
-        memory.hooks(session_id="hall", speaker=speaker, tokenizer=tokenizer),
+        memory.hooks(session_id=session, speaker=speaker, tokenizer=tokenizer),
         said,
         tokenizer=tokenizer,
         window_tokens=memory.profile.context.window_tokens,
         reply_tokens=memory.profile.context.reply_tokens,
         speaker=speaker,
+        look=lambda **who: memory.recall(said, k=20, **who),
+        k=memory.profile.recall.k,
+        recalled=memory.last_recall,
         **settings,
     )
 
@@ -159,10 +165,17 @@ def test_it_is_the_prompt_that_the_next_turn_hands_over(tmp_path: Path, said: st
 
 
 def test_the_parts_add_up_to_the_whole(home: Path) -> None:
-    """System, turns, memory, utterance and the opening take together what the prompt takes, counted at once."""
+    """Instructions, turns, memory, utterance and the opening take together what the prompt takes, counted at once."""
     with edgemem.open(home, worker=False) as memory:
         found = look(memory, "What car is it, a red van?", instructions="You are a robot.")
-    assert [part.name for part in found.parts] == ["system", "turn", "turn", "memory", "utterance", "opening"]
+    assert [part.name for part in found.parts] == [
+        "instructions",
+        "turn",
+        "turn",
+        "memory",
+        "utterance",
+        "opening",
+    ]
     assert found.exact
     assert found.tokens == WordTokenizer().count(found.messages)
     assert found.free_tokens == found.window_tokens - found.tokens
@@ -182,6 +195,152 @@ def test_each_line_says_why_and_what_did_not_become_one(home: Path) -> None:
     assert line.why
     assert all(item.left_out for item in found.left_out)
     assert not {item.id for item in found.left_out} & {line.id for line in found.lines}
+
+
+def reasons(found: Inspection) -> dict[str, str]:
+    """Return why things are left out, by their text."""
+    return {item.text: item.left_out for item in found.left_out}
+
+
+def test_what_is_left_out_says_why(tmp_path: Path) -> None:
+    """Already visible, scored too little, behind a better one, only a question, no room: each has its own reason."""
+    talk(tmp_path, "Is the tea green, without sugar?", "Ann's van has a flat tyre.")
+    with edgemem.open(tmp_path, worker=False) as memory:
+        memory.store.add_fact("ann.van", "in the garage until Friday, its red paint is scratched")
+        told = reasons(look(memory, "Is the tea green, without sugar?"))
+        assert told["ann tea: green, no sugar"] == "before the model already, since turn 0"
+        assert (
+            told["Is the tea green, without sugar?"]
+            == "before the model already: turn 0 of this conversation"
+        )
+        memory.profile = msgspec.structs.replace(
+            memory.profile, context=msgspec.structs.replace(memory.profile.context, block_tokens=16)
+        )
+        told = reasons(look(memory, "Does Ann's scratched red van have a flat tyre?", session="new"))
+        near = reasons(look(memory, "Is Ann's van in the garage, its red paint scratched?", session="new"))
+    assert told["ann van: in the garage until Friday, its red paint is scratched"].startswith("no room in 16")
+    assert "([injection] min_turn_score)" in told["Ann's van has a flat tyre."]
+    assert "75% of the best one" in near["ann car: a red van"]
+
+
+def test_notes_that_are_closed_to_the_voice_are_named(tmp_path: Path) -> None:
+    """Whoever wonders why NOTES.md is not there is told, and what opens it; a recognised speaker has it."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        memory.notes.append("The oven runs hot.")
+        said = "NOTES.md is for recognised speakers and was left out, because nobody knows who speaks ([notes] level)."
+        assert said in look(memory, "Hello.", speaker=None).notes
+        assert said not in look(memory, "Hello.", speaker="Ann").notes
+    profile = Profile(notes=NotesSettings(level="shared"))
+    with edgemem.open(tmp_path, profile=profile, worker=False) as memory:
+        found = look(memory, "Hello.", speaker=None)
+        assert (said in found.notes, any("oven" in line.text for line in found.note_lines)) == (False, True)
+        assert "oven" in memory.recall("oven", speaker=None)[0].text
+
+
+def test_a_change_that_was_told_is_before_the_model(tmp_path: Path) -> None:
+    """It was told under another id than the fact now has."""
+    talk(tmp_path, "Is the tea green, without sugar?")
+    with edgemem.open(tmp_path, worker=False) as memory:
+        memory.store.add_fact("ann.tea", "white")
+        hooks = memory.hooks(session_id="hall", speaker="Ann", tokenizer=WordTokenizer())
+        AgentLoop(Model(), hooks=hooks).run("Thank you.")
+        told = reasons(look(memory, "Is the tea white?"))
+    assert told["ann tea: white"] == "before the model already, since turn 1"
+
+
+def test_a_question_that_was_asked_before_is_no_answer(home: Path) -> None:
+    """A turn that only asks is told apart from one that scored too little."""
+    with edgemem.open(home, worker=False) as memory:
+        found = look(memory, "Is the tea green, without sugar?", session="new")
+    assert reasons(found)["Is the tea green, without sugar?"] == "only asks something"
+
+
+def test_what_nothing_is_known_of_names_the_least_score(home: Path) -> None:
+    """Where the best fact is too far away, its bound and the key of the profile that sets it are told."""
+    with edgemem.open(home, worker=False) as memory:
+        injection = next(hook for hook in memory.hooks() if hasattr(hook, "floors"))
+        assert injection.floors["asked"] == 0.09
+        told = reasons(look(memory, "Tell me about the nurse and a lot of other, quite different things."))
+    assert "under 0.18 ([injection] min_score)" in told.values()
+
+
+def test_a_look_tells_what_recall_took(home: Path) -> None:
+    """The milliseconds and candidates are those of the block's own recall, not of the look beside it."""
+    with edgemem.open(home, worker=False) as memory:
+        found = look(memory, "What car is it, a red van?")
+        assert found.recall.search_ms > 0
+        assert found.recall.candidates > 0
+        assert found.recall is not memory.last_recall()
+
+
+def test_what_is_closed_is_named_and_not_quoted(tmp_path: Path) -> None:
+    """A secret that would answer is told to exist and whose it is; its words and its name are not."""
+    talk(tmp_path, "Hello.", "Thank you.")
+    with edgemem.open(tmp_path, worker=False) as memory:
+        memory.store.add_fact("wine", "a red one from Porto", scope="household")
+        for speaker in ("Bo", None):
+            found = look(memory, "Is there a surprise party?", speaker=speaker)
+            (secret,) = [item for item in found.left_out if item.left_out == "private to Ann"]
+            assert secret.text == ""
+            assert "secret" not in repr(secret)
+        (wine,) = [item for item in look(memory, "Which red wine?", speaker=None).left_out if not item.text]
+        assert wine.left_out == "closed to a voice that is not recognised"
+        far = look(memory, "Is there tea, a van, a dog, a nurse, and no party of any kind?", speaker="Bo")
+        assert len(far.left_out) > 3
+        assert all(item.text for item in far.left_out), "what is far away anyway is not told to exist"
+        assert any("2 turns" in note and "closed" in note for note in look(memory, "Hi.", speaker=None).notes)
+
+
+def test_the_plan_counts_each_kind_of_part(tmp_path: Path, vocabularies: Path) -> None:
+    """Tool schemas and notes are told apart from instructions and memory, and the plan adds up to the prompt."""
+    talk(tmp_path, "Is the tea green, without sugar?")
+    source = (vocabularies / "templates" / "Qwen-Qwen2.5-7B-Instruct.jinja").read_text()
+    with (
+        LlamaTokenizer(vocabularies / "ggml-vocab-qwen2.gguf", template=source) as tokenizer,
+        edgemem.open(tmp_path, worker=False) as memory,
+    ):
+        memory.notes.append("The plumber comes on Friday at nine.")
+        schemas = [tool.schema() for tool in memory.tools()]
+
+        def ask(tools: Sequence[dict[str, Any]]) -> Inspection:
+            return inspect_prompt(
+                memory.hooks(session_id="hall", speaker="Ann", tokenizer=tokenizer),
+                "What car is it, a red van?",
+                tokenizer=tokenizer,
+                window_tokens=4096,
+                reply_tokens=256,
+                speaker="Ann",
+                instructions="You are a robot.",
+                tools=tools,
+            )
+
+        found, bare = ask(schemas), ask(())
+        epoch = memory.sessions.journal.latest_epoch("hall")
+        now = epoch.started_at if epoch else None
+        assert found.tokens == tokenizer.count(found.messages, tools=schemas, now=now)
+        assert bare.tokens == tokenizer.count(bare.messages, now=now)
+    plan = found.plan
+    assert sum(plan.values()) == found.tokens
+    assert plan["tools"] == found.tokens - bare.tokens > 300
+    assert all(plan[name] > 0 for name in ("instructions", "history", "memory", "notes", "utterance"))
+    assert plan["notes"] >= sum(line.tokens for line in found.note_lines) > 0
+    assert {**plan, "tools": 0} == bare.plan
+    assert not [line for line in found.lines if "plumber" in line.text]
+
+
+def test_a_template_without_tools_is_told(home: Path, vocabularies: Path) -> None:
+    """Where the chat template prints no tools, the look says that the model knows of none."""
+    source = (vocabularies / "templates" / "microsoft-Phi-3.5-mini-instruct.jinja").read_text()
+    with (
+        LlamaTokenizer(vocabularies / "ggml-vocab-phi-3.gguf", template=source) as tokenizer,
+        edgemem.open(home, worker=False) as memory,
+    ):
+        found = inspect_prompt(
+            memory.hooks(session_id="hall", tokenizer=tokenizer), "Hi.", tokenizer=tokenizer,
+            window_tokens=4096, reply_tokens=256, tools=[tool.schema() for tool in memory.tools()],
+        )  # fmt: skip
+    assert found.plan["tools"] == 0
+    assert any("prints no tools" in note for note in found.notes)
 
 
 def test_it_shows_nobody_what_that_person_may_not_hear(home: Path) -> None:
@@ -261,6 +420,12 @@ def test_the_command_prints_parts_sums_and_estimates(home: Path) -> None:
     assert sum(part["tokens"] for part in found["parts"]) == found["tokens"]
     assert found["free_tokens"] == found["window_tokens"] - found["tokens"]
     assert not found["exact"]
+    assert sum(found["plan"].values()) == found["tokens"]
+    assert found["plan"]["tools"] > 0
+    assert found["recall"]["candidates"] > 0
+    assert "recall " in text
+    assert "before the model already" in run(*args, "--whole").stdout
+    assert json.loads(run(*args, "--json", "--no-tools").stdout)["plan"]["tools"] == 0
 
 
 @pytest.mark.parametrize(
@@ -310,7 +475,14 @@ def test_parts_are_exact_through_real_templates(
         now = memory.sessions.journal.latest_epoch("hall")
         assert found.exact
         assert found.tokens == tokenizer.count(found.messages, now=now.started_at if now else None)
-    assert [part.name for part in found.parts] == ["system", "turn", "turn", "memory", "utterance", "opening"]
+    assert [part.name for part in found.parts] == [
+        "instructions",
+        "turn",
+        "turn",
+        "memory",
+        "utterance",
+        "opening",
+    ]
     assert all(part.tokens > 0 for part in found.parts[:-1])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -13,10 +14,12 @@ import pytest
 
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError, NewerSchemaError, StoreError
-from edgemem.hooks import EpisodeLoggerHook
+from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
 from edgemem.loop import AgentLoop, Reply, Tool, ToolCall
 from edgemem.records import Heard
 from edgemem.store.json_memory_store import JSONMemoryStore
+from edgemem.store.json_session_store import JSONSessionStore
+from edgemem.tools import memory_tools
 
 
 @pytest.fixture
@@ -164,6 +167,7 @@ def test_a_damaged_file_is_set_aside_and_never_overwritten(path, damage, caplog)
     path.parent.mkdir()
     for number in (1, 2):
         path.write_bytes(damage)
+        os.utime(path, (1e9, 1e9))  # not a moment ago, which would mean that an editor is at it
         with caplog.at_level(logging.WARNING), JSONMemoryStore(path) as store:
             assert store.facts() == []
             store.add_fact("new", str(number))
@@ -204,16 +208,108 @@ def test_one_bad_entry_spoils_only_itself(path, caplog):
     assert not path.with_name("kitchen.json.damaged-2").exists()
 
 
-def test_forgetting_tells_of_what_was_set_aside(path, caplog):
-    """What is erased may still stand in a damaged file, which is nobody's to overwrite: so it is said."""
+def test_forgetting_reaches_what_was_set_aside(path, caplog):
+    """A copy of ours that holds what is erased is erased with it, and a warning names the copy, not the fact."""
     path.parent.mkdir()
-    path.write_text('{"facts": [{"key": "user.pin", "value": "1234"')
+    for text in (
+        '{"facts": [{"key": "user.pin", "value": "1234"',
+        '{"facts": [{"value": "k\\u00f6nig"',
+        '{"other',
+    ):
+        path.write_text(text)
+        JSONMemoryStore(path).close()
     with JSONMemoryStore(path) as store:
         store.add_fact("user.pin", "1234")
+        store.set_preference("title", "könig")
         with caplog.at_level(logging.WARNING):
             caplog.clear()
             assert store.forget_fact("user.pin")
+            assert store.forget_preference("title")
+    assert sorted(each.name for each in path.parent.glob("*damaged*")) == ["kitchen.json.damaged-3"]
     assert "kitchen.json.damaged-1" in caplog.text
+    assert "pin" not in caplog.text.replace(str(path.parent), "")
+
+
+def test_another_hand_is_seen_by_who_only_reads(path):
+    """An edit, and what another process wrote, show with the next question, and what waits is not lost."""
+    with JSONMemoryStore(path, flush_after_s=3600) as store:
+        store.add_fact("a", "red")
+        file = written_after_flush(store)
+        before = store.facts_version()
+        store.add_fact("waits", "x")
+        file["facts"].append({"key": "b", "value": "by hand"})
+        path.write_text(json.dumps(file))
+        assert store.get_fact("b") == "by hand"
+        assert store.facts_version() != before
+        assert {fact.key for fact in store.facts()} == {"a", "b", "waits"}
+        with JSONMemoryStore(path, flush_after_s=0) as other:
+            other.set_preference("volume", "low")
+            assert [wish.value for wish in store.preferences()] == ["low"]
+            assert other.get_fact("waits") is None
+        store.flush()
+    assert {entry["key"] for entry in written(path)["facts"]} == {"a", "b", "waits"}
+
+
+def test_what_is_known_is_written_again_where_the_file_was_spoilt(path):
+    """A reader sets the spoilt file aside, and what it knew does not stand in memory alone."""
+    with JSONMemoryStore(path, flush_after_s=3600) as store:
+        store.add_fact("a", "red")
+        store.flush()
+        path.write_text("oops")
+        os.utime(path, (1e9, 1e9))
+        assert store.get_fact("a") == "red"
+    assert written(path)["facts"][0]["value"] == "red"
+
+
+def test_what_stands_beside_our_lists_is_kept(path):
+    """A key at the top that means nothing here belongs to somebody else."""
+    path.parent.mkdir()
+    path.write_text(json.dumps({"facts": [], "owner": {"name": "Änne", "n": [1.5]}, "preferences": []}))
+    with JSONMemoryStore(path) as store:
+        store.add_fact("a", "red")
+    assert written(path)["owner"] == {"name": "Änne", "n": [1.5]}
+    assert written(path)["facts"][0]["value"] == "red"
+    assert not list(path.parent.glob("*damaged*"))
+
+
+def test_a_slow_editor_is_waited_for(path):
+    """A file that was emptied a moment ago is read again before it is set aside."""
+    with JSONMemoryStore(path) as store:
+        store.add_fact("a", "red")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:30])
+    editor = threading.Timer(0.1, path.write_bytes, (whole,))
+    editor.start()
+    with JSONMemoryStore(path) as store:
+        assert store.get_fact("a") == "red"
+    editor.join()
+    assert not list(path.parent.glob("*damaged*"))
+
+
+def test_a_path_that_no_file_can_have_is_refused(tmp_path):
+    """Half a character, NUL, a name of 300 letters, a path of thousands, and none."""
+    for wrong in ("a\0b", "\ud800", tmp_path / ("x" * 300), "y/" * 3000, None):
+        for kind in (JSONMemoryStore, JSONSessionStore):
+            with pytest.raises(InvalidInputError, match="cannot be at"):
+                kind(wrong)
+
+
+def test_a_turn_is_in_the_file_without_an_episode_logger(path):
+    """Injection writes when the turn ends, and the memory tools before they answer."""
+    with JSONMemoryStore(path, flush_after_s=3600) as store:
+        remember = next(tool for tool in memory_tools(store) if tool.name == "remember_fact")
+        remember.run(key="a", value="red")
+        assert written(path)["facts"][0]["value"] == "red"
+
+        class Model:
+            def complete(self, messages, **_):
+                store.add_fact("b", "blue")
+                return Reply("done")
+
+        loop = AgentLoop(Model(), hooks=[MemoryInjectionHook(store)])
+        loop.run("hello", speaker="alice")
+        assert loop.hooks.failures() == []
+        assert [entry["key"] for entry in written(path)["facts"]] == ["a", "b"]
 
 
 def test_a_newer_file_is_left_alone(path):

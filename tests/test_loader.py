@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from edgemem.cli import main
 from edgemem.errors import ConfigError
 from edgemem.hooks import available, load, load_entry_points
 from edgemem.loop import AgentLoop
@@ -66,6 +69,7 @@ def factory():
 
 ready = Shout()
 nothing = 42
+several = [Shout(), Shout]
 
 class Elsewhere(FromEdgeVox):
     points = frozenset({"on_edgevox_only"})
@@ -79,6 +83,7 @@ ENTRY_POINTS = """
 shout = robot_hooks:Shout
 made = robot_hooks:factory
 ready = robot_hooks:ready
+several = robot_hooks:several
 number = robot_hooks:nothing
 arguments = robot_hooks:NeedsArguments
 gone = robot_hooks_that_are_gone:Hook
@@ -106,7 +111,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_entry_points_of_both_groups_load_and_broken_ones_are_named() -> None:
     """Classes, functions and ready hooks load; each one that cannot is named, counted, and stops no other."""
     loaded = load_entry_points()
-    assert list(loaded.hooks) == ["made", "ready", "shout", "foreign"]
+    assert list(loaded.hooks) == ["made", "ready", "several", "several.2", "shout", "foreign"]
     told = {failure.hook: failure for failure in loaded.failures}
     assert set(told) == {"number", "arguments", "gone", "elsewhere", "shout"}
     assert "42 is not a hook" in told["number"].message
@@ -115,6 +120,65 @@ def test_entry_points_of_both_groups_load_and_broken_ones_are_named() -> None:
     assert "points that do not exist here (on_edgevox_only)" in told["elsewhere"].message
     assert "another hook of this name" in told["shout"].message
     assert all((failure.point, failure.count) == ("loading", 1) for failure in loaded.failures)
+    assert all(failure.message.endswith("(robot-hooks 1.0)") for failure in loaded.failures)
+
+
+@pytest.mark.usefixtures("installed")
+def test_check_names_each_broken_package(tmp_path: Path) -> None:
+    """`edgemem check` loads what packages offer: a broken one is named with its fault, and is no reason to fail."""
+    home = tmp_path / "home"
+    result = CliRunner().invoke(main, ["check", "--home", str(home), "--json"])
+    (packages,) = [one for one in json.loads(result.stdout) if one["name"] == "packages"]
+    assert packages["state"] == "warn"
+    assert "the hook gone cannot be loaded: ModuleNotFoundError" in packages["detail"]
+    assert "(robot-hooks 1.0)" in packages["detail"]
+    assert "installed packages offer made, ready, several, several.2, shout, foreign" in packages["detail"]
+    assert "Mend, update or remove" in packages["advice"]
+    assert result.exit_code == 0
+    assert "robot_hooks_that_are_gone" in "".join(
+        line.strip() for line in CliRunner().invoke(main, ["check", "--home", str(home)]).stdout.splitlines()
+    )
+
+
+@pytest.mark.parametrize("code", ["raise SystemExit('no')", "def Hook(:", "import nothing_like_this"])
+def test_check_outlives_a_package_that_ends_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    """Whatever a package does while it is loaded, the check goes on and names it."""
+    (tmp_path / "trap_hooks.py").write_text(code)
+    info = tmp_path / "trap-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: trap\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[edgevox.hooks]\ntrap = trap_hooks:Hook\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = CliRunner().invoke(main, ["check", "--home", str(tmp_path / "home"), "--json"])
+    (packages,) = [one for one in json.loads(result.stdout) if one["name"] == "packages"]
+    assert packages["detail"].startswith("the hook trap cannot be loaded: ")
+    assert packages["detail"].endswith("(trap 1.0)")
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_package_whose_entry_points_are_no_text_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hooks of all others load."""
+    info = tmp_path / "more" / "noise-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: noise\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_bytes(b"[edgevox.hooks]\n\xff\xfe = x:y\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "more"))
+    loaded = load_entry_points(only=["made", "foreign"])
+    assert set(loaded.hooks) == {"made", "foreign"}
+    told = {failure.hook: failure.message for failure in loaded.failures}
+    assert "its entry points cannot be read: UnicodeDecodeError" in told["noise"]
+
+
+def test_a_hook_file_that_ends_the_program_does_not(tmp_path: Path) -> None:
+    """`sys.exit()` in a hook of the operator's own is a fault of that file."""
+    path = tmp_path / "mine.py"
+    path.write_text("raise SystemExit('bye')")
+    with pytest.raises(ConfigError, match="SystemExit: bye"):
+        load(path)
 
 
 @pytest.mark.usefixtures("installed")

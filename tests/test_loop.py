@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import edgemem
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.points import (
     AFTER_LLM,
@@ -200,3 +202,18 @@ def test_speech_events_reach_the_hooks() -> None:
     loop.idle(1.0)
     assert tap.seen[0] == (ON_SPEECH_START, {"speaker": "alice"})
     assert tap.seen[1][1] == {"text": "what is", "speaker": "alice"}
+
+
+@pytest.mark.parametrize("speaker", [0, 1])
+def test_a_speaker_may_be_a_number(tmp_path: Path, speaker: int) -> None:
+    """Recognisers that only tell voices apart number them; what a number says is its own, and a reply comes."""
+    with edgemem.open(tmp_path / "home", worker=False) as memory:
+        model = Model(
+            Reply("", (ToolCall("remember_fact", {"key": "tea", "value": "green", "scope": "me"}),))
+        )
+        model.answers += [Reply("ok")] * 2
+        loop = AgentLoop(model, hooks=memory.hooks(session_id="s"), tools=memory.tools(), speaker="alice")
+        assert loop.run("remember green tea for me", speaker=speaker).reply == "ok"  # type: ignore[arg-type]
+        assert loop.run("hello", speaker=speaker, audience=(speaker,)).reply == "ok"  # type: ignore[arg-type,arg-type]
+        assert loop.hooks.failures() == []
+        assert memory.store.get_fact("tea", scope=f"user:{speaker}") == "green"

@@ -167,10 +167,12 @@ def test_what_was_cut_off_in_private_is_quoted_to_nobody_else(memory: Memory) ->
     private = say("Where is it?", reply, speaker="alice", private=True, interrupted=reply[:21])
     for speaker in ("bob", None):
         loop = loop_of(memory, session=f"next is {speaker}", speaker=None)
+        loop.model.expect(private)
         loop.run(private.say, speaker="alice", private=True)
         loop.interrupt(private.interrupted)
         assert "Lisbon" not in str(loop.run("Hello there.", speaker=speaker).handed)
     loop = loop_of(memory, session="alice goes on", speaker=None)
+    loop.model.expect(private)
     loop.run(private.say, speaker="alice", private=True)
     loop.interrupt(private.interrupted)
     assert "interrupted after: The tickets to Lisbon" in str(loop.run("Go on.", speaker="alice").handed)
@@ -345,3 +347,13 @@ def test_no_file_of_the_home_is_world_readable_under_an_open_umask(tmp_path: Pat
     finally:
         os.umask(before)
     assert modes == {0o600}
+
+
+def test_a_voice_that_nobody_recognised_is_not_the_operator(tmp_path):
+    """`speaker=None`, as a recogniser gives it, reads only what is shared; nothing given reads everything."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        memory.store.add_fact("pin", "4711", scope="user:alice")
+        memory.store.add_fact("fridge.contents", "six eggs", scope="env:kitchen")
+        assert [item.key for item in memory.recall("pin")] == ["pin"]
+        assert [item.key for item in memory.recall("pin", speaker=None)] == []
+        assert [item.key for item in memory.recall("fridge contents", speaker=None)] == ["fridge.contents"]

@@ -137,10 +137,10 @@ def test_episodes_are_told_in_order(store, hand):
 
 
 def test_who_may_read_an_episode_is_decided_by_its_row(store):
-    """Episodes are the household's unless they say otherwise."""
-    store.add_episode("talk", {"of": "all"}, "ok")
+    """What a recognised speaker caused is the household's unless it says otherwise; the rest is anybody's."""
+    store.add_episode("talk", {"of": "all"}, "ok", heard=Heard("bob"))
     store.add_episode("talk", {"of": "alice"}, "ok", level="private", owner="alice")
-    store.add_episode("talk", {"of": "weather"}, "ok", level="shared")
+    store.add_episode("talk", {"of": "weather"}, "ok")
 
     def read(reader):
         return [e.payload["of"] for e in store.recent_episodes(9, reader=reader)]

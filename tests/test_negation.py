@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgemem.negation import asks_not_to_forget, says_no
+from edgemem.negation import asks_not_to_forget, asks_to_forget, says_no, says_yes
 
 KEEP = """
 Don't forget my birthday
@@ -50,6 +50,18 @@ não esqueça o leite
 vergeet de melk niet
 niet vergeten
 đừng quên sinh nhật tôi
+don t forget my birthday
+do n't forget my birthday
+das darfst du auf keinen Fall vergessen
+vergiss meine Allergie auf keinen Fall
+my allergy must not be forgotten
+it should never be deleted
+I don't think you should forget my birthday
+don't accidentally forget it
+do not under any circumstances forget it
+I hope you haven't forgotten
+chớ quên uống thuốc
+please delete nothing
 """
 
 ERASE = """
@@ -87,8 +99,107 @@ oublie que je n'aime pas les noix
 efface mon allergie s'il te plaît
 efface ça je ne suis pas allergique
 Non, oublie ça
+no delete it
 what's the weather
 that is wrong
+"""
+
+ORDERS = """
+Forget my birthday
+no delete it
+Pip, forget my birthday
+hey robot, please forget my PIN
+No. Delete it.
+ok now forget that I don't like nuts
+Can you forget my PIN?
+why don't you forget about my PIN
+could you not just delete it please
+I want you to forget that
+I live in Bonn, please forget my address
+go ahead and delete it
+Vergiss meinen Geburtstag
+Bitte vergiss, dass ich Nüsse nicht mag
+kannst du meine Allergie bitte vergessen
+du sollst das löschen
+ich möchte, dass du das vergisst
+olvida mi cumpleaños
+quiero que olvides mi PIN
+puedes borrar eso
+Non, oublie ça
+peux-tu oublier mon PIN
+dimentica il mio compleanno
+puoi cancellare il mio PIN
+esqueça meu aniversário
+pode apagar isso
+vergeet mijn verjaardag
+kun je dat vergeten
+xóa ghi chú của tôi
+hãy quên sinh nhật của tôi
+"""
+
+NO_ORDERS = """
+did you forget my birthday
+have you forgotten it?
+I always forget my pills, so remember them
+I go out and forget my keys
+in the morning I get up, forget my pills, and go
+he told me to forget it
+you forgot my birthday
+Forget something?
+no, forget it
+Nein, vergiss es!
+don't, under any circumstances, forget my birthday
+please don't go and forget my birthday
+could you not forget my birthday
+forget my PIN and don't forget to call mum
+would you please never forget that
+ich vergesse das immer
+du hast mich vergessen
+kannst du das bitte nicht vergessen
+j'oublie toujours mes clés
+siempre olvido mis llaves
+glöm min födelsedag
+не забудь про молоко
+what's the weather
+"""
+
+
+YES = """
+yes
+Yes, please.
+ja bitte
+sure, go on
+sí, bórralo
+oui
+va bene
+sim, pode apagar
+ja hoor
+vâng
+yes, forget it
+please delete it
+of course
+ok do it
+natürlich
+"""
+
+NO_YES = """
+no
+absolutely not
+of course not
+please don't
+well, no
+uh no
+not now
+I said no
+I changed my mind
+right, I changed my mind
+yes but no
+sure, but not now
+what time is it?
+ok what time is it?
+bitte nicht
+forget it
+note it
 """
 
 
@@ -103,6 +214,38 @@ def test_what_must_not_be_forgotten(said: str) -> None:
 def test_what_shall_be_forgotten(said: str) -> None:
     """A negation that belongs to something else does not."""
     assert not asks_not_to_forget(said)
+
+
+@pytest.mark.parametrize("said", ORDERS.strip().splitlines())
+def test_what_is_an_order(said: str) -> None:
+    """A verb of forgetting where orders stand is one."""
+    assert asks_to_forget(said)
+    assert asks_to_forget(said.upper())
+
+
+@pytest.mark.parametrize("said", [*KEEP.strip().splitlines(), *NO_ORDERS.strip().splitlines()])
+def test_what_is_no_order(said: str) -> None:
+    """Anywhere else it is none, and what must not be forgotten never is."""
+    assert not asks_to_forget(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    YES.strip().splitlines(),
+)
+def test_a_yes_is_a_yes(said: str) -> None:
+    """An answer that agrees and says nothing else."""
+    assert says_yes(said)
+    assert not says_no(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["", "\ud800", "yes " * 1000, *NO_YES.strip().splitlines()],
+)
+def test_everything_else_is_no_yes(said: str) -> None:
+    """Also what only begins like one."""
+    assert not says_yes(said)
 
 
 @pytest.mark.parametrize(
@@ -122,8 +265,10 @@ def test_everything_else_is_no_no(said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["", "\0", "\ud800 don't forget", "don't " * 100_000, "not to " * 50_000 + "forget"]
+    "said",
+    ["", "\0", "\ud800 don't forget", "don't " * 100_000, "not to " * 50_000 + "forget", "no well, " * 9999],
 )
 def test_any_text_is_read_quickly(said: str) -> None:
     """Half characters and endless repetition are looked at like anything else."""
     assert asks_not_to_forget(said) in (True, False)
+    assert asks_to_forget(said) in (True, False)

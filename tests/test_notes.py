@@ -82,6 +82,51 @@ def test_a_note_longer_than_the_file_is_cut_and_says_so(notes: NotesFile) -> Non
     assert len(text) <= 200
 
 
+def test_one_long_line_keeps_its_newest_part(tmp_path: Path) -> None:
+    """A line longer than the file may be is cut between words; all of it stays in a copy, since a person wrote it."""
+    path = tmp_path / "NOTES.md"
+    path.write_text(written := " ".join(f"wörd{n}" for n in range(10_000)))
+    notes = NotesFile(path)
+    notes.append("one new note")
+    text = notes.read()
+    assert text.startswith(f"{MARKER}…wörd")
+    assert text.endswith(" wörd9999\none new note\n")
+    assert len(text) > notes.max_size_chars // 2
+    copy = tmp_path / "NOTES.md.cut-1"
+    assert copy.read_text() == written
+    assert copy.stat().st_mode & 0o777 == 0o600
+    notes.clear()
+    assert not copy.exists()
+
+
+def test_one_note_may_fill_the_file(tmp_path: Path) -> None:
+    """Only what is longer than the bound is cut, also where something stood there before."""
+    notes = NotesFile(tmp_path / "NOTES.md", max_size_chars=1000)
+    for _ in range(2):
+        notes.append("x" * 950)
+        assert notes.read().endswith("x" * 950 + "\n")
+        assert len(notes.read()) <= 1000
+
+
+def test_what_is_no_text_is_refused_in_words(tmp_path: Path) -> None:
+    """A note, a heading, a number of characters, and a path that no file can have."""
+    notes = NotesFile(tmp_path / "NOTES.md")
+    for wrong in (
+        lambda: notes.append(None),  # type: ignore[arg-type]
+        lambda: notes.append("x", heading=5),  # type: ignore[arg-type]
+        lambda: notes.tail(None),  # type: ignore[arg-type]
+        lambda: notes.read_section(None),  # type: ignore[arg-type]
+        lambda: NotesFile("a\0b"),
+        lambda: NotesFile(tmp_path / ("x" * 300)),
+        lambda: NotesFile("y/" * 3000),
+        lambda: NotesFile("\ud800"),
+        lambda: NotesFile(None),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InvalidInputError):
+            wrong()
+    assert not notes.path.exists()
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(max_size=150), min_size=1, max_size=12), st.integers(0, 120))
 def test_whatever_is_noted_the_file_stays_bounded_text(
@@ -250,7 +295,7 @@ def test_sections_keep_every_line(text: str, room: int) -> None:
     lines = [line for section in read_sections(text) for line in section.lines]
     left = iter(text.splitlines())
     assert all(line in left for line in lines)
-    assert text.endswith(newest_part(text, room))
+    assert text.endswith(newest_part(text, room).removeprefix("…"))
     assert len(newest_part(text, room)) <= room
 
 

@@ -29,7 +29,7 @@ class Robot:
     def __init__(self, folder, clock, embedder=None) -> None:
         self.truth = Database(folder / "memory.db", clock=clock)
         self.store = SQLiteMemoryStore(self.truth)
-        self.notes = NotesFile(folder / "NOTES.md", clock=clock)
+        self.notes = NotesFile(folder / "NOTES.md", clock=clock, level="household")
         self.index = Index(folder / "index.db", self.truth, embedder=embedder, notes=self.notes)
         self.recaller = Recall(self.truth, self.index, embedder=embedder, notes=self.notes, clock=clock)
 

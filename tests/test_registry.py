@@ -139,6 +139,46 @@ def test_a_safety_hook_stays_one_when_it_is_merged_or_copied() -> None:
         assert registry.fire(ON_RUN_START, None, []).is_end
 
 
+def test_what_guards_safety_in_one_list_guards_it_in_all() -> None:
+    """A hook that was registered as fail_closed anywhere ends the turn, although another list came first."""
+    guard = Doing(broken)
+    agent = HookRegistry().register(guard, fail_closed=True)
+    assert HookRegistry.merged([guard], agent).fire(ON_RUN_START, None, []).is_end
+
+
+class Bare:
+    """A hook as EdgeVox takes it: no priority."""
+
+    points = frozenset({ON_RUN_START})
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult:
+        return HookResult.replace([*payload, "bare"], reason="bare")
+
+
+def test_a_hook_without_a_priority_acts_at_0() -> None:
+    """As in EdgeVox, where priority is optional, and registering returns the registry."""
+    registry = HookRegistry().register(Doing(append("low"), priority=-1)).register(Bare())  # type: ignore[arg-type]
+    registry.extend([Doing(append("high"), priority=1)])
+    fired = registry.fire(ON_RUN_START, None, [])
+    assert fired.payload == ["high", "bare", "low"]
+    assert "bare" in fired.reason
+    assert ON_RUN_START in registry
+    assert BEFORE_LLM not in registry
+
+
+@pytest.mark.parametrize("thing", [object(), lambda: None, "hook", None])
+def test_what_is_no_hook_is_refused(thing: Any) -> None:
+    """The error says what a hook needs."""
+    with pytest.raises(InvalidInputError, match="is no hook"):
+        HookRegistry().register(thing)
+
+
+def test_firing_a_misspelt_point_is_refused() -> None:
+    """A loop that fires a point that nobody could ever act at is told so."""
+    with pytest.raises(InvalidInputError, match="no point 'on_run_strat'"):
+        HookRegistry().fire("on_run_strat", None, {})
+
+
 class Answer:
     """A result of another framework."""
 

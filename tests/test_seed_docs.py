@@ -208,7 +208,7 @@ def test_typical_wiring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
                 PersistSessionHook(session_store=sessions, session_id="kitchen"),
             ],
         )
-        agent.run("six minutes please", speaker="alice")
+        agent.run("six minutes please")
         assert agent.hooks.failures() == []
         assert model.handed[0][0] == {"role": "system", "content": "You help in the kitchen."}
         shown = str(model.handed[0])
@@ -230,7 +230,7 @@ def test_memory_as_tools(tmp_path: Path) -> None:
         tools=memory_tools(store),
     )
     assert set(agent.tools) == {"remember_fact", "forget_fact", "recall_fact"}
-    agent.run("remember that the oven runs hot", speaker="alice")
+    agent.run("remember that the oven runs hot")
     assert "runs hot" in str(model.handed[-1][-1]["content"])
     assert store.get_fact("oven") == "runs hot"
     store.flush()

@@ -241,6 +241,7 @@ def test_33_hooks_survive_tools_that_run_side_by_side(tmp_path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
+        store.flush()  # no tool waits for its episode
         assert registry.failures() == []
         assert len(store.recent_episodes(500)) == 200
     assert timing.at(AFTER_TOOL)["tool"].count == 200

@@ -63,6 +63,10 @@ class SetUp:
         return found
 
     def _step(self, command: list[str]) -> str:
+        if Path(command[0]).name == "cmake":
+            return "configure server" if "-S" in command else "build server"
+        if command[-1] == "cmake":
+            return "install cmake"
         words = [word for word in ("venv", "download", "wheel", "install") if word in command]
         return f"{words[0]} {'edgemem' if '-e' in command else 'llama'}" if words == ["install"] else words[0]
 
@@ -79,6 +83,10 @@ class SetUp:
             self._write_source(Path(command[command.index("-d") + 1]))
         elif step == "wheel":
             (Path(command[command.index("-w") + 1]) / "llama_cpp_python-9-py3-none-any.whl").touch()
+        elif step == "build server":
+            program = Path(command[command.index("--build") + 1]) / "bin" / "llama-server"
+            program.parent.mkdir(parents=True)
+            program.touch()
 
     def make_python(self, version: str) -> None:
         """Put a `.venv` there whose Python tells this version."""
@@ -100,7 +108,7 @@ class SetUp:
 def set_up(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SetUp:
     """Return the loaded script, with an empty cache and a machine that has a compiler."""
     monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path / "the cache"))
-    for name in ("CMAKE_ARGS", "EDGEMEM_LLAMA_WHEEL"):
+    for name in ("CMAKE_ARGS", "EDGEMEM_LLAMA_SERVER", "EDGEMEM_LLAMA_WHEEL", "EDGEMEM_VENV"):
         monkeypatch.delenv(name, raising=False)
     tools = tmp_path / "tools"
     tools.mkdir()
@@ -237,6 +245,58 @@ def test_a_wheel_that_the_caller_names_is_installed(
     wheel.touch()
     assert "wheel" not in no_compiler()
     assert no_compiler.command("install llama")[0][-1] == str(wheel)
+
+
+SERVER = ["install cmake", "configure server", "build server"]
+
+
+def test_only_the_tests_build_a_server(set_up: SetUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`server` builds llama-server once, on top of `dev`, with nothing fetched and without what robots do not need."""
+    everything = set_up("server")
+    assert everything[-3:] == SERVER
+    assert everything[:-3] == ["venv", "download", "wheel", "install llama", "install edgemem"]
+    command, _ = set_up.command("configure server")
+    assert {"-DLLAMA_BUILD_UI=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_OPENSSL=OFF"} <= set(command)
+    (program,) = set_up.script.CACHE.glob("server-*/*")
+    assert program == set_up.script.found_server(set_up.script.pinned("llama-cpp-python"))
+    for kind in ("server", "dev", "demo"):
+        assert set_up(kind) == []
+    monkeypatch.setenv("CMAKE_ARGS", "-DGGML_CUDA=on")
+    assert not set(SERVER) & set(set_up("server"))
+
+
+@pytest.mark.parametrize("step", SERVER)
+def test_a_build_of_the_server_that_broke_off_is_done_again(set_up: SetUp, step: str) -> None:
+    """Half a build leaves no program that could be taken for a whole one."""
+    set_up("dev")
+    set_up.fail_at = step
+    with pytest.raises(SystemExit):
+        set_up("server")
+    assert not list(set_up.script.CACHE.glob("server-*/llama-server"))
+    set_up.fail_at = ""
+    assert set_up("server") == SERVER
+    assert set_up("server") == []
+
+
+def test_a_server_that_the_caller_names_is_taken(
+    set_up: SetUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """EDGEMEM_LLAMA_SERVER goes before any build; a wrong one is named."""
+    set_up("dev")
+    monkeypatch.setenv("EDGEMEM_LLAMA_SERVER", str(tmp_path / "mine"))
+    with pytest.raises(SystemExit, match=r"mine, which is not a file"):
+        set_up("server")
+    (tmp_path / "mine").touch()
+    assert set_up("server") == []
+
+
+def test_a_server_needs_a_compiler(set_up: SetUp, tmp_path: Path) -> None:
+    """Without one, the line to type is told before anything is unpacked."""
+    set_up("dev")
+    (tmp_path / "tools" / "g++").unlink()
+    with pytest.raises(SystemExit, match="sudo apt install build-essential\n"):
+        set_up("server")
+    assert not list(set_up.script.CACHE.glob("server-*"))
 
 
 def test_another_python_gets_another_venv(set_up: SetUp) -> None:

@@ -216,12 +216,14 @@ def test_prometheus_reads_the_file(home: Path) -> None:
     assert result.exit_code == 0
     assert result.stdout == ""
     found = parse(file.read_text())
-    assert found["edgemem_records", (("kind", "facts"),)] == 2
-    assert found["edgemem_last_turn_tokens", (("kind", "block"),)] >= 0
+    assert found["edgemem_records", (("home", str(home)), ("kind", "facts"))] == 2
+    assert found["edgemem_last_turn_tokens", (("home", str(home)), ("kind", "block"))] >= 0
     with edgemem.open(home, worker=False) as memory:
         turn = memory.figures.read()
     assert turn is not None
-    assert found["edgemem_last_turn_seconds", (("stage", "hooks"),)] == pytest.approx(turn.hooks_ms / 1e3)
+    assert found["edgemem_last_turn_seconds", (("home", str(home)), ("stage", "hooks"))] == pytest.approx(
+        turn.hooks_ms / 1e3
+    )
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
     assert [path.name for path in home.parent.iterdir() if path.is_file()] == ["edgemem.prom"]
 
@@ -245,13 +247,18 @@ def test_any_label_and_help_survive(names: list[str], told: str, value: float) -
 def test_failures_and_missing_turns_are_fine() -> None:
     """A home where no turn was ever talked has no figures of one; failures are a counter by hook and point."""
     failures = [HookFailure('My"Hook\\', "before_llm", 3, "x")]
-    stats = Stats("1", 1.0, {"facts": 1}, {"truth": 2}, {"bytes": 0.5}, {"text": 0}, 0.0, True, failures)
+    stats = Stats(
+        "1", "/h", 1.0, {"facts": 1}, {"truth": 2}, {"bytes": 0.5}, {"text": 0}, 0.0, True, failures
+    )
     found = parse(render(metrics_of(stats)))
-    assert found["edgemem_hook_failures_total", (("hook", 'My"Hook\\'), ("point", "before_llm"))] == 3
+    assert (
+        found["edgemem_hook_failures_total", (("home", "/h"), ("hook", 'My"Hook\\'), ("point", "before_llm"))]
+        == 3
+    )
     assert not [name for name, _ in found if "last_turn" in name]
     late = msgspec.structs.replace(stats, failures=[], last_turn=TurnFigures(5.0, 1, late=True))
     found = parse(render(metrics_of(late)))
-    assert found["edgemem_last_turn_late", ()] == 1
+    assert found["edgemem_last_turn_late", (("home", "/h"),)] == 1
     assert not [name for name, _ in found if "failures" in name]
 
 

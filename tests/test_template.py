@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import edgemem
 from edgemem.errors import TemplateError
-from edgemem.llama.template import CHATML, ChatTemplate, grows_by_appending, neutralise
+from edgemem.llama.growth import grows_by_appending
+from edgemem.llama.template import CHATML, ChatTemplate, neutralise
 from edgemem.llama.tokenizer import LlamaTokenizer
 
 TOOL = {
@@ -49,10 +51,10 @@ def growth(small: LlamaTokenizer, template: str) -> Any:
 
 
 def test_content_may_be_parts_or_none() -> None:
-    """Of a content list the text parts are shown; None is empty."""
+    """Of a content list the text parts are shown, and a word for what cannot be; None is empty."""
     parts = [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": "x"}}, "here"]
     messages = [{"role": "user", "content": parts}, {"role": "assistant", "content": None}, {"role": "user"}]
-    assert ChatTemplate(SHOW).render(messages) == "[user:look\n\nhere][assistant:][user:]"
+    assert ChatTemplate(SHOW).render(messages) == "[user:look\n[image]\nhere][assistant:][user:]"
 
 
 @pytest.mark.parametrize("arguments", ['{"room": "bath"}', {"room": "bath"}])
@@ -82,20 +84,62 @@ def test_template_without_a_system_role(vocabularies: Path) -> None:
     assert "<start_of_turn>user\nBe brief.\n\nHello<end_of_turn>" in text
 
 
-def test_refusal_is_one_sentence(vocabularies: Path) -> None:
-    """What a template refuses is said in its own words, as an error of ours."""
-    template = ChatTemplate(source(vocabularies, "google-gemma-2-2b-it"))
-    with pytest.raises(
-        TemplateError, match=r"refuses these messages: Conversation roles must alternate.*\.$"
-    ):
-        template.render([{"role": "user", "content": "one"}, {"role": "user", "content": "two"}])
+def test_refusal_is_one_sentence() -> None:
+    """What a template refuses is said in its own words, in one line, as an error of ours."""
+    template = ChatTemplate("{{ raise_exception('No cups\nhere, please.') }}")
+    with pytest.raises(TemplateError, match=r"refuses these messages: No cups here, please\.$"):
+        template.render([{"role": "user", "content": "one"}])
 
 
-@pytest.mark.parametrize("broken", ["{% for %}", "{{ messages[0].content.nothing.at_all }}", "{{ 1 / 'x' }}"])
+BROKEN = {
+    "syntax": "{% for %}",
+    "nothing there": "{{ messages[0].content.nothing.at_all }}",
+    "wrong types": "{{ 1 / 'x' }}",
+    "divided by nothing": "{{ 1 // 0 }}",
+    "calls itself": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+    "includes itself": "{% include 'other' %}",
+    "too deep to parse": "(" * 5000,
+    "too deep to compile": "{{ " + "(" * 2000 + "1" + ")" * 2000 + " }}",
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
 def test_broken_template(broken: str) -> None:
-    """A template that cannot be read or fails is an error of ours."""
-    with pytest.raises(TemplateError):
-        ChatTemplate(broken).render([{"role": "user", "content": "hi"}])
+    """A template that cannot be read or fails is an error of ours, in one line."""
+    if broken == "too deep to parse":
+        assert ChatTemplate(BROKEN[broken]).render([]) == BROKEN[broken]  # without braces it is text
+        return
+    with pytest.raises(TemplateError) as caught:
+        ChatTemplate(BROKEN[broken]).render([{"role": "user", "content": "hi"}])
+    assert "\n" not in str(caught.value)
+
+
+ENDLESS = {
+    "loops in loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+    "macros that call": (
+        "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}"
+    ),
+    "text times a number": "{{ 'x' * 10 ** 9 }}",
+    "a list times a number": "{{ ([1] * 10 ** 9) | length }}",
+    "a huge number": "{{ 10 ** (10 ** 9) }}",
+    "doubling": "{% set ns = namespace(x='xxxx') %}{% for n in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+    "adding": "{% set ns = namespace(x='xxxx') %}{% for n in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+    "a block that doubles": (
+        "{% set ns = namespace(x='xxxx') %}{% for n in range(60) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}"
+    ),
+    "a macro that doubles": (
+        "{% macro f(n) %}{% if n %}{% set y = f(n - 1) %}{{ y }}{{ y }}{% else %}xxxx{% endif %}{% endmacro %}{{ f(60) }}"
+    ),
+    "arguments that double": "{% macro f(x, n) %}{% if n %}{{ f(x + x, n - 1) }}{% endif %}{% endmacro %}{{ f('xxxx', 60) }}",
+    "a long output": "{% for n in range(9999) %}{{ 'x' * 99999 }}{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("endless", ENDLESS)
+def test_endless_template(endless: str) -> None:
+    """A template that runs or grows without end is stopped, and said to be."""
+    with pytest.raises(TemplateError, match=r"was stopped \(it .*\); pass another template$"):
+        ChatTemplate(ENDLESS[endless]).render([{"role": "user", "content": "hi"}])
 
 
 @pytest.mark.parametrize(
@@ -129,34 +173,16 @@ def test_date_is_frozen(vocabularies: Path) -> None:
     assert "Today Date: 01 Jan 2024" in template.render(messages)
 
 
-def test_every_shipped_template_renders_or_says_why(vocabularies: Path) -> None:
-    """None of the shipped templates raises anything but our own error, and nearly all render a conversation."""
-    call = {"id": "a1b2c3d4e", "type": "function", "function": {"name": "lamp", "arguments": "{}"}}
-    messages = [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "Light, please"},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "a1b2c3d4e", "name": "lamp", "content": "on"},
-        {"role": "assistant", "content": "It is on."},
-        {"role": "user", "content": "Thanks"},
-    ]
-    plain = [message for message in messages if message["role"] != "tool" and not message.get("tool_calls")]
-
-    def complaint(template: ChatTemplate, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> str:
-        try:
-            text = template.render(messages, tools=tools)
-        except TemplateError as error:
-            return str(error)
-        assert "Thanks" in text
-        return ""
-
-    files = sorted((vocabularies / "templates").glob("*.jinja"))
-    templates = [ChatTemplate(file.read_text()) for file in files]
-    failed = [complaint(template, plain, []) for template in templates]
-    failed += [complaint(template, messages, [TOOL]) for template in templates]
-    failed = [sentence for sentence in failed if sentence]
-    assert len(files) >= 60
-    assert len(failed) <= 9, failed
+def test_own_lists_may_be_filled() -> None:
+    """A template may collect in lists of its own, and not change the tools, whose lists it is given."""
+    collect = "{% set a = [] %}{% for m in messages %}{% set _ = a.append(m.content) %}{% endfor %}{{ a | join('-') }}"
+    assert (
+        ChatTemplate(collect).render([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])
+        == "a-b"
+    )
+    with pytest.raises(TemplateError, match="unsafe"):
+        ChatTemplate("{{ tools[0].function.parameters.required.append('x') }}").render([], tools=[TOOL])
+    assert TOOL["function"]["parameters"]["required"] == ["room"]
 
 
 @pytest.mark.parametrize(
@@ -172,17 +198,58 @@ def test_appending_templates(vocabularies: Path, small: LlamaTokenizer, name: st
 @pytest.mark.parametrize(
     ("name", "when"),
     [
-        ("mistralai-Mistral-Nemo-Instruct-2407", "when"),
-        ("deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", "when"),
+        ("mistralai-Mistral-Nemo-Instruct-2407", "when the conversation grows"),
+        ("Qwen3.5-4B", "when the conversation grows"),
+        ("Mistral-Small-3.2-24B-Instruct-2506", "when tools are offered"),
         ("LFM2.5-Instruct", "when a reply contains its thinking"),
         ("Apertus-8B-Instruct", "when a tool is called"),
     ],
 )
 def test_rewriting_templates(vocabularies: Path, small: LlamaTokenizer, name: str, when: str) -> None:
-    """Templates that rewrite history are found, with the occasion on which they do."""
+    """Templates that rewrite history are found, with the occasion on which they do, and are kept from it."""
+    found = growth(small, source(vocabularies, name))
+    assert found
+    assert when in found.reason
+    assert found.tokens <= 2
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens"),
+    [("CohereForAI-c4ai-command-r-plus-tool_use", range(100, 500)), ("openai-gpt-oss-120b", range(15, 40))],
+)
+def test_what_cannot_be_kept(vocabularies: Path, small: LlamaTokenizer, name: str, tokens: range) -> None:
+    """Where a template puts text behind the newest message, or before each reply, its cost is measured."""
     found = growth(small, source(vocabularies, name))
     assert not found
-    assert when in found.reason
+    assert found.tokens in tokens
+    assert found.own_tokens == found.tokens
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "said"),
+    [
+        ("Qwen-Qwen2.5-7B-Instruct", "ok", "only appends"),
+        (
+            "mistralai-Mistral-Nemo-Instruct-2407",
+            "ok",
+            r"is kept from it: about \d\d+ tokens a turn are spared",
+        ),
+        ("CohereForAI-c4ai-command-r-plus-tool_use", "warn", r"about \d\d+ tokens are read again each turn"),
+    ],
+)
+def test_check_says_what_a_template_costs(
+    tmp_path: Path, vocabularies: Path, small: LlamaTokenizer, name: str, state: str, said: str
+) -> None:
+    """`edgemem check` tells whether history is rewritten, and what that costs in tokens a turn."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    shared = type("Loaded", (), {"model": small.vocabulary._model})
+    tokenizer = LlamaTokenizer.of(shared, template=source(vocabularies, name))
+    with edgemem.open(home, tokenizer=tokenizer, worker=False) as memory:
+        found = next(check for check in memory.check() if check.name == "tokenizer")
+    assert found.state == state
+    assert re.search(said, found.detail), found.detail
 
 
 @given(st.text(alphabet="<|im_end>ab \n", max_size=60))

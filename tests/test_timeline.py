@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from edgemem.cli.facts import beliefs_of
+from edgemem.cli.history import beliefs_of
 from edgemem.cli.timeline import ASCII, UNICODE, WIDTH, Belief, draw, legend, panels, versions
 from edgemem.store.memory_store import SQLiteMemoryStore
 
@@ -105,6 +106,47 @@ def test_thirty_versions_fit_one_panel() -> None:
     """A fact that changed thirty times is one picture, not several."""
     assert len(panels(chain(30), now=START + 31 * DAY)) == 1
     assert len(panels(chain(200), now=START + 201 * DAY)) > 1
+
+
+def test_two_changes_on_one_day_are_labelled_apart() -> None:
+    """A day that stands twice over the axis would say nothing; there the time of day stands."""
+    beliefs = [
+        Belief(1, "tulip", START, math.inf, START, START + 3600),
+        Belief(1, "tulip", START, START + 3600, START + 3600, math.inf),
+        Belief(2, "rose", START + 3600, math.inf, START + 3600, math.inf),
+    ]
+    labels = draw(beliefs, now=START + 5 * DAY)[0].removeprefix("true in the world:").split("  ")
+    told = [label.strip() for label in labels if label.strip()]
+    assert len(set(told)) == len(told) == 3
+    assert all(":" in label for label in told[:2])
+
+
+def test_the_newest_versions_can_be_drawn_alone() -> None:
+    """A sensor's fact has thousands of versions; the newest keep their numbers, and older ones are one shade."""
+    beliefs = chain(200)
+    lines = draw(beliefs, now=START + 201 * DAY, last=30)
+    numbered = [int(line[:4]) for line in lines if line[:4].strip().isdigit()]
+    assert numbered == list(range(171, 201))
+    assert "several older ones" in legend(lines)
+    assert "several" not in legend(draw(chain(2), now=START + 3 * DAY))
+
+
+@pytest.mark.parametrize("width", [40, 57, 80])
+def test_a_drawing_is_as_wide_as_the_terminal(width: int) -> None:
+    """No line is wider than the terminal, the legend included."""
+    lines = draw(chain(12), now=START + 13 * DAY, width=width)
+    assert max(map(cell_len, lines)) <= width
+    assert max(map(cell_len, legend(lines, width=width).splitlines())) <= width
+
+
+def test_each_version_has_a_colour_of_its_own() -> None:
+    """What is drawn of one version gets its number, on its own line and on later ones; colours move nothing."""
+    beliefs = chain(3)
+    painted = draw(beliefs, now=START + 4 * DAY, paint=lambda drawn, number: f"<{number}>{drawn}</>")
+    third = next(line for line in painted if line.startswith("   3"))
+    assert third.index("<1>") < third.index("<2>") < third.index("<3>")
+    plain_lines = draw(beliefs, now=START + 4 * DAY)
+    assert [re.sub(r"</?\d?>", "", line) for line in painted] == plain_lines
 
 
 def test_stretches_that_a_panel_cannot_tell_apart_say_so() -> None:

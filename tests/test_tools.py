@@ -178,7 +178,7 @@ def test_an_unknown_voice_has_what_is_shared(memory: Memory) -> None:
     assert [fact.scope for fact in memory.store.facts() if fact.key == "weather"] == ["global"]
     for scope in ("household", "me", "user:alice"):
         told = robot.answer("keep it", "remember_fact", speaker=None, key="k", value="v", scope=scope)
-        assert "know who is speaking" in told or "somebody else" in told
+        assert "knows who is speaking" in told or "somebody else" in told
     assert "wifi" not in robot.answer("list all", "list_facts", speaker=None)
     assert "Nothing was erased" in robot.answer("forget wifi", "forget_fact", speaker=None, key="wifi")
     assert "Erased" in robot.answer("forget the weather", "forget_fact", speaker=None, key="weather")
@@ -240,7 +240,7 @@ def test_what_is_said_in_private_stays_with_the_speaker(memory: Memory) -> None:
     (fact,) = memory.store.facts()
     assert (fact.scope, fact.level, fact.owner) == ("user:alice", "private", "alice")
     told = robot.answer("between us", "remember_fact", key="k", value="v", private=True, speaker=None)
-    assert "know who is speaking" in told
+    assert "knows who is speaking" in told
 
 
 def test_memory_is_found_by_meaning(memory: Memory) -> None:
@@ -271,7 +271,7 @@ def test_a_name_in_several_scopes_is_asked_back(memory: Memory) -> None:
     memory.store.add_fact("drink", "cocoa", scope="user:alice")
     robot = Robot(memory)
     told = robot.answer("forget my drink", "forget_fact", key="drink")
-    assert "there are several" in told
+    assert "several have this name" in told
     assert "drink: cocoa (me)" in told
     assert "Erased" in robot.answer("forget my own drink", "forget_fact", key="drink", scope="me")
     assert [fact.value for fact in memory.store.facts()] == ["tea"]
@@ -295,6 +295,74 @@ def test_a_forget_can_ask_first(memory: Memory) -> None:
     robot.turn("what time is it", "recall_fact", key="city", speaker="bob")
     assert "Not erased yet" in forget("yes", speaker="bob")
     assert "Erased for good: city: Berlin" in forget("yes", speaker="bob")
+
+
+ANSWERS = (
+    "absolutely not",
+    "of course not",
+    "please don't",
+    "well, no",
+    "not now",
+    "I said no",
+    "I changed my mind",
+    "what time is it?",
+    "ok, what time is it?",
+    "forget it",
+    "да",
+)
+
+
+@pytest.mark.parametrize("confirm", [True, False])
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_only_a_yes_is_a_yes(memory: Memory, answer: str, confirm: bool) -> None:
+    """Whatever else is answered erases nothing, also where the tool asked because the order was not clear."""
+    memory.store.add_fact("city", "Berlin")
+    robot = Robot(memory, tools=memory_tools(memory.store, confirm=confirm))
+    asked = "forget the city" if confirm else "I always forget the city"
+    assert "Not erased yet" in robot.answer(asked, "forget_fact", key="city")
+    assert "Erased" not in robot.answer(answer, "forget_fact", key="city")
+    assert memory.store.get_fact("city") == "Berlin"
+    robot.answer(asked, "forget_fact", key="city")
+    assert "Erased for good" in robot.answer("Yes, please.", "forget_fact", key="city")
+
+
+@pytest.mark.parametrize("said", ["did you forget the city", "hello", "glöm staden", "забудь город"])
+def test_what_is_no_clear_order_is_asked_back(memory: Memory, said: str) -> None:
+    """A mention of forgetting, none at all, and a language that is not known here."""
+    memory.store.add_fact("city", "Berlin")
+    told = Robot(memory).answer(said, "forget_fact", key="city")
+    assert told.startswith("Not erased yet. Ask the user: shall I erase this for good?")
+    assert memory.store.get_fact("city") == "Berlin"
+
+
+def test_an_empty_name_is_said_to_be_empty(memory: Memory) -> None:
+    """Nothing is looked up or erased, and no empty name is quoted."""
+    robot = Robot(memory)
+    for name in ("recall_fact", "forget_fact"):
+        told = robot.answer("forget my city", name, key=" ")
+        assert "empty" in told
+        assert "name ." not in told
+
+
+def test_what_was_heard_badly_twice_is_told_as_such(memory: Memory) -> None:
+    """The model hears that it may be wrong, when it is stored and when it is looked up."""
+    memory.store.add_fact("city", "Berlin", scope="household", heard=Heard(asr_confidence=0.9))
+    robot = Robot(memory)
+    badly = Heard("alice", asr_confidence=0.2)
+    for words in ("Not believed", "Remembered: city: Perlin (perhaps misheard"):
+        told = robot.answer("my city is Perlin", "remember_fact", key="city", value="Perlin", heard=badly)
+        assert told.startswith(words)
+    assert "city: Perlin (perhaps misheard)" in robot.answer("my city", "recall_fact", key="city")
+    assert "perhaps misheard" in robot.answer("my city", "search_memory", query="Perlin")
+
+
+def test_tools_say_what_they_need(memory: Memory) -> None:
+    """No store, one name instead of several, and no choice at all."""
+    with pytest.raises(InvalidInputError, match="needs a memory store, not NoneType"):
+        memory_tools(None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match=r"write \['recall_fact'\]"):
+        memory_tools(memory.store, include="recall_fact")
+    assert len(memory_tools(memory.store, include=None)) == 3
 
 
 def test_asking_twice_in_one_turn_is_no_yes(memory: Memory) -> None:
@@ -374,7 +442,8 @@ def test_what_was_heard_badly_is_said_to_be(memory: Memory) -> None:
     well, badly = Heard("alice", asr_confidence=0.9), Heard("alice", asr_confidence=0.1)
     robot.answer("tea", "remember_fact", key="drink", value="tea", heard=well)
     told = robot.answer("pee?", "remember_fact", key="drink", value="sea", heard=badly)
-    assert "hard to hear" in told
+    assert "Kept as perhaps misheard" in told
+    assert told.endswith("still holds.")
     assert memory.store.get_fact("drink", scope="household") == "tea"
 
 
@@ -383,7 +452,7 @@ def test_the_schema_offers_what_the_speaker_may_use(memory: Memory, store: SQLit
     for tool in memory.tools():
         schema = tool.schema()["function"]["parameters"]
         assert set(schema["required"]) <= set(schema["properties"])
-        if tool.name != "search_memory":
+        if tool.name not in ("search_memory", "read_more"):
             assert schema["properties"]["scope"]["enum"] == ["global", "household", "me"]
     tools = memory_tools(store, speaker="alice", places=("kitchen",))
     enum = of(tools, "recall_fact").parameters["properties"]["scope"]["enum"]
@@ -450,13 +519,28 @@ def test_any_store_will_do_and_its_scopes_are_kept_closed() -> None:
     store.add_fact("pin", "1234", scope="user:alice")
     tools = memory_tools(store, include=("remember_fact", "forget_fact", "recall_fact", "list_facts"))
     bob = ToolTurn("hello", Reader("bob"))
-    alice = ToolTurn("hello", Reader("alice"))
+    alice = ToolTurn("forget my pin", Reader("alice"))
     assert "1234" not in of(tools, "list_facts").run(bob)
     assert "Nothing was erased" in of(tools, "forget_fact").run(bob, key="pin")
     assert "Remembered" in of(tools, "remember_fact").run(bob, key="pin", value="9", scope="me")
     assert "- pin: 1234 (me)" in of(tools, "recall_fact").run(alice, key="pin")
     assert "Erased" in of(tools, "forget_fact").run(alice, key="pin")
     assert [fact.scope for fact in store.facts()] == ["user:bob"]
+
+
+def test_an_unknown_voice_erases_nothing_that_a_known_one_said(store: SQLiteMemoryStore) -> None:
+    """It may say otherwise, which history keeps, and erase what nobody known has said."""
+    store.add_fact("wifi", "frogs", heard=Heard("alice"))
+    store.add_fact("oven", "hot")
+    tools = memory_tools(store)
+    stranger = ToolTurn("forget the wifi and the oven", Reader())
+    assert "nobody knows who is speaking" in of(tools, "forget_fact").run(stranger, key="wifi")
+    assert store.get_fact("wifi") == "frogs"
+    assert "Remembered" in of(tools, "remember_fact").run(stranger, key="wifi", value="toads")
+    assert [fact.value for fact in store.fact_history("wifi")] == ["frogs", "toads"]
+    assert "Refused" in of(tools, "forget_fact").run(stranger, key="wifi")
+    assert "Erased" in of(tools, "forget_fact").run(stranger, key="oven")
+    assert "Erased" in of(tools, "forget_fact").run(ToolTurn("forget the wifi", Reader("bob")), key="wifi")
 
 
 def test_many_facts_are_told_up_to_a_bound(store: SQLiteMemoryStore) -> None:
@@ -501,3 +585,20 @@ def test_the_profile_says_where_facts_go_and_whether_to_ask(
         assert "Not erased yet" in robot.answer("forget it", "forget_fact", speaker=None, key="drink")
         long = robot.turn("remember", "remember_fact", key="k", value="v" * 6).tools[0]
         assert "at most 5" in str(long.error)
+
+
+def test_no_reply_is_longer_than_its_bound(tmp_path) -> None:
+    """However much is remembered and whatever a model sends, a reply is a few lines, and says how much it leaves out."""
+    with SQLiteMemoryStore(tmp_path / "x.db") as store:
+        for n in range(40):
+            store.add_fact(f"fact.{n}", "x" * 16_000)
+        tools = memory_tools(store, include=("remember_fact", "forget_fact", "recall_fact", "list_facts"))
+        told = of(tools, "list_facts").run()
+        assert len(told) < 2000
+        assert told.endswith(f"and {40 - told.count('- ')} more")
+        for name in ("fact.1", "unknown" * 30):
+            for tool in ("recall_fact", "forget_fact"):
+                assert len(of(tools, tool).run(key=name)) < 2000
+        with pytest.raises(InvalidInputError) as caught:
+            of(tools, "recall_fact").run(key="x", **{"y" * 100_000: "z"})
+        assert len(str(caught.value)) < 300

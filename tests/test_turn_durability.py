@@ -18,7 +18,7 @@ import edgemem
 from edgemem.llama.tokenizer import LlamaTokenizer
 from edgemem.loop import AgentLoop, Reply, Tool, ToolCall
 from edgemem.memory import Memory
-from edgemem.records import Turn
+from edgemem.records import Reader, Turn
 
 ROOT = Path(__file__).parents[1]
 PROFILE = '[store]\ncommit_wait_s = {wait}\n[llama]\nembedder = ""\n'
@@ -190,6 +190,38 @@ def test_a_turn_is_pending_while_its_tool_runs(memory: Memory) -> None:
     assert (turn.state, told(turn)) == ("complete", WHOLE)
     assert [m.id for m in turn.messages[:2]] == [m.id for m in pending.messages]
     assert [e.kind for e in memory.store.recent_episodes()] == ["tool_call"]
+
+
+def test_a_turn_that_is_pending_belongs_to_its_speaker_alone(tmp_path: Path) -> None:
+    """What a tool will tell is not known yet, so a kill inside it leaves the turn closed to the household."""
+    home = home_with(tmp_path / "home", wait=60)
+    process = python(
+        robot(
+            """
+            def run(minutes):
+                memory.database.flush()
+                print("running", flush=True)
+                time.sleep(600)
+
+            loop_of(memory, run=run).run("a timer for my secret")
+            """
+        ),
+        home,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "running\n"
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    with edgemem.open(home, worker=False) as memory:
+        journal = memory.sessions.journal
+        assert journal.mark_unfinished("kitchen") == 1
+        memory.idle(5)
+        assert journal.read_turns("kitchen", reader=Reader("bob")) == []
+        (turn,) = journal.read_turns("kitchen", reader=Reader("alice"))
+        assert (turn.state, turn.level, turn.owner) == ("unfinished", "private", "alice")
+        assert memory.recall("secret", speaker="bob") == []
+        loop_of(memory).run("a timer")
+        assert turns_of(memory)[-1].level == "household"
 
 
 def test_a_slow_disk_does_not_stop_the_talk(hurried: Memory) -> None:

@@ -11,13 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ggufs import write_llama_gguf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import edgemem
+from edgemem.chatting import ChatReplies
 from edgemem.config import LogSettings, Profile
-from edgemem.hooks.turn_figures import FigureFile, TurnFigures
-from edgemem.hooks.turn_log import TurnLogHook
+from edgemem.hooks import AFTER_LLM, HookRegistry, TurnFigures, TurnLogHook
+from edgemem.hooks.turn_figures import FigureFile
+from edgemem.hooks.turn_log import RecallFigures
+from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import Generation
 from edgemem.loop import AgentLoop, Reply
 from edgemem.records import Heard
@@ -117,6 +121,127 @@ def test_the_model_tells_what_it_evaluated(tmp_path: Path, lines: Lines) -> None
     told = [(line["new_tokens"], line["reused_tokens"], line["counted"]) for line in lines.turns]
     assert told[:2] == [(50, 0, True), (30, 50, True)]
     assert not told[2][2]
+
+
+def test_a_real_model_tells_its_own_tokens(tmp_path: Path, lines: Lines, vocabularies: Path) -> None:
+    """With llama.cpp the figures are its counters, over all hops; the second turn reuses what the first evaluated."""
+    file = write_llama_gguf(tmp_path / "tiny.gguf", vocabularies=vocabularies, vocabulary="phi-3", width=32)
+    with (
+        edgemem.open(tmp_path / "home", worker=False) as memory,
+        LlamaChat(file, n_ctx=1024, threads=1) as chat,
+    ):
+        memory.store.add_fact("ann.tea", "green, no sugar")
+        loop = AgentLoop(
+            ChatReplies(chat, max_tokens=6),
+            hooks=memory.hooks(speaker="ann", tokenizer=chat.tokenizer),
+            instructions="You are a kitchen robot.",
+        )
+        told = []
+        for text in ("Is the green tea without sugar?", "Thanks."):
+            loop.run(text)
+            told.append((chat.last.evaluated_tokens, chat.last.prompt_tokens - chat.last.evaluated_tokens))
+        loop.model.chat = _CutOff(chat)  # type: ignore[attr-defined]
+        loop.run("And the milk?")
+    first, second, third = lines.turns
+    assert [(line["new_tokens"], line["reused_tokens"]) for line in (first, second)] == told
+    assert first["counted"]
+    assert second["counted"]
+    assert first["new_tokens"] > second["new_tokens"] > 0 == first["reused_tokens"]
+    assert second["reused_tokens"] >= first["new_tokens"]
+    assert first["model_ms"] > 0
+    assert third["interrupted"]
+    assert third["reused_tokens"] == 0, "what was never read is not reused"
+
+
+class _CutOff:
+    """A chat model that somebody cuts off before its first word."""
+
+    def __init__(self, chat: LlamaChat) -> None:
+        self._chat = chat
+        self.tokenizer = chat.tokenizer
+
+    @property
+    def last(self) -> Generation:
+        """Return what the model did."""
+        return self._chat.last
+
+    def stream(self, messages: Sequence[dict[str, Any]], **options: Any) -> Any:
+        """Answer with the stop already asked for."""
+        return self._chat.stream(messages, **{**options, "stop": lambda: True})
+
+    def cut(self, heard_text: str) -> None:
+        """Forget what was not heard."""
+        self._chat.cut(heard_text)
+
+
+def test_the_block_is_counted_where_it_is_made(tmp_path: Path, lines: Lines) -> None:
+    """The figure is what the budget counted, a header and the notes included; no text is tokenised again for it."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        memory.store.add_fact("ann.tea", "green, no sugar")
+        hooks = memory.hooks(speaker="ann")
+        loop = AgentLoop(Model(), hooks=hooks)
+        loop.run("Is the green tea without sugar?")
+        injection = next(hook for hook in hooks if hasattr(hook, "block_tokens"))
+        injection.header = "What is known, in short:"
+        memory.store.add_fact("ann.tea", "black, with sugar")
+        loop.run("And with sugar?")
+        memory.notes.append("The plumber comes on Friday at nine.")
+        loop.run("Good.")
+        loop.run("Fine.")
+    bare, headed, noted, nothing = (line["block_tokens"] for line in lines.turns)
+    assert 12 < bare <= 80
+    assert bare < headed <= 80
+    assert noted >= 9
+    assert nothing == 0
+
+
+def test_a_header_is_paid_out_of_the_budget(tmp_path: Path) -> None:
+    """A line that opens the block takes its tokens from the lines behind it, and the block keeps its bound."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        for n in range(6):
+            memory.store.add_fact(f"tea.{n}", "green, without any sugar or milk at all")
+        shown = []
+        for header in ("", "This is what has been said about tea so far, newest last:"):
+            hooks = memory.hooks(session_id=f"s{len(header)}", speaker="ann")
+            injection = next(hook for hook in hooks if hasattr(hook, "block_tokens"))
+            injection.header = header
+            handed = AgentLoop(Model(), hooks=hooks).run("Which tea has no sugar?").handed[0]
+            shown.append(handed[-1]["content"].count("\n- "))
+    assert shown[0] > shown[1] > 0
+
+
+def test_each_figure_is_of_its_own_part(lines: Lines) -> None:
+    """Hooks behind the answer are no time of the model, and a recall within the turn does not overwrite the turn's."""
+    now = [0.0]
+    recalls = [RecallFigures(), RecallFigures(2.0, 3.0, candidates=7), RecallFigures(90.0, 90.0)]
+
+    def slow(point: str, ctx: Any, payload: Any) -> None:
+        now[0] += 5.0
+
+    slow.points, slow.priority = frozenset({AFTER_LLM}), 0  # type: ignore[attr-defined]
+    kept: list[TurnFigures] = []
+    log = TurnLogHook(
+        keep=kept.append, recalled=lambda: recalls.pop(0), clock=lambda: now[0], now=lambda: 0.0
+    )
+    model = Model()
+    answer = model.complete
+
+    def complete(*given: Any, **options: Any) -> Reply:
+        now[0] += 1.0
+        return answer(*given, **options)
+
+    model.complete = complete  # type: ignore[method-assign]
+    AgentLoop(model, hooks=HookRegistry([slow, log.first, log])).run("Hello.")  # type: ignore[list-item]
+    assert kept[0].model_ms == 1000.0
+    assert (kept[0].recall_ms, kept[0].embed_ms, kept[0].candidates) == (5.0, 2.0, 7)
+
+
+def test_without_its_first_half_the_log_still_counts(lines: Lines) -> None:
+    """Who registers the hook alone gets a line for each turn, without the time that the hooks before it take."""
+    loop = AgentLoop(Model(evaluated=[(50, 50), (80, 30)]), hooks=[TurnLogHook()])
+    loop.run("Good morning.")
+    loop.run("Good night.")
+    assert [(line["new_tokens"], line["commit_ms"]) for line in lines.turns] == [(50, 0.0), (30, 0.0)]
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

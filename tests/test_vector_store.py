@@ -229,6 +229,35 @@ def test_what_is_forgotten_is_in_neither_file(tmp_path: Path, clock, store: Vect
     assert not [p for p in tmp_path.iterdir() if b"rhubarb" in p.read_bytes()]
 
 
+def test_forgetting_does_not_wait_for_a_model_at_work(tmp_path: Path, clock) -> None:
+    """It returns while a batch is being embedded, and that batch brings nothing back."""
+    begun, go_on = threading.Event(), threading.Event()
+    plain = Embedding()
+
+    def slowly(text: str) -> list[float]:
+        if "zebra" in text:
+            begun.set()
+            assert go_on.wait(60)
+        return plain(text)
+
+    path = tmp_path / "truth.db"
+    with VectorMemoryStore(path, embed_fn=slowly, clock=clock) as store:
+        store.add_fact("pin", "4711-zebra")
+        store.add_fact("tea", "green")
+        worker = threading.Thread(target=store.embed_pending)
+        worker.start()
+        assert begun.wait(60)
+        assert store.forget_fact("pin")
+        assert worker.is_alive()
+        assert b"zebra" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+        store.add_fact("pin", "another")
+        go_on.set()
+        worker.join()
+        assert next(fact.value for fact, _ in store.search_facts("pin another")) == "another"
+        docs = {doc for (doc,) in store.index.database.query("select id from docs")}
+        assert {doc for (doc,) in store.index.database.query("select doc from vectors")} == docs
+
+
 def test_it_shares_an_open_database(tmp_path: Path, clock, embed) -> None:
     """A database that was opened elsewhere stays open."""
     from edgemem.store.database import Database

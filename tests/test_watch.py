@@ -574,12 +574,13 @@ def test_what_is_no_hook_is_named(tmp_path: Path, made: str) -> None:
         memory.hooks()
 
 
+@pytest.mark.parametrize("name", ["mine.gguf", "mine"])
 def test_a_model_that_comes_later_is_used_without_a_restart(
-    tmp_path: Path, minilm: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, minilm: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """A GGUF dropped into models/ makes meaning work; what was stored before gets its vectors."""
+    """A GGUF dropped into models/ makes meaning work, named as a file or as `models add` names it."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    _saved(tmp_path / "home" / "edgemem.toml", PROFILE.replace("''", "'mine.gguf'"))
+    _saved(tmp_path / "home" / "edgemem.toml", PROFILE.replace("''", f"'{name}'"))
     with edgemem.open(tmp_path / "home") as memory:
         assert memory.embedder is None
         memory.store.add_fact("alice.allergy", "peanuts")

@@ -13,6 +13,8 @@ WATCHED = (
     *("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"),
 )
 seen: list[str] = []
+reached: list[str] = []
+"""The hosts that were connected to."""
 
 
 def watch(event: str, arguments: tuple[Any, ...]) -> None:
@@ -22,6 +24,8 @@ def watch(event: str, arguments: tuple[Any, ...]) -> None:
     family = arguments[1] if event == "socket.__new__" else getattr(arguments[0], "family", socket.AF_INET)
     if family in (socket.AF_INET, socket.AF_INET6):
         seen.append(event)
+        if event == "socket.connect":
+            reached.append(str(arguments[1][0]))
 
 
 def control(_folder: Path) -> None:
@@ -71,8 +75,23 @@ def memory(folder: Path) -> None:
         assert result.stdout, result.output
 
 
+def server(folder: Path) -> None:
+    """Talk to the model server that a file names, then try one elsewhere."""
+    from edgemem.errors import ConfigError
+    from edgemem.llama.http import HttpLlama
+
+    with HttpLlama((folder / "url").read_text()) as model:
+        assert list(model.stream([{"role": "user", "content": "hello"}], max_tokens=3))
+    for elsewhere in ("http://10.1.2.3:8080", "http://robot.example"):
+        try:
+            HttpLlama(elsewhere)
+        except ConfigError:
+            continue
+        raise AssertionError(elsewhere)
+
+
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     sys.addaudithook(watch)
-    {"control": control, "memory": memory}[sys.argv[1]](Path(sys.argv[2]))
-    print(json.dumps(seen))  # noqa: T201 - its work
+    {"control": control, "memory": memory, "server": server}[sys.argv[1]](Path(sys.argv[2]))
+    print(json.dumps([seen, reached]))  # noqa: T201 - its work

@@ -1,20 +1,33 @@
-"""Forty turns of one evening in a kitchen, written by hand: twenty facts, a tool call in each turn.
+"""Evenings in a kitchen, written by hand: twenty facts, four of them change, a tool call and a note in each turn.
 
-The seed's own scenario: short spoken sentences, so that forty turns without memory stay below 4,000 tokens.
-Every second turn asks something that needs a stored fact, in words of its own.
+The seed's own scenario, in the amounts of a real robot: spoken sentences, tools that answer in JSON, and no more than
+4,000 tokens that a loop without memory must read in forty turns. Every second turn asks something that needs a stored
+fact, in words of its own. A fact changes because somebody says so, and the model stores it with a tool; or somewhere
+else, and nobody says a word.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
+import msgspec
+
 from edgemem.bench.corpus import SPEAKER, Known
 from edgemem.bench.ground import tool
 from edgemem.script import Line, ScriptedCall
+
+NOTE = "note"
+REMEMBER = "remember_fact"
 
 TOOLS = (
     tool("timer", "Start a timer.", "minutes"),
     tool("light", "Set a light.", "room", "percent"),
     tool("list_add", "Add to the shopping list.", "item"),
     tool("look", "Look something up.", "what"),
+    tool("face", "Turn the head to a voice.", "who"),
+    tool(NOTE, "Write a note for later.", "text"),
+    tool(REMEMBER, "Keep a fact.", "key", "value"),
 )
 
 FACTS = (
@@ -40,46 +53,155 @@ FACTS = (
     Known("coffee.grind", "step four", "How fine do I set the mill for espresso?"),
 )
 
-_REPLIES = (
-    "No, hazelnuts are not for Anna.", "Rooibos, no sugar.", "Until half past seven.", "Under the blue pot behind the shed.",
-    "On Friday at ten.", "Seven green frogs.", "Salmon, twice a day.", "On Tuesday morning.", "On the ninth of March.",
-    "250 degrees, nine minutes.", "In the lowest drawer in the hall.", "No, she eats no meat.", "One cup every Sunday.",
-    "Four four one seven nine.", "Size forty four.", "At ten past eight.", "On level three, near the lift.",
-    "The vacuum cleaner scares him.", "Mrs Okafor.", "Step four.",
+OTHER = {
+    "bin.day": "Thursday evening",
+    "pizza.oven": "230 degrees for twelve minutes",
+    "jonas.shoes": "size forty five",
+    "emil.fear": "the loud blender",
+}
+"""What some facts change to; in the next evening they change back."""
+
+SILENT = {10: "pizza.oven", 12: "jonas.shoes"}
+"""What changes elsewhere, by the order after which it does."""
+
+TOLD = {8: "bin.day", 14: "emil.fear"}
+"""What the speaker says has changed, by the order in whose place that is said."""
+
+AGAIN = {18: "bin.day"}
+"""What is asked once more, by the order in whose place that is asked."""
+
+_TELLINGS = {
+    "bin.day": "By the way, the rubbish is collected on {value} from now on.",
+    "emil.fear": "These days what frightens Emil is {value}, so be gentle.",
+}
+_ONCE_MORE = {"bin.day": "Tell me again on which day the rubbish is collected."}
+
+_ORDERS: tuple[tuple[str, str, dict[str, str], dict[str, object], str], ...] = (
+    ("Set a timer for the noodles, please, nine minutes.", "timer", {"minutes": "9"},
+     {"timer": 1, "state": "running", "rings_at": "18:09"}, "Nine minutes."),
+    ("A bit more light over the stove, I can hardly see the pan.", "light", {"room": "stove", "percent": "80"},
+     {"lamp": "stove", "percent": 80, "warm": True, "watts": 7}, "There you go."),
+    ("We are out of rice, so put some on the list.", "list_add", {"item": "rice"},
+     {"items": ["milk", "candles", "rice"], "shop": "corner"}, "Rice is on the list."),
+    ("Will it rain tomorrow when we walk to the market?", "look", {"what": "rain"},
+     {"sky": "dry", "high": 14, "low": 6, "wind": "light, from the west"}, "No, it stays dry."),
+    ("Dim the hall, please, the little one is asleep.", "light", {"room": "hall", "percent": "20"},
+     {"lamp": "hall", "percent": 20, "warm": True, "watts": 3}, "Done."),
+    ("Add two lemons and tell me how long the list is.", "list_add", {"item": "lemons"},
+     {"items": ["milk", "candles", "rice", "lemons"], "shop": "corner"}, "Two lemons added, four things now."),
+    ("The eggs are in the water now and need six minutes.", "timer", {"minutes": "6"},
+     {"timer": 2, "state": "running", "rings_at": "18:31"}, "Six minutes from now."),
+    ("How late is it in Lisbon at the moment?", "look", {"what": "Lisbon"},
+     {"place": "Lisbon", "time": "18:40", "offset": "one hour behind"}, "Twenty to seven."),
+    ("", "", {}, {}, "I will keep that in mind."),
+    ("Put washing powder on the list, the big box.", "list_add", {"item": "powder"},
+     {"items": ["rice", "lemons", "powder"], "shop": "corner"}, "It is on it."),
+    ("Remind me in half an hour to call my sister.", "timer", {"minutes": "30"},
+     {"timer": 3, "state": "running", "rings_at": "19:10"}, "I will."),
+    ("Who won the match this afternoon?", "look", {"what": "match"},
+     {"home": 2, "away": 1, "minute": 90, "state": "finished"}, "The home side, two to one."),
+    ("Make it brighter on the balcony, I want to read there.", "light", {"room": "balcony", "percent": "90"},
+     {"lamp": "balcony", "percent": 90, "warm": False, "watts": 9}, "Brighter now."),
+    ("We need oats as well, the fine ones.", "list_add", {"item": "oats"},
+     {"items": ["rice", "lemons", "powder", "oats"], "shop": "corner"}, "Oats too."),
+    ("", "", {}, {}, "Thanks for telling me."),
+    ("Is the library still open this late?", "look", {"what": "library"},
+     {"open": True, "until": "six", "desk": "first floor"}, "Yes, until six."),
+    ("Turn the desk lamp down, it blinds me.", "light", {"room": "desk", "percent": "30"},
+     {"lamp": "desk", "percent": 30, "warm": True, "watts": 2}, "It is softer now."),
+    ("Add a bag of flour, we want to bake on Sunday.", "list_add", {"item": "flour"},
+     {"items": ["lemons", "powder", "oats", "flour"], "shop": "corner"}, "Flour is noted."),
+    ("", "", {}, {}, ""),
+    ("When does the sun set today?", "look", {"what": "sunset"},
+     {"sunset": "16:21", "sunrise": "07:48", "moon": "half"}, "At twenty past four."),
 )  # fmt: skip
 
-_ORDERS = (
-    ("Set a timer for the noodles, nine minutes.", "timer", {"minutes": "9"}, "running", "Nine minutes."),
-    ("A bit more light over the stove.", "light", {"room": "stove", "percent": "80"}, "80", "There you go."),
-    ("We are out of rice.", "list_add", {"item": "rice"}, "3 items", "Rice is on the list."),
-    ("Will it rain tomorrow?", "look", {"what": "rain"}, "dry, 14 degrees", "No, it stays dry."),
-    ("Dim the hall, please.", "light", {"room": "hall", "percent": "20"}, "20", "Done."),
-    ("Add two lemons.", "list_add", {"item": "lemons"}, "4 items", "Two lemons added."),
-    ("The eggs need six minutes.", "timer", {"minutes": "6"}, "running", "Six minutes from now."),
-    ("How late is it in Lisbon?", "look", {"what": "Lisbon"}, "18:40", "Twenty to seven."),
-    ("Lights off in the cellar.", "light", {"room": "cellar", "percent": "0"}, "0", "The cellar is dark."),
-    ("Put washing powder on the list.", "list_add", {"item": "powder"}, "5 items", "It is on it."),
-    ("Remind me in half an hour.", "timer", {"minutes": "30"}, "running", "I will."),
-    ("Who won the match?", "look", {"what": "match"}, "two to one", "The home side, two to one."),
-    ("Brighter on the balcony.", "light", {"room": "balcony", "percent": "90"}, "90", "Brighter now."),
-    ("We need oats as well.", "list_add", {"item": "oats"}, "6 items", "Oats too."),
-    ("Give the dough an hour.", "timer", {"minutes": "60"}, "running", "One hour for the dough."),
-    ("Is the library open?", "look", {"what": "library"}, "until six", "Yes, until six."),
-    ("Turn the desk lamp down.", "light", {"room": "desk", "percent": "30"}, "30", "It is softer now."),
-    ("Add a bag of flour.", "list_add", {"item": "flour"}, "7 items", "Flour is noted."),
-    ("Tea for four minutes.", "timer", {"minutes": "4"}, "running", "Four minutes."),
-    ("When does the sun set?", "look", {"what": "sunset"}, "16:21", "At twenty past four."),
-)
+
+_NOTES = (
+    "noodles on the stove", "cake for a birthday party", "stove light set to bright", "Jonas came in from the cold",
+    "shopping planned for Saturday", "children still awake", "they plan a walk", "somebody stood outside",
+    "the little one sleeps", "a call to make this week", "lemonade is planned", "visitors in the house",
+    "soft eggs for two", "the cat meowed at the bowl", "a call abroad is planned", "kitchen smells of garbage",
+    "pickup dates talked over", "a family party is near", "laundry is piling up", "dough on the counter",
+    "sister to be called", "lights went out for a minute", "football on the radio", "steaks from the butcher",
+    "reading on the balcony", "flowers look dry", "porridge is back in fashion", "water under the cupboard",
+    "the boy was frightened today", "shoe sale in town", "books to give back", "satchels packed for tomorrow",
+    "late work at the desk", "drive planned, engine cold", "baking planned for Sunday", "cleaning was loud",
+    "dates asked twice", "somebody rang the bell", "curtains stay open", "beans from a new bag",
+)  # fmt: skip
+"""What the model writes down of each turn."""
 
 
-def evening(turns: int = 40) -> list[tuple[Line, Known | None]]:
-    """Return the turns, each with the fact that its question needs."""
-    out: list[tuple[Line, Known | None]] = []
-    for (say, name, arguments, result, reply), fact, answer in zip(_ORDERS, FACTS, _REPLIES, strict=True):
-        out.append((_line(say, name, dict(arguments), result, reply), None))
-        out.append((_line(fact.question, "light", {"room": "sink", "percent": "50"}, "50", answer), fact))
+class Moment(msgspec.Struct, frozen=True):
+    """One turn, and what belongs to it."""
+
+    line: Line
+    kind: str
+    """`question`, `order` or `change`."""
+    needs: Known | None = None
+    """The fact that its question needs, as it is by then."""
+    changed: tuple[Known, ...] = ()
+    """What is another than before once the turn is over."""
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what the model writes down in this turn."""
+        return [str(call.arguments["text"]) for call in self.line.tools if call.name == NOTE]
+
+
+def evening(turns: int = 40) -> list[Moment]:
+    """Return so many turns, evening after evening of forty."""
+    values = {fact.key: fact.value for fact in FACTS}
+    out: list[Moment] = []
+    while len(out) < turns:
+        out += _one(len(out) // 40, values)
     return out[:turns]
 
 
-def _line(say: str, name: str, arguments: dict[str, str], result: str, reply: str) -> Line:
-    return Line(say, speaker=SPEAKER, reply=reply, tools=(ScriptedCall(name, arguments, result),))
+def _one(number: int, values: dict[str, str]) -> list[Moment]:
+    """Return the turns of one evening, and leave `values` as they are at its end."""
+    facts = {fact.key: fact for fact in FACTS}
+    out: list[Moment] = []
+    for n, (order, fact) in enumerate(zip(_ORDERS, FACTS, strict=True)):
+        say, name, arguments, result, reply = order
+        write = _note(2 * n, number)
+        if n in TOLD:
+            new = _turned(facts[TOLD[n]], values)
+            keep = ScriptedCall(REMEMBER, {"key": new.key, "value": new.value}, "kept")
+            line = _line(_TELLINGS[new.key].format(value=new.value), reply, keep, write)
+            out.append(Moment(line, "change", changed=(new,)))
+        elif n in AGAIN:
+            out.append(_asked(facts[AGAIN[n]], values, _ONCE_MORE[AGAIN[n]], write))
+        else:
+            call = ScriptedCall(name, dict(arguments), json.dumps(result))
+            changed = (_turned(facts[SILENT[n]], values),) if n in SILENT else ()
+            out.append(Moment(_line(say, reply, call, write), "order", changed=changed))
+        out.append(_asked(fact, values, fact.question, _note(2 * n + 1, number)))
+    return out
+
+
+def _turned(fact: Known, values: dict[str, str]) -> Known:
+    """Change a fact to its other value."""
+    values[fact.key] = OTHER[fact.key] if values[fact.key] == fact.value else fact.value
+    return _now(fact, values)
+
+
+def _asked(fact: Known, values: Mapping[str, str], question: str, write: ScriptedCall) -> Moment:
+    value = values[fact.key]
+    face = ScriptedCall("face", {"who": SPEAKER}, json.dumps({"who": SPEAKER, "metres": 1.4, "sees": "yes"}))
+    line = _line(question, f"{value[:1].upper()}{value[1:]}.", face, write)
+    return Moment(line, "question", _now(fact, values))
+
+
+def _note(n: int, evening: int) -> ScriptedCall:
+    """Return the call that writes a turn's note, with a text that no other turn has."""
+    text = f"{_NOTES[n]}, evening {evening + 1}"
+    return ScriptedCall(NOTE, {"text": text}, json.dumps({"note": 40 * evening + n + 1, "file": "NOTES.md"}))
+
+
+def _now(fact: Known, values: Mapping[str, str]) -> Known:
+    return msgspec.structs.replace(fact, value=values[fact.key])
+
+
+def _line(say: str, reply: str, *calls: ScriptedCall) -> Line:
+    return Line(say, speaker=SPEAKER, reply=reply, tools=calls)

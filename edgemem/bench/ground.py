@@ -177,7 +177,8 @@ def store_turns(memory: Memory, turns: int) -> None:
     """Store turns of two messages, in sessions of two hundred, one transaction each."""
     records = _turns(turns)
     while True:
-        some = [turn for turn, _ in zip(records, range(_TURNS_A_SESSION))]  # noqa: B905 - the last bunch is smaller
+        # The range stands first: what is asked last for a turn would lose it.
+        some = [turn for _, turn in zip(range(_TURNS_A_SESSION), records)]  # noqa: B905 - the last bunch is smaller
         if not some:
             return
 

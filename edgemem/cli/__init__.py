@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 import edgemem
+from edgemem.cli.options import Guided
 from edgemem.errors import EdgememError
 
 COMMANDS = {
@@ -35,7 +36,7 @@ COMMANDS = {
 """Name and short help; the function `name` of the module `edgemem.cli.<name>` is the command (`import_` of `import`)."""
 
 
-class Commands(click.Group):
+class Commands(Guided):
     """Loads a command's module when it is called, and words every error as one sentence."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
@@ -81,16 +82,25 @@ class Sentence(click.ClickException):
     def show(self, file: Any = None) -> None:
         """Print it to stderr."""
         text = " ".join(self.message.split())
-        click.echo(f"{click.style('edgemem:', fg='red', bold=True)} {text}", file=file, err=True)
+        name = click.style("edgemem:", fg="red", bold=True)
+        click.echo(f"{name} {text}", file=file, err=True, color=False if os.environ.get("NO_COLOR") else None)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(edgemem.__version__, prog_name="edgemem")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """Offline memory for voice agents on robots.
 
-    `edgemem demo` shows in a minute what it does. Everything that prints can print JSON with --json.
-    """
+    `edgemem demo` shows in a minute what it does; `edgemem COMMAND --help` tells about one command. Everything that
+    prints can print JSON with --json. --home or EDGEMEM_HOME says whose memory it is.
+
+    \b
+    edgemem facts add alice.allergy hazelnuts --scope user:alice
+    edgemem recall what must Alice not eat --speaker alice
+    """  # noqa: D301 - click reads the backspace as: do not wrap
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
     if not os.environ.get("EDGEMEM_TRACEBACK"):
         # What was mended or went on without memory is for a program's log; here `check` tells it in a sentence.
         logging.getLogger("edgemem").addHandler(logging.NullHandler())

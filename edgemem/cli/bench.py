@@ -1,7 +1,8 @@
 """`edgemem bench NAME`: measure on this machine what the README claims.
 
 A benchmark is a module of `edgemem.bench` with a function `run(*, …) -> dict`. The first line of its docstring is the
-help, its keyword arguments with their defaults are the options.
+help, its keyword arguments with their defaults are the options. A name that is a word of Python's has a `_` behind it
+there. What stands under `side_by_side`, a mapping of figures to what each column says, is printed as a table.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 TYPES: dict[str, Any] = {"int": int, "float": float, "str": str, "Path": click.Path(path_type=Path)}
+SIDES = "side_by_side"
+LONG = 16
+"""Characters of a cell that may wrap."""
 
 
 class Benches(click.Group):
@@ -29,14 +33,14 @@ class Benches(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the benchmarks; what they share has no `run`."""
-        names = sorted(found.name for found in pkgutil.iter_modules(edgemem.bench.__path__))
-        return [name for name in names if self.get_command(ctx, name) is not None]
+        return [name for name in sorted(_modules()) if self.get_command(ctx, name) is not None]
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one benchmark."""
-        if not any(found.name == cmd_name for found in pkgutil.iter_modules(edgemem.bench.__path__)):
+        module = _modules().get(cmd_name)
+        if module is None:
             return None
-        run = getattr(import_module(f"edgemem.bench.{cmd_name}"), "run", None)
+        run = getattr(import_module(f"edgemem.bench.{module}"), "run", None)
         return command_for(cmd_name, run) if callable(run) else None
 
 
@@ -52,8 +56,8 @@ def command_for(name: str, run: Callable[..., Mapping[str, Any]]) -> click.Comma
         figures = run(**options)
         if as_json:
             print_json(figures)
-        else:
-            print_table(("figure", "value"), _flat(figures), wide=("value",))
+            return
+        _print(figures)
 
     command = click.command(name=name, help=(inspect.getdoc(run) or "").partition("\n\n")[0])(
         json_option(show)
@@ -62,12 +66,32 @@ def command_for(name: str, run: Callable[..., Mapping[str, Any]]) -> click.Comma
     return command
 
 
+def _print(figures: Mapping[str, Any]) -> None:
+    """Print what stands side by side, the bars, and then the rest."""
+    rest = dict(figures)
+    if sides := rest.pop(SIDES, None):
+        rows = [(name, *map(_shown, values.values())) for name, values in sides.items()]
+        columns = ("figure", *next(iter(sides.values())))
+        long = [column for n, column in enumerate(columns) if any(len(row[n]) > LONG for row in rows)]
+        print_table(columns, rows, wide=long)
+    if bars := rest.pop("bars", None):
+        held = [
+            (name, _shown(bar["figure"]), _shown(bar["bar"]), "kept" if bar["ok"] else "missed")
+            for name, bar in bars.items()
+        ]
+        print_table(("bar", "figure", "limit", ""), held)
+    print_table(("figure", "value"), _flat(rest), wide=("value",))
+
+
 def _option(parameter: inspect.Parameter) -> click.Option:
     """Return the option for a keyword argument."""
     flag = "--" + parameter.name.replace("_", "-")
     if isinstance(parameter.default, bool):
         return click.Option([f"{flag}/--no-{flag[2:]}"], default=parameter.default, show_default=True)
-    named = str(parameter.annotation).partition(" ")[0]
+    named, _, rest = str(parameter.annotation).partition(" ")
+    if named.startswith("tuple["):  # "tuple[Path, Path] | None"
+        each = f"{named}{rest}".removeprefix("tuple[").partition("]")[0].split(",")
+        return click.Option([flag], type=tuple(TYPES[one] for one in each), default=parameter.default)
     return click.Option([flag], type=TYPES.get(named, str), default=parameter.default, show_default=True)
 
 
@@ -77,4 +101,15 @@ def _flat(figures: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}", f"{value:.4g}" if isinstance(value, float) else str(value)
+            yield f"{prefix}{name}", _shown(value)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _modules() -> dict[str, str]:
+    """Return the module of each name."""
+    return {found.name.rstrip("_"): found.name for found in pkgutil.iter_modules(edgemem.bench.__path__)}

@@ -14,12 +14,15 @@ import msgspec
 
 from edgemem.cli.options import home_option, json_option, open_home
 from edgemem.cli.printing import count
-from edgemem.errors import EdgememError
+from edgemem.errors import ConfigError, EdgememError, InvalidInputError
 from edgemem.fence import check_session_id, check_text
 
 if TYPE_CHECKING:
+    from edgemem.llama.chat import LlamaChat
+    from edgemem.llama.http import HttpLlama
     from edgemem.llama.protocols import ChatModel
     from edgemem.loop import AgentLoop
+    from edgemem.memory import Memory
 
 INSTRUCTIONS = (
     "You are a friendly robot. Answer in one or two short spoken sentences. What stands in <memory> is what you "
@@ -31,10 +34,14 @@ MAX_UTTERANCE = 1 << 20
 @click.command()
 @click.option(
     "--llm",
-    required=True,
     type=click.Path(path_type=Path),
     metavar="NAME|FILE",
     help="A chat model, by its name in `edgemem models list` or as a GGUF file.",
+)
+@click.option(
+    "--server",
+    metavar="URL",
+    help="A llama-server in place of --llm, such as http://127.0.0.1:8080; otherwise `[chat] server` of the profile.",
 )
 @click.option(
     "--session",
@@ -47,14 +54,17 @@ MAX_UTTERANCE = 1 << 20
     "--max-tokens", default=256, show_default=True, type=click.IntRange(1), help="The longest reply."
 )
 @click.option("--instructions", default=INSTRUCTIONS, help="The system message.")
+@click.option("--no-tools", is_flag=True, help="Offer the model no tools to remember, look up and forget.")
 @home_option
 @json_option
 def chat(
-    llm: Path,
+    llm: Path | None,
+    server: str | None,
     session: str,
     speaker: str | None,
     max_tokens: int,
     instructions: str,
+    no_tools: bool,
     home: Path,
     as_json: bool,
 ) -> None:
@@ -62,18 +72,22 @@ def chat(
 
     Ctrl-C cuts the answer off, and what was not said is not remembered as said; at the prompt it ends the talk.
     """
-    from edgemem.chatting import ChatReplies
+    from edgemem.chatting import ChatReplies, prints_tools
     from edgemem.llama.catalog import file_of
-    from edgemem.llama.chat import LlamaChat
     from edgemem.loop import AgentLoop
 
     check_session_id(session)
-    model_file = file_of(str(llm), home=home)
-    with (
-        open_home(home) as memory,
-        LlamaChat(model_file, n_ctx=memory.profile.context.window_tokens) as model,
-    ):
-        model.tokenizer.count([{"role": "user", "content": "Hello."}])  # a model that cannot chat says so now
+    if llm is not None and server is not None:
+        raise InvalidInputError(
+            "--llm loads a model here and --server asks one elsewhere; name one of them, not both."
+        )
+    model_file = file_of(str(llm), home=home) if llm is not None else None
+    with open_home(home) as memory, _opened(model_file, server, memory) as model:
+        tools = [] if no_tools else memory.tools(speaker=speaker)
+        # A model that cannot chat says so now.
+        if tools and not prints_tools(model.tokenizer, [tool.schema() for tool in tools]):
+            tools = []
+            _status("the chat template of this model prints no tools, so it is offered none")
         unfinished = memory.sessions.journal.mark_unfinished(session)
         if unfinished:
             _status(
@@ -81,8 +95,14 @@ def chat(
             )
         loop = AgentLoop(
             ChatReplies(model, max_tokens=max_tokens),
-            hooks=memory.hooks(session_id=session, speaker=speaker, tokenizer=model.tokenizer),
+            hooks=[
+                *memory.hooks(
+                    session_id=session, speaker=speaker, model=model, instructions=instructions, tools=tools
+                ),
+                *memory.keep_state(model),
+            ],
             instructions=instructions,
+            tools=tools,
             speaker=speaker,
         )
         for text in _utterances():
@@ -91,6 +111,29 @@ def chat(
             _status(
                 f"{failure.hook} failed {count(failure.count, 'time')} at {failure.point}: {failure.message}"
             )
+
+
+def _opened(file: Path | None, server: str | None, memory: Memory) -> LlamaChat | HttpLlama:
+    """Load the model of a file, or find the one that a server holds."""
+    from edgemem.llama.chat import LlamaChat
+    from edgemem.llama.http import HttpLlama
+
+    window = memory.profile.context.window_tokens
+    if file is not None:
+        return LlamaChat(file, n_ctx=window)
+    url = server or memory.profile.chat.server
+    if not url:
+        raise InvalidInputError(
+            "Name a chat model with --llm, or a llama-server with --server or `[chat] server` in the profile."
+        )
+    model = HttpLlama(url, settings=memory.profile.chat)
+    if model.n_ctx < window:
+        model.close()
+        raise ConfigError(
+            f"A slot of the server at {url} holds {model.n_ctx} tokens, the profile's window {window}; start the server "
+            f"with -c {window} for each slot, or set `window_tokens` under [context]."
+        )
+    return model
 
 
 def _answer(loop: AgentLoop, model: ChatModel, text: str, *, as_json: bool) -> None:
@@ -108,6 +151,7 @@ def _answer(loop: AgentLoop, model: ChatModel, text: str, *, as_json: bool) -> N
             "said": text,
             "reply": result.reply,
             "interrupted": result.interrupted,
+            "tools": [{"name": call.name, "ok": call.ok} for call in result.tools],
             "prompt_tokens": last.prompt_tokens,
             "evaluated_tokens": last.evaluated_tokens,
             "hooks_ms": result.hooks_ms,
@@ -117,6 +161,8 @@ def _answer(loop: AgentLoop, model: ChatModel, text: str, *, as_json: bool) -> N
         click.echo(msgspec.json.encode(turn).decode())
         return
     click.echo()
+    for call in result.tools:
+        _status(f"{call.name}: {'done' if call.ok else call.error}")
     if sys.stderr.isatty():
         _status(
             f"{last.prompt_tokens:,} tokens, {last.evaluated_tokens:,} evaluated · memory "

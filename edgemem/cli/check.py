@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.options import home_option, json_option, open_home
+from edgemem.cli.options import home_option, json_option, open_existing, open_home
 from edgemem.cli.printing import console, plain, print_json
+
+if TYPE_CHECKING:
+    from edgemem.health import Check
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
@@ -18,8 +23,7 @@ COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 @json_option
 def check(home: Path, as_json: bool) -> None:
     """Tell what works on this machine, and what to do about the rest; exit code 1 if something needed fails."""
-    with open_home(home, worker=False) as memory:
-        found = memory.check()
+    found = _checked(home)
     if as_json:
         print_json(found)
     else:
@@ -38,3 +42,22 @@ def check(home: Path, as_json: bool) -> None:
         console().print(grid)
     if any(one.state == "fail" for one in found):
         sys.exit(1)
+
+
+def _checked(home: Path) -> list[Check]:
+    """Return what there is to say; where no home is yet, of the machine alone, because looking makes none."""
+    from edgemem.health import Check
+
+    home = home.expanduser()
+    if home.exists():
+        with open_existing(home, worker=False) as memory:
+            return memory.check()
+    with (
+        TemporaryDirectory(prefix="edgemem-check-") as folder,
+        open_home(Path(folder), worker=False) as memory,
+    ):
+        advice = "Name another with --home, or begin this one: edgemem facts add KEY VALUE"
+        return [
+            Check("home", "warn", f"there is no memory at {home}; this is the machine", advice),
+            *memory.check(),
+        ]

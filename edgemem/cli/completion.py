@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.options import ListOrShow
 from edgemem.cli.printing import plain
 from edgemem.errors import EdgememError, InvalidInputError
 
@@ -16,18 +15,6 @@ if TYPE_CHECKING:
 
 MOST = 200
 """More than anybody reads; a shell asks with every press of the key."""
-
-
-class ListOrShowCompleted(ListOrShow):
-    """A group where `list` and `show` may be left out, and a shell offers both all the same."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put in the word that was left out, but not while it may still be typed."""
-        return (
-            click.Group.parse_args(self, ctx, args)
-            if ctx.resilient_parsing
-            else super().parse_args(ctx, args)
-        )
 
 
 @click.command()
@@ -62,6 +49,13 @@ def fact_keys(ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
 def session_ids(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Return the conversations whose name begins with what was typed."""
     return _beginning(ctx, "select name from sessions where name >= ? order by name limit ?", incomplete)
+
+
+def model_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the catalogue's models whose name begins with what was typed."""
+    from edgemem.llama.catalog import load_catalogue
+
+    return [entry.name for entry in load_catalogue() if entry.name.startswith(incomplete)]
 
 
 def _beginning(ctx: click.Context, sql: str, incomplete: str) -> list[str]:

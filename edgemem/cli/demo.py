@@ -34,6 +34,8 @@ INSTRUCTIONS = (
 )
 REPLY_TOKENS = 64
 """The longest reply of a real model: two short sentences."""
+PATIENCE_MS = 60_000.0
+"""The demo's deadline of recall: a slow or busy machine takes longer, and shows it, but finds the same."""
 
 
 @click.command()
@@ -43,8 +45,8 @@ REPLY_TOKENS = 64
 @click.option(
     "--llm",
     type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="A GGUF that answers instead of the script.",
+    metavar="NAME|FILE",
+    help="A chat model that answers instead of the script, by its name in `edgemem models list` or as a GGUF file.",
 )
 @json_option
 def demo(home: Path | None, llm: Path | None, as_json: bool) -> None:
@@ -64,9 +66,10 @@ def demo(home: Path | None, llm: Path | None, as_json: bool) -> None:
         model: LoopModel | None = None
         if llm is not None:
             from edgemem.chatting import ChatReplies
+            from edgemem.llama.catalog import file_of
             from edgemem.llama.chat import LlamaChat
 
-            chat = stack.enter_context(LlamaChat(llm))
+            chat = stack.enter_context(LlamaChat(file_of(str(llm), home=kept)))
             model, tokenizer = ChatReplies(chat, max_tokens=REPLY_TOKENS), chat.tokenizer
         else:
             tokenizer = find_tokenizer()
@@ -96,6 +99,7 @@ def play(
     """
     from edgemem.cli.stage import Stage
     from edgemem.clock import Clock
+    from edgemem.home import profile_of
 
     lines = read_script(SCRIPT)
     if model is not None:
@@ -105,7 +109,10 @@ def play(
     now = [lines[0].time]
     clock = Clock(wall=lambda: now[0], monotonic=lambda: now[0])
     scenes: list[Scene] = []
-    with open_home(home, clock=clock, tokenizer=tokenizer, worker=False) as memory:
+    profile = profile_of(home.expanduser(), None)
+    recall = msgspec.structs.replace(profile.recall, deadline_ms=PATIENCE_MS, query_embed_ms=PATIENCE_MS)
+    patient = msgspec.structs.replace(profile, recall=recall)
+    with open_home(home, profile=patient, clock=clock, tokenizer=tokenizer, worker=False) as memory:
         # What is loaded at first use is loaded before the first person speaks, as on a robot.
         memory.tokenizer.encode("Is anybody there?")
         if memory.embedder is not None:

@@ -9,31 +9,45 @@ from typing import TYPE_CHECKING
 import click
 
 from edgemem.cli.options import home_option, json_option, open_existing
-from edgemem.cli.printing import count, print_json
+from edgemem.cli.printing import count, plain, print_json
+from edgemem.errors import InvalidInputError
 from edgemem.store.files import create_private, sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+_NO_RECORD = 2
+"""Lines of an export that holds nothing: the first and the last."""
+
+
 @click.command()
-@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
 @click.option("--speaker", help="Only what this person said or owns; facts with their whole history.")
 @home_option
 @json_option
 def export(file: Path | None, speaker: str | None, home: Path, as_json: bool) -> None:
-    """Write what is remembered to FILE, or to the screen: one JSON record a line, read by `edgemem import`.
+    """Write what is remembered to FILE, or to standard output: one JSON record a line, read by `edgemem import`.
 
     A FILE is readable by its owner only, and replaced in one step. --json tells what was written to it.
-    """
+
+    \b
+    edgemem export kitchen.jsonl
+    edgemem export --speaker Alice alice.jsonl
+    edgemem export | ssh robot edgemem import -
+    """  # noqa: D301 - click reads the backspace as: do not wrap
     from edgemem.exporting import withheld_by
 
+    if str(file) == "-":
+        file = None
     with open_existing(home) as memory:
         lines = memory.export(speaker=speaker)
         if file is None:
             number, last = _print(lines)
         else:
             number, last = _write(lines, file)
+    if speaker is not None and number == _NO_RECORD:
+        click.echo(f"Nothing here was said by {plain(speaker)}, or is theirs.", err=True)
     withheld = withheld_by(last)
     if withheld:
         click.echo(
@@ -50,12 +64,17 @@ def _print(lines: Iterable[str]) -> tuple[int, str]:
     number, line = 0, ""
     for line in lines:
         number += 1
-        click.echo(line)
+        click.echo(line.encode())  # UTF-8, also where the terminal speaks something else
     return number, line
 
 
 def _write(lines: Iterable[str], file: Path) -> tuple[int, str]:
     """Write lines to a file in one step; return how many they were, and the last."""
+    if file.exists() and not file.is_file():
+        raise InvalidInputError(
+            f"{plain(str(file))} is no ordinary file, and would be replaced; `edgemem export > {plain(str(file))}` writes to it."
+        )
+    file = Path(os.path.realpath(file))
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     create_private(part)
     number, line = 0, ""

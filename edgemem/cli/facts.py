@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgemem.cli.completion import ListOrShowCompleted, fact_keys
+from edgemem.cli.completion import fact_keys
+from edgemem.cli.history import beliefs_of, print_histories
 from edgemem.cli.options import (
+    ListOrShow,
     When,
+    agreed,
+    did_you_mean,
     home_option,
     json_option,
     open_existing,
     open_home,
     speaker_option,
 )
-from edgemem.cli.printing import count, moment, plain, print_json, print_table
-from edgemem.cli.timeline import Belief, draw, legend, versions
+from edgemem.cli.printing import count, moment, plain, print_json, print_table, shortened
 from edgemem.errors import InvalidInputError
 from edgemem.records import Fact, Heard, Reader
 
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgemem.memory import Memory
-    from edgemem.store.database import Database
+
+# Told with each new fact: who meant `user:alice` and wrote `alice` sees it at once.
+_READ_BY = {"shared": "anybody", "household": "recognised speakers", "private": "{who} alone"}
+_LOOKED_AT = 2000
+"""Keys that a misspelt one is compared with."""
 
 SHARED = ("home", "as_json")
 """Options that every command has; the page of the group leaves them out."""
@@ -46,7 +51,7 @@ class Begin(When):
         return super().convert(f"{text}T00:00" if is_date else text, param, ctx)
 
 
-class FactCommands(ListOrShowCompleted):
+class FactCommands(ListOrShow):
     """The group, which lists with each command what its options are for."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -63,10 +68,15 @@ class FactCommands(ListOrShowCompleted):
 
 @click.group(cls=FactCommands)
 def facts() -> None:
-    """List facts (`facts`), tell the history of one (`facts KEY`), add one or forget one.
+    """List facts (`facts`), draw the history of one (`facts KEY`), add one or forget one.
+
+    \b
+    edgemem facts add alice.allergy hazelnuts --scope user:alice
+    edgemem facts add heating.service "twice a year" --valid-from 2024-10-01
+    edgemem facts alice.allergy
 
     Each command has also --home and --json; `edgemem facts add --help` shows all of one.
-    """
+    """  # noqa: D301 - click reads the backspace as: do not wrap
 
 
 @facts.command(name="list", short_help="List the facts that hold, also as of another time.")
@@ -87,7 +97,11 @@ def list_facts(
     """List the facts that hold now, or held at another time, or were believed then.
 
     A time is 2026-11-02 (the end of that day), 2026-11-02T18:30, or seconds since 1970.
-    """
+
+    \b
+    edgemem facts --as-of 2026-11-02                        what was true, as it is known now
+    edgemem facts --as-of 2026-11-02 --known-at 2026-11-03  what was taken for true then
+    """  # noqa: D301 - click reads the backspace as: do not wrap
     reader = None if speaker is None else Reader(speaker)
     with open_existing(home) as memory:
         if as_of is None and known_at is None:
@@ -105,7 +119,7 @@ def list_facts(
 
 @facts.command(short_help="Tell a fact; what was believed before stays as history.")
 @click.argument("key", shell_complete=fact_keys)
-@click.argument("value")
+@click.argument("words", metavar="VALUE", nargs=-1, required=True)
 @click.option(
     "--scope", default="global", show_default=True, help="Whom or what it is about, and who may read it."
 )
@@ -117,7 +131,7 @@ def list_facts(
 @json_option
 def add(
     key: str,
-    value: str,
+    words: tuple[str, ...],
     scope: str,
     speaker: str | None,
     valid_from: float | None,
@@ -128,8 +142,14 @@ def add(
 ) -> None:
     """Tell the fact KEY with its VALUE; what was believed of that time stays as history.
 
-    A time is 2026-11-02, 2026-11-02T18:30, or seconds since 1970.
+    A time is 2026-11-02, 2026-11-02T18:30, or seconds since 1970. A KEY is a path of words, such as alice.allergy. A scope
+    is global, env:PLACE for what everybody may hear, household, or user:NAME for what only NAME may read.
     """
+    if valid_from is not None and valid_to is not None and valid_to <= valid_from:
+        raise InvalidInputError(
+            f"A fact must end after it begins: {moment(valid_to)} is not after {moment(valid_from)}."
+        )
+    value = " ".join(words)
     with open_home(home) as memory:
         before = memory.store.fact_history(key, scope=scope)
         memory.store.add_fact(
@@ -150,17 +170,25 @@ def add(
     else:
         until = f" until {moment(newest.valid_to)}" if newest.valid_to is not None else ""
         click.echo(
-            f"{plain(key)}: {plain(newest.value)} ({plain(scope)}), since {moment(newest.valid_from)}{until}."
+            f"{plain(key)}: {plain(newest.value)} ({plain(scope)}), since {moment(newest.valid_from)}{until}; "
+            f"read by {_READ_BY[newest.level].format(who=plain(scope.removeprefix('user:')))}."
         )
 
 
 @facts.command(short_help="Draw what was true when, and what was believed when.")
 @click.argument("key", shell_complete=fact_keys)
 @click.option("--scope", help="Only this scope; without it, every scope that has the key.")
+@click.option(
+    "--last",
+    type=click.IntRange(min=0),
+    default=30,
+    show_default=True,
+    help="Draw so many versions, the newest; 0: all.",
+)
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with plain characters.")
 @home_option
 @json_option
-def history(key: str, scope: str | None, ascii_only: bool, home: Path, as_json: bool) -> None:
+def history(key: str, scope: str | None, last: int, ascii_only: bool, home: Path, as_json: bool) -> None:
     """Draw every version of the fact KEY: when it was true across, when it was learnt down.
 
     Follow a line to see what was believed from that moment on, and a column to see how the belief about that time
@@ -171,19 +199,12 @@ def history(key: str, scope: str | None, ascii_only: bool, home: Path, as_json: 
         found = {one: memory.store.fact_history(key, scope=one) for one in scopes}
         beliefs = {one: beliefs_of(memory.database, key, one) for one in scopes}
         now = memory.clock.now()
-    if not any(beliefs.values()):
-        raise InvalidInputError(f"No fact {key!r} was ever told; `edgemem facts` lists what there is.")
+        if not any(beliefs.values()):
+            raise _unknown(memory, key, scope)
     if as_json:
         print_json([version for one in found.values() for version in one])
         return
-    ascii_only = ascii_only or not _can_draw()
-    for one, there in beliefs.items():
-        click.echo(f"{plain(key)} ({plain(one)}), {count(len(versions(there)), 'version')}\n")
-        for line in draw(there, now=now, ascii_only=ascii_only):
-            click.echo(line)
-        _print_versions(versions(there), found[one])
-        _print_doubts([version for version in found[one] if version.doubtful])
-    click.echo(legend(ascii_only=ascii_only))
+    print_histories(key, found, beliefs, now=now, last=last, ascii_only=ascii_only)
 
 
 @facts.command(short_help="Erase a fact with its whole history.")
@@ -200,12 +221,12 @@ def forget(key: str, scope: str | None, yes: bool, home: Path, as_json: bool) ->
             raise InvalidInputError(f"{key!r} is known in {', '.join(scopes)}; say which one with --scope.")
         one = scope if scope is not None else next(iter(scopes), "")
         if one not in scopes:
-            raise InvalidInputError(f"No fact {key!r} was ever told; `edgemem facts` lists what there is.")
+            raise _unknown(memory, key, scope)
         told = memory.store.fact_history(key, scope=one)
         quoted = ", ".join(f"“{plain(version.value)}”" for version in told[-3:])
         what = f"{plain(key)} ({plain(one)}): {count(len(told), 'version')}, last {quoted}"
         if not yes:
-            click.confirm(f"Erase {what}?", abort=True, err=True)
+            agreed(f"Erase {what}?")
         memory.forget(key, scope=one)
     if as_json:
         print_json({"key": key, "scope": one, "versions": len(told)})
@@ -223,70 +244,25 @@ def print_facts(found: list[Fact]) -> None:
     """Print facts as a table."""
     print_table(
         ("fact", "value", "scope", "since"),
-        ((fact.key, fact.value, fact.scope, moment(fact.valid_from)) for fact in found),
+        ((fact.key, shortened(fact.value), fact.scope, moment(fact.valid_from)) for fact in found),
         wide=("value",),
     )
 
 
-def _print_versions(said: list[Belief], told: list[Fact]) -> None:
-    """Print what the numbers of the drawing stand for."""
-    known = {fact.id: fact for fact in told}
-    rows = []
-    for number, belief in enumerate(said, start=1):
-        fact = known.get(str(belief.said))
-        if fact is None:
-            rows.append((str(number), "(no value)", moment(belief.valid_from), _end(belief), ""))
-            continue
-        by = fact.heard.speaker if fact.heard and fact.heard.speaker else fact.source
-        value = fact.value + (" (replaced)" if fact.superseded_by else "")
-        rows.append((str(number), value, moment(fact.valid_from), moment(fact.valid_to), by))
-    print_table(("", "value", "true from", "until", "told by"), rows, wide=("value", "told by"))
-
-
-def _print_doubts(told: list[Fact]) -> None:
-    """Print what was heard badly and not believed, and what became of it."""
-    for fact in told:
-        became = "confirmed" if fact.superseded_by else "refuted" if fact.invalidated_at else "undecided"
-        sure = fact.heard.asr_confidence if fact.heard is not None else None
-        how = "" if sure is None else f", {sure:.0%} sure"
-        click.echo(f"perhaps misheard: {plain(fact.value)} ({moment(fact.recorded_at)}{how}; {became})")
-    if told:
-        click.echo()
-
-
-def _end(belief: Belief) -> str:
-    return moment(belief.valid_to) if math.isfinite(belief.valid_to) else ""
+def _unknown(memory: Memory, key: str, scope: str | None) -> InvalidInputError:
+    """Return the error about a fact that is not there, with what was probably meant."""
+    there = _scopes(memory, key)
+    if scope is not None and there:
+        return InvalidInputError(f"{key!r} is known in {', '.join(there)}, not in {scope!r}.")
+    rows = memory.store.database.query(
+        "select distinct key from fact_keys order by id desc limit ?", (_LOOKED_AT,)
+    )
+    return InvalidInputError(
+        f"No fact {key!r} was ever told; `edgemem facts` lists what there is."
+        f"{did_you_mean(key, (*(known for (known,) in rows), *facts.commands))}"
+    )
 
 
 def _scopes(memory: Memory, key: str) -> list[str]:
     rows = memory.store.database.query("select scope from fact_keys where key = ? order by scope", (key,))
     return [scope for (scope,) in rows]
-
-
-def beliefs_of(database: Database, key: str, scope: str) -> list[Belief]:
-    """Return every rectangle of a fact."""
-    rows = database.query(
-        "select f.origin, f.value, f.valid_from, f.valid_to, f.recorded, f.known_to"
-        " from fact_keys k join facts f on f.key_id = k.id where k.scope = ? and k.key = ? order by f.id",
-        (scope, key),
-    )
-    return [
-        Belief(
-            origin,
-            value,
-            valid_from,
-            math.inf if valid_to is None else valid_to,
-            recorded / 1e6,
-            math.inf if known_to is None else known_to / 1e6,
-        )
-        for origin, value, valid_from, valid_to, recorded, known_to in rows
-    ]
-
-
-def _can_draw() -> bool:
-    """Tell whether what is printed to can show the glyphs."""
-    try:
-        legend().encode(getattr(sys.stdout, "encoding", None) or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
+from edgemem.cli.completion import fact_keys, session_ids
 from edgemem.cli.facts import forget as forget_fact
-from edgemem.cli.options import home_option, json_option, open_existing
+from edgemem.cli.options import agreed, home_option, json_option, open_existing
 from edgemem.cli.printing import count, plain, print_json
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id
@@ -18,14 +20,23 @@ from edgemem.fence import check_key, check_session_id
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from edgemem.store.erasing import Forgotten
+
 _KINDS = ("fact", "preference", "episode", "turn")
 
 
 @click.command()
-@click.argument("key", required=False)
+@click.argument("key", required=False, shell_complete=fact_keys)
 @click.option("--scope", help="Of the fact; needed where several scopes have the key.")
-@click.option("--session", help="Erase this conversation instead of a fact.")
+@click.option("--session", shell_complete=session_ids, help="Erase this conversation instead of a fact.")
 @click.option("--speaker", help="Erase all that this person said or owns.")
+@click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --speaker: an audit log, whose lines of this person are erased too.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @home_option
 @json_option
@@ -36,20 +47,21 @@ def forget(
     scope: str | None,
     session: str | None,
     speaker: str | None,
+    logs: tuple[Path, ...],
     yes: bool,
     home: Path,
     as_json: bool,
 ) -> None:
     """Erase the fact KEY with every version of it, a conversation, or a person; it cannot be taken back.
 
-    What will be erased is quoted first. Exports, backups and NOTES.md are files of yours, and are left alone.
+    What will be erased is quoted first. Backups go too; exports and NOTES.md are yours, and are left alone.
     """
     if sum(given is not None for given in (key, session, speaker)) != 1:
         raise InvalidInputError("Say what to forget: `edgemem forget KEY`, --session ID, or --speaker NAME.")
     if session is not None:
         _forget_session(session, yes=yes, home=home, as_json=as_json)
     elif speaker is not None:
-        _forget_person(speaker, yes=yes, home=home, as_json=as_json)
+        _forget_person(speaker, logs=logs, yes=yes, home=home, as_json=as_json)
     else:
         ctx.invoke(forget_fact, key=key, scope=scope, yes=yes, home=home, as_json=as_json)
 
@@ -64,7 +76,7 @@ def _forget_session(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
         quoted = f", last “{plain(said[-1]):.60}”" if said else ""
         what = f"the conversation {plain(name)}: {count(len(turns), 'turn')}{quoted}"
         if not yes:
-            click.confirm(f"Erase {what}?", abort=True, err=True)
+            agreed(f"Erase {what}?")
         memory.forget_session(name)
     if as_json:
         print_json({"session": name, "turns": len(turns)})
@@ -72,22 +84,37 @@ def _forget_session(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
         click.echo(f"Erased {what}.")
 
 
-def _forget_person(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
+def _forget_person(name: str, *, logs: tuple[Path, ...], yes: bool, home: Path, as_json: bool) -> None:
     check_key(name, what="a name")
     with open_existing(home) as memory:
         held = _held(memory.export(speaker=name))
         told = ", ".join(count(held[kind], kind) for kind in _KINDS if held[kind])
         if not yes:
             what = f"what {plain(name)} said or owns ({told or 'only parts of what others own'})"
-            click.confirm(f"Erase {what}, and the summaries of those conversations?", abort=True, err=True)
-        erased = memory.forget_person(name)
-    if not erased:
+            agreed(f"Erase {what}, and the summaries of those conversations?")
+        forgotten = memory.forget_person(name, logs=logs)
+    erased = forgotten.erased
+    if not erased and not forgotten.mentions.count:
         raise InvalidInputError(f"Nothing here was said by {name!r}, or is theirs.")
     if as_json:
-        print_json({"speaker": name, "erased": erased})
-    else:
-        told = ", ".join(count(number, kind.removesuffix("s")) for kind, number in erased.items())
-        click.echo(f"Erased what {plain(name)} said or owned: {told}.")
+        print_json({"speaker": name, **msgspec.to_builtins(forgotten)})
+        return
+    told = ", ".join(count(number, kind.removesuffix("s")) for kind, number in erased.items())
+    click.echo(f"Erased what {plain(name)} said or owned: {told or 'nothing was there'}.")
+    _tell_what_stays(name, forgotten)
+
+
+def _tell_what_stays(name: str, forgotten: Forgotten) -> None:
+    mentions = forgotten.mentions
+    if mentions.count:
+        click.echo(f"The name {plain(name)} still stands in {count(mentions.count, 'place')}; you decide:")
+        for mention in mentions.found:
+            by = f" ({plain(mention.by)})" if mention.by else ""
+            click.echo(f"  {mention.kind} {plain(mention.where)}{by}: {plain(mention.text)}")
+        if mentions.count > len(mentions.found):
+            click.echo(f"  and {mentions.count - len(mentions.found)} more")
+    for file in forgotten.files:
+        click.echo(f"  a damaged file that may hold anything: {file}")
 
 
 def _held(lines: Iterable[str]) -> Counter[str]:

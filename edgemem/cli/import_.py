@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 from edgemem.cli.options import home_option, json_option, open_home
 from edgemem.cli.printing import count, plain, print_json
+from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,18 +36,26 @@ def import_() -> None:
     """Take in an export (`import FILE`), or what EdgeVox remembers (`import edgevox PATH`).
 
     What is here already stays, so a second time adds nothing. Both have --home and --json.
-    """
+
+    \b
+    edgemem import kitchen.jsonl
+    ssh robot edgemem export | edgemem import -
+    edgemem import edgevox ~/.edgevox/memory
+    """  # noqa: D301 - click reads the backspace as: do not wrap
 
 
 @import_.command(name="file", short_help="Take in what `edgemem export` wrote.")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @home_option
 @json_option
 def import_file(file: Path, home: Path, as_json: bool) -> None:
-    """Take in FILE, which `edgemem export` wrote: all of it, or nothing where a line is damaged."""
+    """Take in FILE, which `edgemem export` wrote: all of it, or nothing where a line is damaged.
+
+    `-` reads standard input.
+    """
     from edgemem.importing import lines_of
 
-    with open_home(home) as memory, file.open("rb") as opened:
+    with _opened(file) as opened, open_home(home) as memory:
         report = memory.import_lines(lines_of(opened))
         _index(memory)
     if as_json:
@@ -73,6 +84,19 @@ def edgevox(path: Path, home: Path, as_json: bool) -> None:
     for name, records in report.files.items():
         click.echo(f"{plain(name)}: {_sum(records) or 'empty'}")
     _print(report.added, report.known, [*report.refused, *report.told])
+
+
+def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
+    """Open a file, or standard input, before a home is made for what may not be there."""
+    if str(file) == "-":
+        if sys.stdin is None:
+            raise InvalidInputError("There is no standard input to read from; name a file.")
+        return nullcontext(sys.stdin.buffer)
+    if file.is_dir():
+        raise InvalidInputError(
+            f"{plain(str(file))} is a directory; what EdgeVox keeps in one comes with: edgemem import edgevox PATH"
+        )
+    return file.open("rb")
 
 
 def _index(memory: Memory) -> None:

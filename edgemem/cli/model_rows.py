@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.cli.printing import plain
 from edgemem.errors import ModelError
-from edgemem.llama.catalog import find_entry, state_of
+from edgemem.llama.catalog import expected, find_entry, state_of
 from edgemem.llama.description import Description, describe
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def describe_entry(entry: ModelEntry, path: Path | None) -> dict[str, Any]:
         "context": entry.context,
         "ram_mb": entry.ram_mb,
         "licence": entry.licence,
+        "sha256": entry.sha256,
         "state": state_of(entry, path),
         "path": str(path) if path else None,
     }
@@ -51,6 +52,7 @@ _ROW = (
     "context",
     "ram_mb",
     "licence",
+    "sha256",
     "state",
     "path",
 )
@@ -58,6 +60,7 @@ _ROW = (
 
 def describe_added(name: str, told: Description, path: Path) -> dict[str, Any]:
     """Return what a model's header says, under the keys that models of the catalogue have."""
+    entry = find_entry(name)
     return {
         "name": name,
         "kind": told.kind,
@@ -67,7 +70,8 @@ def describe_added(name: str, told: Description, path: Path) -> dict[str, Any]:
         "context": told.context,
         "ram_mb": told.ram_mb,
         "licence": plain(told.licence),
-        "state": state_of(find_entry(name), path),
+        "sha256": (expected(entry, path) or (0, ""))[1],
+        "state": state_of(entry, path),
         "path": str(path),
         "architecture": plain(told.architecture),
         "pooling": told.pooling,

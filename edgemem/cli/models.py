@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgemem.cli.completion import model_names
 from edgemem.cli.model_rows import describe_added, describe_entry, describe_own, in_words
-from edgemem.cli.options import home_option, json_option
+from edgemem.cli.options import ListByDefault, did_you_mean, home_option, json_option
 from edgemem.cli.printing import console, plain, print_json, print_table
 from edgemem.errors import ModelError
 from edgemem.llama.catalog import (
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-@click.group()
+@click.group(cls=ListByDefault)
 def models() -> None:
-    """Fetch, add, list, verify and remove models.
+    """List models (`models`), fetch, add, verify and remove them.
 
     They are looked for in $EDGEMEM_MODELS, in `models/` of a memory's home and of a checkout, and in
     ~/.local/share/edgemem/models.
@@ -71,11 +72,14 @@ def list_(home: Path, as_json: bool) -> None:
     for row in rows:
         if row["path"]:
             click.echo(f"{row['name']}: {plain(row['path'])}")
-    click.echo("What is missing comes with: edgemem models get NAME, or add FILE")
+    on = console()
+    on.print("What is missing comes with: edgemem models get NAME, or add FILE")
+    if any(row["state"] == "missing" and not row["sha256"] for row in rows):
+        on.print("Nobody could check most of them: the first file that comes is pinned by its checksum.")
 
 
 @models.command(short_help="Fetch a model, check it and put it where it is found.")
-@click.argument("name", default=DEFAULT_EMBEDDER)
+@click.argument("name", default=DEFAULT_EMBEDDER, shell_complete=model_names)
 @click.option("--quiet", is_flag=True, help="Say nothing if it is there already.")
 @home_option
 @json_option
@@ -112,20 +116,22 @@ def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home:
 
     `edgemem chat --llm NAME`, and `embedder = "NAME"` in the profile, then find it. It is linked where the disk can,
     else copied, and its checksum is kept. With --as and a name of the catalogue it is that model, with its prefixes.
-    """
+
+    \b
+    edgemem models add ~/Downloads/some-model-Q4_K_M.gguf --as cook
+    edgemem models add my-embedder.gguf --query-prefix "query: " --text-prefix "passage: "
+    """  # noqa: D301 - click reads the backspace as: do not wrap
     from edgemem.home import make_home
     from edgemem.llama.adding import add_model
 
-    folder = make_home(home.expanduser()) / "models"
+    folder = make_home(home) / "models"
     with _ended_by_sigterm(), _progress(plain(file.name)) as tell:
         name, path, told = add_model(
             file, folder, name=name, query_prefix=query_prefix, text_prefix=text_prefix, progress=tell
         )
     _, sha256 = expected(find_entry(name), path) or (0, "")
     if as_json:
-        print_json(
-            {**describe_added(name, told, path), "chat_template": told.chat_template, "sha256": sha256}
-        )
+        print_json({**describe_added(name, told, path), "chat_template": told.chat_template})
         return
     click.echo(f"{name} is ready: {plain(str(path))}")
     click.echo(f"{in_words(told)}; sha256 {sha256}")
@@ -138,7 +144,7 @@ def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home:
 
 
 @models.command(short_help="Compare model files with their checksums, byte for byte.")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=model_names)
 @home_option
 @json_option
 def verify(name: str | None, home: Path, as_json: bool) -> None:
@@ -164,7 +170,7 @@ def verify(name: str | None, home: Path, as_json: bool) -> None:
 
 
 @models.command(short_help="Remove a model's file, its pin, and what a download began.")
-@click.argument("name")
+@click.argument("name", shell_complete=model_names)
 @home_option
 @json_option
 def remove(name: str, home: Path, as_json: bool) -> None:
@@ -176,7 +182,10 @@ def remove(name: str, home: Path, as_json: bool) -> None:
         # without a file there may still be a pin, or a part
         path = find_model(name, home=home) or folder_to_write() / entry.file
     if path is None:
-        raise ModelError(f"There is no model {plain(name)[:100]}; `edgemem models list` shows what there is")
+        known = [*(each.name for each in load_catalogue()), *added_models(home)]
+        raise ModelError(
+            f"There is no model {plain(name)[:100]}; `edgemem models` lists what there is.{did_you_mean(name, known)}"
+        )
     freed = path.stat().st_size if path.exists() else 0
     remove_model(path)
     if as_json:
@@ -217,16 +226,22 @@ def _progress(name: str) -> Iterator[Callable[[str, int, int], None]]:
 
     shown = console(stderr=True)
     bars: dict[str, Any] = {}
-    with Progress(
+    progress = Progress(
         TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), console=shown
-    ) as progress:
+    )
 
-        def tell(stage: str, done: int, of: int) -> None:
-            if stage not in bars:
-                bars[stage] = progress.add_task(f"{stage} {name}", total=of)
-            progress.update(bars[stage], completed=done, total=of)
+    def tell(stage: str, done: int, of: int) -> None:
+        if not bars:
+            progress.start()
+        if stage not in bars:
+            bars[stage] = progress.add_task(f"{stage} {name}", total=of)
+        progress.update(bars[stage], completed=done, total=of)
 
+    try:
         yield tell
+    finally:
+        if bars:
+            progress.stop()  # off a terminal, even one that shows nothing ends with an empty line
 
 
 @contextmanager

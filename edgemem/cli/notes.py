@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.options import ListOrShow, home_option, json_option, open_existing, open_home
+from edgemem.cli.options import ListOrShow, did_you_mean, home_option, json_option, open_existing, open_home
 from edgemem.cli.printing import count, plain, print_json
 from edgemem.errors import InvalidInputError
 
@@ -43,7 +43,9 @@ def show(heading: str, home: Path, as_json: bool) -> None:
         path, text, there = memory.notes.path, memory.notes.read_section(heading), memory.notes.sections()
     if not text:
         known = ", ".join(there) if there else "none yet"
-        raise InvalidInputError(f"Nothing stands under the heading {heading!r}; there are: {known}.")
+        raise InvalidInputError(
+            f"Nothing stands under the heading {heading!r}; there are: {known}.{did_you_mean(heading, there)}"
+        )
     _print(path, text, as_json=as_json, heading=heading)
 
 
@@ -58,13 +60,20 @@ class _Dashed(click.Command):
         return super().parse_args(ctx, args)
 
 
-@notes.command(cls=_Dashed)
-@click.argument("text")
+@notes.command(cls=_Dashed, short_help="Write at the end of the notes.")
+@click.argument("words", metavar="TEXT", nargs=-1, required=True)
 @click.option("--heading", help="Open a section with this heading and the date.")
 @home_option
 @json_option
-def add(text: str, heading: str | None, home: Path, as_json: bool) -> None:
-    """Write TEXT at the end of the notes; `-` reads it from standard input."""
+def add(words: tuple[str, ...], heading: str | None, home: Path, as_json: bool) -> None:
+    """Write TEXT at the end of the notes; `-` reads it from standard input.
+
+    \b
+    edgemem notes add The spare key is under the blue pot. --heading House
+    """  # noqa: D301 - click reads the backspace as: do not wrap
+    text = " ".join(words)
+    if text == "-" and sys.stdin is None:
+        raise InvalidInputError("There is no standard input to read from; write the text behind the command.")
     said = sys.stdin.read() if text == "-" else text
     if not said.strip():
         raise InvalidInputError("An empty note is not written; give some text.")

@@ -1,21 +1,42 @@
-"""What commands share: the home, `--json`, times, and groups that list or show one thing."""
+"""What commands share: the home, `--json`, times, questions, and groups that list or show one thing."""
 
 from __future__ import annotations
 
+import os
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgemem.cli.printing import plain
 from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from click.shell_completion import CompletionItem
+
     from edgemem.memory import Memory
+
+
+class HomePath(click.Path):
+    """A directory; `~` is followed here too, because no shell does it within `--home=~/kitchen`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if not str(value).strip():
+            raise InvalidInputError("The name of the home is empty; write --home DIRECTORY.")
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        try:
+            return path.expanduser()
+        except RuntimeError as error:
+            raise InvalidInputError(f"{path}: there is no such user; name another home.") from error
+
 
 home_option = click.option(
     "--home",
-    type=click.Path(path_type=Path),
+    type=HomePath(path_type=Path),
     default="~/.edgemem",
     envvar="EDGEMEM_HOME",
     show_default=True,
@@ -52,35 +73,103 @@ class When(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic 
             )
 
 
-class ListOrShow(click.Group):
+class Guided(click.Group):
+    """A group that says which command was probably meant."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Find the command that a word names."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            meant = did_you_mean(args[0], self.list_commands(ctx))
+            if not meant or "Did you mean" in error.message:
+                raise
+            raise click.UsageError(error.message + meant, ctx) from error
+
+
+class ListByDefault(Guided):
+    """A group that lists where no command is named: `models`, `models --json`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put in the word that was left out."""
+        # While a shell completes, the word may still be typed.
+        bare = not args or (args[0].startswith("-") and args[0] not in ("-h", "--help"))
+        if bare and not ctx.resilient_parsing:
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Offer the commands, and what may follow where their words are left out."""
+        offered = super().shell_complete(ctx, incomplete)
+        name = "list" if incomplete.startswith("-") else "show"
+        left_out = self.commands.get(name)
+        if left_out is not None and incomplete:
+            within = left_out.make_context(name, [], parent=ctx, resilient_parsing=True)
+            if incomplete.startswith("-"):
+                offered += left_out.shell_complete(within, incomplete)
+            for param in left_out.params:
+                if isinstance(param, click.Argument) and name == "show":
+                    offered += param.shell_complete(within, incomplete)
+        return offered
+
+
+class ListOrShow(ListByDefault):
     """A group of `list` and `show` where both words may be left out: `facts`, `facts KEY`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put in the word that was left out."""
-        first = args[0] if args else ""
-        if first not in ("-h", "--help", *self.commands):
-            args = ["list" if first.startswith("-") or not args else "show", *args]
+        named = args and not args[0].startswith("-") and args[0] not in self.commands
+        if named and not ctx.resilient_parsing:
+            meant = did_you_mean(args[0], self.list_commands(ctx))
+            # Only one thing is shown at a time: before a second word, the first was to be a command.
+            if meant and len(args) > 1 and not args[1].startswith("-"):
+                raise click.UsageError(f"No such command {args[0]!r}.{meant}", ctx)
+            args = ["show", *args]
         return super().parse_args(ctx, args)
 
 
-def open_existing(home: Path) -> Memory:
+def did_you_mean(word: str, valid: Iterable[str]) -> str:
+    """Return the end of a sentence that names what was probably meant; empty if nothing is near."""
+    import difflib
+
+    found = difflib.get_close_matches(word, list(valid), n=1)
+    return f" Did you mean {plain(found[0])}?" if found else ""
+
+
+def agreed(question: str) -> None:
+    """Ask before something is erased; no answer is a no.
+
+    Raises:
+        InvalidInputError: nobody agreed.
+    """
+    try:
+        yes = click.confirm(question, err=True)
+    except (click.Abort, RuntimeError) as error:  # the end of the input, or none at all
+        click.echo(err=True)
+        raise InvalidInputError(
+            "Nothing was erased, because nobody agreed; --yes erases without asking."
+        ) from error
+    if not yes:
+        raise InvalidInputError("Nothing was erased.")
+
+
+def open_existing(home: Path, **settings: Any) -> Memory:
     """Open a home that is there already; reading commands make none."""
+    from edgemem.home import is_home, meant_instead
+
     home = home.expanduser()
+    if home.is_dir() and not is_home(home):
+        raise InvalidInputError(f"There is no memory at {home}; {meant_instead(home)}.")
     if not home.exists():
         raise InvalidInputError(
-            f"There is no memory at {home}; `edgemem demo --home {home}` makes one to try."
+            f"There is no memory at {home}; name another with --home, or begin this one: edgemem facts add KEY VALUE"
         )
-    return open_home(home)
+    return open_home(home, **settings)
 
 
 def open_home(home: Path, **settings: Any) -> Memory:
     """Open a home, making it if there is none."""
     import edgemem
 
-    home = home.expanduser()
-    if home.exists() and not home.is_dir():
-        raise InvalidInputError(
-            f"{home} is a file; a memory's home is a directory. Name another with --home."
-        )
     memory: Memory = edgemem.open(home, **settings)
     return memory

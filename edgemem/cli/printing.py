@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 WIDTH = 80
+_CELLS = 30
+"""Of a column that stands beside others; what is longer goes on below."""
+_LONG = 400
+"""Characters of a value that a table shows."""
+_ROOM = 16
+"""Cells that a column of prose needs at least."""
 
 T = TypeVar("T")
 
@@ -43,37 +49,63 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_hanging(on: Console, lead: Text, body: Text) -> None:
-    """Print a text that begins behind `lead` and wraps under itself."""
-    for row in body.wrap(on, max(20, on.width - lead.cell_len)) or [body]:
+    """Print a text that begins behind `lead` and wraps under itself; on a narrow terminal, below it."""
+    if on.width - lead.cell_len < _ROOM:
+        lead.rstrip()
+        on.print(lead, soft_wrap=True)
+        lead = type(lead)("  ")
+    for row in body.wrap(on, max(_ROOM, on.width - lead.cell_len)) or [body]:
         row.rstrip()
         on.print(lead + row, soft_wrap=True)
         lead = type(lead)(" " * lead.cell_len)
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON, indented."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode())
+    """Print a value as JSON, indented; it is UTF-8 whatever the terminal speaks, because programs read it."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2))
 
 
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, wide: Sequence[str] = (), title: str = ""
 ) -> None:
-    """Print rows under a ruled head; the `wide` columns wrap, the others do not."""
+    """Print rows under a ruled head; the `wide` columns take the room. A narrow terminal gets one cell below the other."""
     from rich import box
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
+    on = console()
+    cells = [[plain(cell) for cell in row] for row in rows]
+    widths = [
+        max(cell_len(cell) for cell in (head, *below)) for head, *below in zip(columns, *cells, strict=True)
+    ]
+    limits = [_ROOM if column in wide else _CELLS for column in columns]
+    if sum(map(min, widths, limits)) + 3 * len(columns) - 1 > on.width:
+        _print_records(on, columns, cells, title)
+        return
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, title=title or None, title_justify="left", header_style="bold"
     )
-    for column in columns:
-        wraps = column in wide
-        table.add_column(
-            column, no_wrap=not wraps, overflow="fold" if wraps else "ellipsis", ratio=1 if wraps else None
-        )
-    for row in rows:
-        table.add_row(*(Text(plain(cell)) for cell in row))
-    console().print(table)
+    for column, width in zip(columns, widths, strict=True):
+        fixed = None if column in wide else min(width, _CELLS)
+        table.add_column(column, overflow="fold", width=fixed, ratio=1 if fixed is None else None)
+    for row in cells:
+        table.add_row(*map(Text, row))
+    on.print(table)
+
+
+def _print_records(on: Console, columns: Sequence[str], rows: Iterable[Sequence[str]], title: str) -> None:
+    """Print each row as a head with what belongs to it below."""
+    from rich.text import Text
+
+    if title:
+        on.print(Text(title))
+    name = max(map(len, columns[1:]), default=0)
+    for head, *rest in rows:
+        on.print(Text(head, style="bold"))
+        for column, cell in zip(columns[1:], rest, strict=True):
+            if cell:
+                print_hanging(on, Text(f"  {column:<{name}}  "), Text(cell))
 
 
 @contextmanager
@@ -94,6 +126,11 @@ def moment(seconds: float | None) -> str:
         return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}"
     except (ValueError, OverflowError, OSError):
         return f"{seconds:g} s"
+
+
+def shortened(text: str) -> str:
+    """Return a text of at most some lines; --json has all of it."""
+    return text if len(text) <= _LONG else f"{text[:_LONG]}… ({len(text):,} characters; --json has all)"
 
 
 def count(n: int, noun: str) -> str:

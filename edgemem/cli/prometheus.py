@@ -24,12 +24,26 @@ class Metric(NamedTuple):
 
 
 def metrics_of(stats: Stats) -> list[Metric]:
-    """Return what a look at a memory says, in base units: seconds and bytes."""
+    """Return what a look at a memory says, in base units: seconds and bytes.
+
+    Each sample carries the home, or the files of two robots' memories on one machine would be taken for one.
+    """
+    return [
+        metric._replace(samples=[({"home": stats.home, **labels}, value) for labels, value in metric.samples])
+        for metric in _metrics(stats)
+        if metric.samples
+    ]
+
+
+def _metrics(stats: Stats) -> list[Metric]:
+    growth = dict(stats.per_day)
+    growth_bytes = growth.pop("bytes", 0.0)
     made = [
         Metric("edgemem_info", "gauge", "The version that looked.", [({"version": stats.version}, 1)]),
         _each("edgemem_records", "What is remembered, by kind.", "kind", stats.counts),
         _each("edgemem_disk_bytes", "Size on disk, by part of the home.", "part", stats.disk_bytes),
-        _each("edgemem_growth_per_day", "What came in each day of the last week.", "kind", stats.per_day),
+        _each("edgemem_growth_rows_per_day", "Rows that came in each day of the last week.", "kind", growth),
+        _one("edgemem_growth_bytes_per_day", "Bytes that came in each day of the last week.", growth_bytes),
         _each("edgemem_index_waiting", "What idle time has still to do.", "kind", stats.waiting),
         _one("edgemem_index_lag_seconds", "How long the oldest row has waited for the index.", stats.lag_s),
         _one("edgemem_clock_trusted", "Whether the wall clock can be believed.", stats.clock_trusted),
@@ -52,7 +66,7 @@ def metrics_of(stats: Stats) -> list[Metric]:
             _one("edgemem_last_turn_candidates", "What the newest recall weighed.", turn.candidates),
             _one("edgemem_last_turn_late", "Whether the newest recall hit its deadline.", turn.late),
         ]
-    return [metric for metric in made if metric.samples]
+    return made
 
 
 def render(metrics: Iterable[Metric]) -> str:

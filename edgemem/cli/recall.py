@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import UNSET
 
 from edgemem.cli.options import home_option, json_option, open_existing, speaker_option
 from edgemem.cli.printing import console, moment, plain, print_hanging, print_json
+from edgemem.errors import InvalidInputError
 from edgemem.fence import check_text
 
 if TYPE_CHECKING:
@@ -17,16 +19,24 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("query")
+@click.argument("words", metavar="QUERY", nargs=-1, required=True)
 @click.option("--k", default=5, show_default=True, type=click.IntRange(1, 1000), help="How many to show.")
 @speaker_option
 @home_option
 @json_option
-def recall(query: str, k: int, speaker: str | None, home: Path, as_json: bool) -> None:
-    """Find what is remembered about QUERY, best first, and say why it was found."""
+def recall(words: tuple[str, ...], k: int, speaker: str | None, home: Path, as_json: bool) -> None:
+    """Find what is remembered about QUERY, best first, and say why it was found.
+
+    \b
+    edgemem recall where are the tickets
+    edgemem recall "what can I cook for Alice?" --speaker Alice --k 3
+    """  # noqa: D301 - click reads the backspace as: do not wrap
+    query = " ".join(words)
+    if not query.strip():
+        raise InvalidInputError("The question is empty; say what to look for.")
     check_text(query, what="query", max_bytes=1 << 20)
     with open_existing(home) as memory:
-        found = memory.recall(query, speaker=speaker, k=k)
+        found = memory.recall(query, speaker=UNSET if speaker is None else speaker, k=k)
     if as_json:
         print_json(found)
     elif not found:

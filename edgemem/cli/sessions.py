@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.completion import ListOrShowCompleted, session_ids
-from edgemem.cli.options import home_option, json_option, open_existing, speaker_option
+from edgemem.cli.completion import session_ids
+from edgemem.cli.options import (
+    ListOrShow,
+    did_you_mean,
+    home_option,
+    json_option,
+    open_existing,
+    speaker_option,
+)
 from edgemem.cli.printing import console, count, moment, plain, print_hanging, print_json, print_table
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
@@ -27,7 +34,7 @@ ENDS = {
 """What is said about a turn that did not end as it should."""
 
 
-@click.group(cls=ListOrShowCompleted)
+@click.group(cls=ListOrShow)
 def sessions() -> None:
     """List conversations (`sessions`), or show one turn by turn (`sessions NAME`)."""
 
@@ -67,7 +74,7 @@ def list_sessions(home: Path, as_json: bool) -> None:
         )
 
 
-@sessions.command()
+@sessions.command(short_help="Show one turn by turn.")
 @click.argument("name", shell_complete=session_ids)
 @click.option(
     "--blocks/--no-blocks", default=True, show_default=True, help="Show what memory put before the model."
@@ -81,8 +88,11 @@ def show(name: str, blocks: bool, speaker: str | None, home: Path, as_json: bool
 
     check_session_id(name)
     with open_existing(home) as memory:
-        if name not in memory.sessions.list_ids():
-            raise InvalidInputError(f"There is no conversation {name!r}; `edgemem sessions` lists them.")
+        there = memory.sessions.list_ids()
+        if name not in there:
+            raise InvalidInputError(
+                f"There is no conversation {name!r}; `edgemem sessions` lists them.{did_you_mean(name, there)}"
+            )
         reader = None if speaker is None else Reader(speaker)
         turns = read_turns(memory.store.database, name, reader=reader)
     if as_json:

@@ -28,7 +28,14 @@ if TYPE_CHECKING:
 @home_option
 @json_option
 def stats(textfile: Path | None, home: Path, as_json: bool) -> None:
-    """Count what there is, what it takes on disk, how it grows and what waits; no word of it is shown."""
+    """Count what there is, what it takes on disk, how it grows and what waits; no word of it is shown.
+
+    With --prometheus the figures go into a file that node_exporter's textfile collector reads (its option
+    --collector.textfile.directory names the folder), replaced in one step. A line for cron, one file for each home:
+
+    \b
+    * * * * * edgemem stats --home ~/.edgemem/kitchen --prometheus /var/lib/node_exporter/kitchen.prom
+    """  # noqa: D301 - click reads the backspace as: do not wrap
     from edgemem.stats import gather
 
     with open_existing(home) as memory:

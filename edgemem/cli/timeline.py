@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Callable
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -39,6 +40,9 @@ class Belief(NamedTuple):
     valid_to: float
     learnt: float
     known_to: float
+
+
+Paint = Callable[[str, int], str]
 
 
 class Glyphs(NamedTuple):
@@ -83,18 +87,19 @@ class Panel(NamedTuple):
     rows: list[Row]
 
 
-def panels(beliefs: Sequence[Belief], *, now: float, width: int = WIDTH) -> list[Panel]:
+def panels(beliefs: Sequence[Belief], *, now: float, width: int = WIDTH, last: int = 0) -> list[Panel]:
     """Lay the versions of one fact out, the oldest first.
 
     Args:
         beliefs: every rectangle of the key; the statements of a version are those whose `said` appears there first.
         now: stands on the axis, in seconds since the epoch.
         width: cells of a line.
+        last: so many versions, the newest; 0: all.
     """
     statements = versions(beliefs)
     room = width - _GUTTER - 1
     groups: list[tuple[set[float], list[tuple[int, Belief]]]] = []
-    for number, belief in enumerate(statements, start=1):
+    for number, belief in list(enumerate(statements, start=1))[-last:]:
         edges = {edge for edge in (belief.valid_from, belief.valid_to) if math.isfinite(edge)}
         if not groups or len(groups[-1][0] | edges) >= room:
             groups.append(({now}, []))
@@ -154,25 +159,47 @@ def _cells(
     return cells
 
 
-def draw(beliefs: Sequence[Belief], *, now: float, width: int = WIDTH, ascii_only: bool = False) -> list[str]:
-    """Return the lines of the drawing, each at most `width` cells wide."""
+def draw(
+    beliefs: Sequence[Belief],
+    *,
+    now: float,
+    width: int = WIDTH,
+    last: int = 0,
+    ascii_only: bool = False,
+    paint: Paint | None = None,
+) -> list[str]:
+    """Return the lines of the drawing, each at most `width` cells wide.
+
+    Args:
+        last: so many versions, the newest; 0: all.
+        paint: colours what is drawn of a version, given its number.
+    """
     glyphs = ASCII if ascii_only else UNICODE
     lines: list[str] = []
-    for panel in panels(beliefs, now=now, width=width):
+    for panel in panels(beliefs, now=now, width=width, last=last):
         stretches = _widths(len(panel.edges) - 1, width - _GUTTER)
         lines += _axis(panel, stretches, glyphs, now=now, width=width)
-        lines += [_row(row, stretches, glyphs) for row in panel.rows]
+        lines += [_row(row, stretches, glyphs, paint) for row in panel.rows]
         lines.append("")
     return lines
 
 
-def legend(*, ascii_only: bool = False) -> str:
-    """Return what the glyphs mean, on one line."""
+def legend(lines: Sequence[str] = (), *, ascii_only: bool = False, width: int = WIDTH) -> str:
+    """Return what the glyphs mean: those that every drawing has, and the rarer ones of these lines."""
     glyphs = ASCII if ascii_only else UNICODE
-    return (
-        f"{glyphs.new} learnt then  {glyphs.still} still believed  {glyphs.ended} no value from then on  "
-        f"{glyphs.nothing} nothing known"
-    )
+    drawn = "".join(lines)
+    parts = [f"{glyphs.new} learnt then", f"{glyphs.still} still believed"]
+    if glyphs.ended in drawn or not lines:
+        parts.append(f"{glyphs.ended} no value from then on")
+    parts.append(f"{glyphs.nothing} nothing known")
+    if glyphs.several in drawn:
+        parts.append(f"{glyphs.several} several older ones")
+    told = ""
+    for part in parts:
+        begun = told.rpartition("\n")[2]
+        gap = "" if not told else "  " if len(begun) + len(part) + 2 <= width else "\n"
+        told += gap + part
+    return told
 
 
 def _widths(stretches: int, room: int) -> list[int]:
@@ -192,7 +219,7 @@ def _axis(panel: Panel, widths: Sequence[int], glyphs: Glyphs, *, now: float, wi
     labels[taken[0][0] : taken[0][0] + len("now")] = "now"
     for edge, place in zip(inner, places, strict=True):
         ticks[place] = glyphs.tick
-        text = _label(edge, inner)
+        text = _label(edge, [each for each in inner if each != now])
         begin = _left(place, len(text), width)
         if all(begin + len(text) < first or begin > last for first, last in taken):
             labels[begin : begin + len(text)] = text
@@ -210,18 +237,20 @@ def _left(place: int, length: int, width: int) -> int:
 
 
 def _label(edge: float, edges: Sequence[float]) -> str:
-    """Return a time as short as tells it apart: a day, or where all lie close together the time of day."""
+    """Return a time as short as tells it apart: a day, and where others lie close to it the time of day."""
     try:
         when = datetime.fromtimestamp(edge).astimezone()
     except (ValueError, OverflowError, OSError):
         return f"{edge:.3g} s"
-    span = edges[-1] - edges[0]
-    return (
-        f"{when:%Y-%m-%d}" if span > 2 * _DAY else f"{when:%H:%M:%S}" if span < 600 else f"{when:%d. %H:%M}"
-    )
+    nearest = min((abs(edge - other) for other in edges if other != edge), default=math.inf)
+    if nearest >= _DAY:
+        return f"{when:%Y-%m-%d}"
+    if edges[-1] - edges[0] < 600:
+        return f"{when:%H:%M:%S}"
+    return f"{when:%m-%d %H:%M}"
 
 
-def _row(row: Row, widths: Sequence[int], glyphs: Glyphs) -> str:
+def _row(row: Row, widths: Sequence[int], glyphs: Glyphs, paint: Paint | None) -> str:
     try:
         learnt = f"{datetime.fromtimestamp(row.learnt).astimezone():%Y-%m-%d %H:%M}"
     except (ValueError, OverflowError, OSError):
@@ -232,7 +261,8 @@ def _row(row: Row, widths: Sequence[int], glyphs: Glyphs) -> str:
         cell, begin = row.cells[at], at
         while at < len(row.cells) and row.cells[at] == cell:
             at += 1
-        out.append(_stretch(cell, sum(widths[begin:at]), row.value, glyphs))
+        drawn = _stretch(cell, sum(widths[begin:at]), row.value, glyphs)
+        out.append(drawn if paint is None or cell.number is None else paint(drawn, cell.number))
     return f"{row.number:>4}  {learnt:<16} {''.join(out)}"
 
 

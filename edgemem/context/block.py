@@ -9,10 +9,13 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from edgemem.context.layout import Shown
+import msgspec
+
+from edgemem.context.layout import About, Shown
 from edgemem.fence import clean, storable
-from edgemem.records import Fact, Recalled, level_of_scope
+from edgemem.records import Fact, Level, Preference, Recalled, level_of_scope
 
 LINE_CHARS = 240
 """A recalled item longer than this is cut; the whole of it stays retrievable."""
@@ -27,7 +30,11 @@ NEAR = 0.75
 `edgemem bench prefill`, 40 questions among 10,000 facts: as many are answered as at 0.6, with blocks of 41 tokens
 instead of 63 (medians)."""
 
-_SETTLED = ("fact", "preference", "note")
+SETTLED = ("fact", "preference", "note")
+"""Kinds that say what holds now."""
+
+VALUES = ("fact", "preference")
+"""Kinds that give a key its value."""
 
 _ASKS = re.compile(
     r"\?|(?:^|[.!,;] *)(?:and |so |but |then )?"
@@ -56,20 +63,31 @@ def worth_saying(
             the best fact when something is asked.
         asked: whether the utterance is a question; a wrong fact costs a few tokens then, a missing one the answer.
     """
-    settled = sorted((item for item in recalled if item.kind in _SETTLED), key=lambda item: -item.score)
-    least = floors.get("asked", floors["fact"]) if asked else floors["fact"]
-    worth = [item for item in settled[:1] if item.score >= least]
-    if worth:
-        floor = max(floors["fact"], NEAR * worth[0].score)
-        worth += [item for item in settled[1:] if item.score >= floor]
-    told = [
-        item
-        for item in recalled
-        if item.kind not in _SETTLED
-        and item.score >= floors.get(item.kind, floors["fact"])
-        and not (item.kind == "turn" and item.text.rstrip().endswith("?"))
-    ]
-    return worth + sorted(told, key=lambda item: -item.score - TOLD.get(item.kind, 0.0))
+    recalled = list(recalled)
+    best = max((item.score for item in recalled if item.kind in SETTLED), default=None)
+    worth = [item for item in recalled if item.score >= least_score(item, best, floors, asked=asked)]
+    settled = sorted((item for item in worth if item.kind in SETTLED), key=lambda item: -item.score)
+    told = [item for item in worth if item.kind not in SETTLED and not only_asks(item)]
+    return settled + sorted(told, key=lambda item: -item.score - TOLD.get(item.kind, 0.0))
+
+
+def least_score(item: Recalled, best: float | None, floors: Mapping[str, float], *, asked: bool) -> float:
+    """Return the score from which an item is worth its tokens.
+
+    Args:
+        best: the score of the best fact that was recalled; None: there is none.
+    """
+    if item.kind not in SETTLED:
+        return floors.get(item.kind, floors["fact"])
+    first = floors.get("asked", floors["fact"]) if asked else floors["fact"]
+    if best is None or item.score >= best or best < first:
+        return first
+    return max(floors["fact"], NEAR * best)
+
+
+def only_asks(item: Recalled) -> bool:
+    """Tell whether an item is a turn that asks something and answers nothing."""
+    return item.kind == "turn" and item.text.rstrip().endswith("?")
 
 
 def lines_for(
@@ -78,90 +96,128 @@ def lines_for(
     visible: Mapping[str, Shown],
     visible_turns: frozenset[int],
     session: str,
+    kept: Callable[[Shown], bool] = lambda _: True,
+    stands: Callable[[Recalled], bool] = lambda _: False,
 ) -> list[Shown]:
-    """Return the lines for what was recalled and is not in the prompt already, best first."""
-    before = {item.fact: item for item in visible.values() if item.fact is not None}
+    """Return the lines for what was recalled and is not in the prompt already, best first.
+
+    Args:
+        kept: whether the value that was shown was not erased since, so that it may be said once more.
+        stands: whether an item stands in the conversation itself.
+    """
+    before = newest_values(visible)
     out = []
     for item in recalled:
         name = f"{item.kind}:{item.id}"
-        if name in visible or (item.session == session and item.turn in visible_turns):
+        if name in visible or (item.session == session and item.turn in visible_turns) or stands(item):
             continue
-        if item.kind == "fact":
-            key, value = storable(item.key or ""), storable(item.value or "")
+        if item.kind not in VALUES:
+            out.append(Shown(name, f"- {_told(item)}", item.level, item.owner))
+            continue
+        about = (item.kind, item.scope, storable(item.key or ""))
+        value = storable(item.value or "")
+        seen = before.get(about)
+        # A change is told under another id, and once.
+        if seen is None or seen.value != value:
+            out.append(_line_of(name, about, value, item.level, item.owner, before=_before(seen, kept)))
+        if item.doubt is not None:
+            # The model may ask whether it heard rightly; saying it again settles it.
+            doubt = storable(item.doubt)
+            told = clean(f"perhaps misheard: {_named(about)}: {doubt}", max_chars=LINE_CHARS)
             out.append(
-                fact_line(
-                    name,
-                    item.scope,
-                    key,
-                    value,
-                    level=item.level,
-                    owner=item.owner,
-                    before=before.get((item.scope, key)),
-                )
+                Shown(f"doubt:{item.id}:{doubt}", f"- {told}", item.level, item.owner, about[1:], doubt)
             )
-            if item.doubt is not None:
-                # The model may ask whether it heard rightly; saying it again settles it.
-                line = clean(
-                    f"perhaps misheard: {_subject(item.scope)}{key}: {item.doubt}", max_chars=LINE_CHARS
-                )
-                out.append(Shown(f"doubt:{item.id}:{item.doubt}", f"- {line}", item.level, item.owner))
-            continue
-        out.append(Shown(name, f"- {_told(item)}", item.level, item.owner))
-    return out
+    return [line for line in out if line.id not in visible]
 
 
-def fact_line(
-    name: str,
-    scope: str,
-    key: str,
-    value: str,
-    *,
-    level: str,
-    owner: str | None,
-    before: Shown | None = None,
-) -> Shown:
-    """Return the line of a fact, said as a change when the prompt holds an older value."""
-    told = f"{_subject(scope)}{key}: {value}"
-    if before is not None and before.value != value:
-        told = f"{_subject(scope)}{key}: now {value} (before: {before.value})"
-    line = clean(told, max_chars=LINE_CHARS)
-    return Shown(name, f"- {line}", level, owner, (scope, key), value)  # type: ignore[arg-type]  # level is a Level
+def newest_values(visible: Mapping[str, Shown]) -> dict[About, Shown]:
+    """Return of what the prompt holds what it says last of each key."""
+    return {item.about: item for item in visible.values() if item.about is not None}
 
 
 def changes(
     visible: Mapping[str, Shown],
-    current: Callable[[Collection[tuple[str, str]]], Mapping[tuple[str, str], tuple[bool, str | None]]],
+    current: Callable[[Collection[About]], Mapping[About, tuple[bool, str | None]]],
+    *,
+    kept: Callable[[Shown], bool] = lambda _: True,
 ) -> list[Shown]:
-    """Return a line for each shown fact that does not hold any more.
+    """Return a line for each shown fact and preference that does not hold any more.
 
     Args:
-        current: for several (scope, key), whether the value may be read now, and if so, the value or None.
+        current: for several of them, whether the value may be read now, and if so, the value or None.
+        kept: whether the value that was shown was not erased since, so that it may be said once more.
     """
-    newest: dict[tuple[str, str], Shown] = {}
-    for item in visible.values():
-        if item.fact is not None:
-            newest[item.fact] = item
+    newest = newest_values(visible)
     out = []
     now = current(newest) if newest else {}
-    for (scope, key), item in newest.items():
-        readable, found = now[scope, key]
+    for about, item in newest.items():
+        readable, found = now[about]
         if not readable:
             continue  # that it changed is as private as what it changed to
         value = None if found is None else storable(found)
         if (value or "") == item.value:
             continue
-        if value is None:
-            line = clean(f"no longer true: {_subject(scope)}{key}: {item.value}", max_chars=LINE_CHARS)
-            out.append(Shown(f"gone:{item.id}", f"- {line}", item.level, item.owner, (scope, key), ""))
-        else:
+        before = _before(item, kept)
+        if value is not None:
             name = f"changed:{item.id}:{value}"
-            out.append(fact_line(name, scope, key, value, level=item.level, owner=item.owner, before=item))
+            out.append(_line_of(name, about, value, item.level, item.owner, before=before))
+        elif before:
+            told = f"no longer true: {_named(about)}: {before}"
+            out.append(_line_of(f"gone:{item.id}", about, "", item.level, item.owner, told=told))
+        elif item.level != "private":
+            # The value still stands above, so the model is asked not to use it. Of a person, not even the name is said.
+            line = _line_of(
+                f"erased:{item.id}",
+                about,
+                "",
+                item.level,
+                item.owner,
+                told=f"{_named(about)} is no longer known",
+            )
+            out.append(msgspec.structs.replace(line, passing=True))
     return out
 
 
-def within(
-    shown: Sequence[Shown], *, tokens: int, count: Callable[[str], int], spent: int = 0
-) -> list[Shown]:
+def _before(seen: Shown | None, kept: Callable[[Shown], bool]) -> str | None:
+    """Return the value that the prompt holds; empty if there is none, or it was erased; None: nothing was shown."""
+    if seen is None:
+        return None
+    return seen.value if seen.value and kept(seen) else ""
+
+
+def _line_of(
+    name: str,
+    about: About,
+    value: str,
+    level: Level,
+    owner: str | None,
+    *,
+    before: str | None = None,
+    told: str = "",
+) -> Shown:
+    """Return the line of a value, said as a change when the prompt holds an older one."""
+    if not told:
+        told = f"{_named(about)}: {value if before is None else f'now {value}'}"
+        told += f" (before: {before})" if before else ""
+    line = f"- {clean(told, max_chars=LINE_CHARS)}"
+    kind, *pair = about
+    fact, preference = ((pair[0], pair[1]), None) if kind == "fact" else (None, (pair[0], pair[1]))
+    return Shown(name, line, level, owner, fact, value, preference)
+
+
+def _named(about: About) -> str:
+    return f"{_subject(about[1])}{about[2]}"
+
+
+class Within(NamedTuple):
+    """The lines of a block that fit its budget."""
+
+    lines: list[Shown]
+    tokens: int
+    """Of them, and of what was spent before."""
+
+
+def within(shown: Sequence[Shown], *, tokens: float, count: Callable[[str], int], spent: int = 0) -> Within:
     """Return the lines that fit, best first; one that is too long lets a shorter one behind it pass.
 
     Args:
@@ -176,13 +232,28 @@ def within(
             continue
         spent += cost
         out.append(item)
-    return out
+    return Within(out, spent if out else 0)
 
 
-def fact_as_recalled(fact: Fact) -> Recalled:
-    """Return a fact in the form that recall returns, for stores without an index."""
-    # A user's own store may know only scopes; a scope that is closed closes the fact.
-    level, owner = level_of_scope(fact.scope) if fact.level == "shared" else (fact.level, fact.owner)
+def value_as_recalled(of: Fact | Preference) -> Recalled:
+    """Return a fact or a preference in the form that recall returns, for stores without an index."""
+    # A user's own store may know only scopes; a scope that is closed closes what is in it.
+    level, owner = level_of_scope(of.scope) if of.level == "shared" else (of.level, of.owner)
+    if isinstance(of, Preference):
+        return Recalled(
+            "preference",
+            f"{of.scope}/{of.key}",
+            f"{of.key}: {of.value}",
+            0.5,
+            ("listed",),
+            recorded_at=of.updated_at,
+            scope=of.scope,
+            level=level,
+            owner=owner,
+            key=of.key,
+            value=of.value,
+        )
+    fact = of
     return Recalled(
         "fact",
         fact.id or f"{fact.scope}/{fact.key}",

@@ -9,14 +9,15 @@ from edgemem.context.sentences import tool_lines
 from edgemem.context.summarizer import ExtractiveSummarizer
 from edgemem.errors import InvalidInputError
 from edgemem.fence import fence
-from edgemem.llama.estimate import EstimateTokenizer, estimate_tokens
-from edgemem.llama.protocols import Tokenizer
+from edgemem.llama.counting import estimate_tokens, tokenizer_of
+from edgemem.store.arguments import whole_number
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Sequence
 
     from edgemem.context.summarizer import Summarizer
+    from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
 
 HEADER = "Earlier in this conversation:"
@@ -70,7 +71,8 @@ class Compactor:
     """Puts a summary in place of the oldest turns once a conversation is larger than `trigger_tokens`.
 
     Args:
-        keep_last_turns: turns that stay word for word; fewer if they take more than half of the trigger.
+        keep_last_turns: turns that stay word for word, the newest; fewer only if they and the summary are larger than
+            the trigger, and then as many as take half of it. Turns that nearly fill it make the next cut come soon.
         summary_max_tokens: size of the summary's text.
         preserve_tool_calls: list what the tools of the summarised turns returned, at most 40 lines, as well.
         tokenizer: counts for every call; otherwise the `llm` of the call does, and an estimate without one.
@@ -87,6 +89,9 @@ class Compactor:
         tokenizer: Tokenizer | None = None,
         summarizer: Summarizer | None = None,
     ) -> None:
+        trigger_tokens = whole_number(trigger_tokens, "trigger_tokens")
+        keep_last_turns = whole_number(keep_last_turns, "keep_last_turns")
+        summary_max_tokens = whole_number(summary_max_tokens, "summary_max_tokens")
         if trigger_tokens < 1 or keep_last_turns < 1 or summary_max_tokens < 0:
             raise InvalidInputError(
                 "trigger_tokens and keep_last_turns must be at least 1 and summary_max_tokens at least 0; "
@@ -136,10 +141,13 @@ class Compactor:
         return summarised if self._count(summarised, llm) < self._count(messages, llm) else plain
 
     def _first_kept(self, head: list[Message], turns: list[list[Message]], llm: Any) -> int:
-        room = self.trigger_tokens * _LOW_WATER - self.summary_max_tokens
+        room: float = self.trigger_tokens
         for first in range(max(1, len(turns) - self.keep_last_turns), len(turns)):
-            if self._count([*head, *(message for turn in turns[first:] for message in turn)], llm) <= room:
+            kept = self._count([*head, *(message for turn in turns[first:] for message in turn)], llm)
+            if kept + self.summary_max_tokens <= room:
                 return first
+            # A cut costs the model its cache: where a turn more has to go, enough go that the next cut is far.
+            room = self.trigger_tokens * _LOW_WATER
         return len(turns) - 1
 
     def _count(self, messages: Sequence[Message], llm: Any) -> int:
@@ -148,10 +156,7 @@ class Compactor:
     def _summarizer_for(self, llm: Any) -> Summarizer:
         if self._summarizer is not None:
             return self._summarizer
-        tokenizer = self._tokenizer or getattr(llm, "tokenizer", llm)
-        return ExtractiveSummarizer(
-            None, tokenizer if isinstance(tokenizer, Tokenizer) else EstimateTokenizer()
-        )
+        return ExtractiveSummarizer(None, self._tokenizer or tokenizer_of(llm))
 
 
 def _with_summary(message: Message, summary: str) -> Message:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from edgemem.context.compactor import plan_epoch
-from edgemem.context.gauge import Gauge
+from edgemem.context.gauge import Gauge, about
 from edgemem.context.layout import LaidTurn, Layout
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Message
@@ -65,18 +65,36 @@ class EpochPlanner:
         """Return how many tokens a prompt may have."""
         return self.window_tokens - self.reply_tokens
 
-    def plan(self, *, force: bool = False) -> int | None:
-        """Return the first turn of the next epoch, or None while there is room.
+    def plan(self) -> int | None:
+        """Return the first turn of the next epoch, or None while there is room."""
+        turns = self._turns()
+        if not turns or self.size() <= self.high_water * self.room:
+            return None
+        return self._first([self._cost(turn) for turn in turns], self._fixed())
+
+    def plan_now(self, messages: Sequence[Message], tokens: int) -> int | None:
+        """Return the first turn of an epoch for a prompt that did not fit; None: not even that would help.
+
+        Nothing is tokenised: the prompt was just counted, and its tokens are shared out by the size of the texts.
 
         Args:
-            force: plan as if the high-water mark were passed: the prompt did not fit.
+            messages: the prompt.
+            tokens: its exact size.
         """
         turns = self._turns()
-        if not turns or (not force and self.size() <= self.high_water * self.room):
+        if not turns:
             return None
+        each = tokens / max(1, sum(map(_about, messages)))
+        costs = [int(each * (sum(map(_about, turn.said)) + about(turn.block))) for turn in turns]
+        summaries = self.summary_tokens - int(each * about(self.layout.epoch.summary))
+        return self._first(costs, max(0, tokens - sum(costs)) + summaries)
+
+    def _first(self, costs: Sequence[int], fixed: int) -> int | None:
+        """Return the first turn that stays, given what each turn and everything else costs."""
+        turns = self._turns()
         index = plan_epoch(
-            [self._cost(turn) for turn in turns],
-            fixed_tokens=self._fixed(),
+            costs,
+            fixed_tokens=fixed,
             window_tokens=self.window_tokens,
             reply_tokens=self.reply_tokens,
             high_water=0.0,
@@ -110,15 +128,19 @@ class EpochPlanner:
         reason: str = "high water",
     ) -> Epoch | None:
         """Write the next epoch: a summary of what leaves the prompt. None when `stop` became true."""
+        used = summarizer or self.summarizer
         leaving = [turn for turn in self._turns() if turn.n < first_turn and turn.level != "private"]
-        summary = (summarizer or self.summarizer).summarize(
+        summary = used.summarize(
             [_attributed(turn) for turn in leaving],
             max_tokens=self.summary_tokens,
             previous=self.layout.epoch.summary,
             stop=stop,
         )
-        if stop is not None and stop():
+        # One that was finished at the very moment at which somebody began to speak is finished all the same.
+        if not summary and stop is not None and stop():
             return None
+        how = getattr(used, "how", "")  # only what has several ways tells which one it took
+        reason = f"{reason}; {how}" if how else reason
         return Epoch(self.layout.session, first_turn, summary, reason=reason, started_at=self._now())
 
     def _turns(self) -> list[LaidTurn]:
@@ -151,6 +173,12 @@ class EpochPlanner:
             function = call.get("function") or {}
             tokens += 12 + len(self.tokenizer.encode(f"{function.get('name')} {function.get('arguments')}"))
         return tokens
+
+
+def _about(message: Message) -> int:
+    """Return about a message's tokens, in a microsecond."""
+    calls = message.get("tool_calls")
+    return 8 + about(text_of(message)) + (12 + about(str(calls)) if calls else 0)
 
 
 def _attributed(turn: LaidTurn) -> Sequence[Message]:

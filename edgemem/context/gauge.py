@@ -95,6 +95,14 @@ class Gauge:
         return self._tokens
 
 
+def about(text: str) -> int:
+    """Return about how many tokens a text takes, in less than a microsecond; for figures that decide nothing.
+
+    A token takes 3 to 5 bytes of UTF-8 in all scripts that vocabularies of today were made for.
+    """
+    return (len(text.encode(errors="replace")) + 3) // 4
+
+
 _ESTIMATE = EstimateTokenizer()
 
 

@@ -142,21 +142,42 @@ def gather(turns: Iterable[Sequence[Message]], *, previous: str, user: str, assi
         elif colon:
             teller: Teller = "assistant" if speaker == assistant else "user"
             out += (_sentence(text, speaker, teller, number) for text in split_sentences(rest))
-    number = len(lines)
+    for number, (text, speaker, told_by) in enumerate(
+        _told(turns, user=user, assistant=assistant), len(lines)
+    ):
+        if told_by == "tool":
+            out.append(_sentence(text, "", told_by, number))
+        else:
+            out += (_sentence(part, speaker, told_by, number) for part in split_sentences(text))
+    return [sentence for sentence in out if _tells_something(sentence)]
+
+
+def spoken_lines(
+    turns: Iterable[Sequence[Message]], *, previous: str, user: str, assistant: str
+) -> list[str]:
+    """Return an earlier summary and all that was told, one line for each message; arguments as for `gather`."""
+    told = _told(turns, user=user, assistant=assistant)
+    lines = (
+        f"{speaker}: {_one_line(text)}" if speaker else text for text, speaker, _ in told if text.strip()
+    )
+    return [*(line for line in previous.splitlines() if line.strip()), *lines]
+
+
+def _told(
+    turns: Iterable[Sequence[Message]], *, user: str, assistant: str
+) -> Iterator[tuple[str, str, Teller]]:
+    """Yield text, speaker and teller of each message, without what was injected; the outcome alone of a tool."""
     for turn in turns:
         repaired = repair_orphans(turn)
         tools = iter(tool_lines(repaired))
         for message in repaired:
-            number += 1
             role = message.get("role")
             if role == "tool":
-                out.append(_sentence(next(tools), "", "tool", number))
+                yield next(tools), "", "tool"
             elif role in ("user", "assistant"):
                 named = _one_line(str(message.get("name") or "")).replace(":", "")
                 speaker = named or (user if role == "user" else assistant)
-                spoken = _INJECTED.sub("\n", text_of(message))
-                out += (_sentence(text, speaker, role, number) for text in split_sentences(spoken))
-    return [sentence for sentence in out if _tells_something(sentence)]
+                yield _INJECTED.sub("\n", text_of(message)), speaker, role
 
 
 def split_sentences(text: str) -> list[str]:

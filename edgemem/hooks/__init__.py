@@ -34,10 +34,13 @@ from edgemem.hooks.points import (
 )
 from edgemem.hooks.registry import HookFailure, HookRegistry
 from edgemem.hooks.token_budget import TokenBudgetHook
+from edgemem.hooks.turn_figures import TurnFigures
+from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.hooks.upkeep import UpkeepHook
 
 if TYPE_CHECKING:
     from edgemem.hooks.audit_log import AuditLogHook
+    from edgemem.hooks.decorator import FunctionHook, hook
     from edgemem.hooks.timing import Timing, TimingHook
     from edgemem.hooks.tool_output import ToolOutputTruncatorHook
     from edgemem.hooks.tool_retry import ToolErrorRetryHook
@@ -45,10 +48,12 @@ if TYPE_CHECKING:
 # Hooks that a robot may do without are imported when they are first used.
 _LATER = {
     "AuditLogHook": "edgemem.hooks.audit_log",
+    "FunctionHook": "edgemem.hooks.decorator",
     "Timing": "edgemem.hooks.timing",
     "TimingHook": "edgemem.hooks.timing",
     "ToolErrorRetryHook": "edgemem.hooks.tool_retry",
     "ToolOutputTruncatorHook": "edgemem.hooks.tool_output",
+    "hook": "edgemem.hooks.decorator",
 }
 
 __all__ = [
@@ -69,6 +74,7 @@ __all__ = [
     "ContextCompactionHook",
     "Conversation",
     "EpisodeLoggerHook",
+    "FunctionHook",
     "Hook",
     "HookFailure",
     "HookRegistry",
@@ -85,8 +91,11 @@ __all__ = [
     "ToolErrorRetryHook",
     "ToolOutputTruncatorHook",
     "TurnContext",
+    "TurnFigures",
+    "TurnLogHook",
     "UpkeepHook",
     "available",
+    "hook",
     "load",
     "load_entry_points",
 ]

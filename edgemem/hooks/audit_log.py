@@ -1,12 +1,14 @@
 """AuditLogHook: what the robot was asked to do and did, one JSON object a line, in files of bounded size.
 
 An audit log is a copy of what happened, and `forget` does not reach into it. So by default it says who, when, which
-tool and how it went, and nothing of what was said; names that a model made up are not written either. `text` says
+tool and how it went, and nothing of what was said; names of tools and arguments are written only where the model was
+offered them, because one that it made up may say anything. `text` says
 up to which level words are written as well: `"household"` leaves out whatever only one person may know.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -21,7 +23,7 @@ from edgemem.clock import Clock
 from edgemem.errors import ClosedError, DiskFullError, InvalidInputError, StoreError
 from edgemem.fence import storable
 from edgemem.hooks.conversation import STATE_KEY, Conversation
-from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, ON_ABORT, ON_RUN_END, HookResult
+from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, ON_ABORT, ON_RUN_END, HookResult
 from edgemem.store.files import create_private
 
 if TYPE_CHECKING:
@@ -35,6 +37,9 @@ TEXT_CHARS = 2000
 LEAST_BYTES = 65_536
 """The smallest file worth rotating; the longest line is shorter."""
 
+UNKNOWN_TOOL = "(unknown tool)"
+"""Stands for the name of a tool that the model was not offered."""
+
 _RANK: dict[Level | None, int] = {None: -1, "shared": 0, "household": 1, "private": 2}
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}", re.ASCII)
 
@@ -42,7 +47,7 @@ _NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}", re.ASCII)
 class AuditLogHook:
     """Append a line for each answer of the model, each tool call and each end of a turn."""
 
-    points = frozenset({AFTER_LLM, AFTER_TOOL, ON_RUN_END, ON_ABORT})
+    points = frozenset({BEFORE_LLM, AFTER_LLM, AFTER_TOOL, ON_RUN_END, ON_ABORT})
     # Behind all others: what is logged is what really went on.
     priority = 0
 
@@ -67,6 +72,8 @@ class AuditLogHook:
             InvalidInputError: a bound that cannot be kept, or an unknown level.
             StoreError: the file cannot be written.
         """
+        if not isinstance(path, (str, Path)):
+            raise InvalidInputError(f"AuditLogHook needs the path of a file, not {type(path).__name__}.")
         if max_bytes < LEAST_BYTES or keep < 0:
             raise InvalidInputError(
                 f"max_bytes must be at least {LEAST_BYTES:,} and keep at least 0; they are {max_bytes:,} and {keep}."
@@ -90,6 +97,9 @@ class AuditLogHook:
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Write a line, or hold it until it is known that the turn is kept."""
+        if point == BEFORE_LLM:
+            ctx.hook_state[id(self), "offered"] = _offered(payload.get("tools"))
+            return None
         # A turn that is aborted leaves no trace, unless a tool has run: that happened in the world.
         held: list[dict[str, Any]] = ctx.hook_state.setdefault(id(self), [])
         if point == ON_ABORT:
@@ -100,7 +110,10 @@ class AuditLogHook:
         if point == AFTER_LLM:
             held.append(entry | self._answer(payload, allowed))
             return None
-        entry |= self._call(payload, allowed) if point == AFTER_TOOL else self._end(payload, allowed)
+        if point == AFTER_TOOL:
+            entry |= self._call(payload, allowed, ctx.hook_state.get((id(self), "offered"), {}))
+        else:
+            entry |= self._end(payload, allowed)
         lines, held[:] = [*held, entry], []
         self._write(lines)
         return None
@@ -117,15 +130,18 @@ class AuditLogHook:
         said = {"hop": payload.get("hop", 0), "chars": len(content), "tool_calls": len(calls)}
         return {**said, "content": _short(content)} if allowed else said
 
-    def _call(self, payload: Any, allowed: bool) -> dict[str, Any]:
-        done = {"hop": getattr(payload, "hop", 0), "tool": _name(payload.name), "ok": payload.error is None}
+    def _call(self, payload: Any, allowed: bool, offered: dict[str, frozenset[str]]) -> dict[str, Any]:
+        known = offered.get(payload.name)
+        name = UNKNOWN_TOOL if known is None else _name(payload.name)
+        done = {"hop": getattr(payload, "hop", 0), "tool": name, "ok": payload.error is None}
         if payload.error is not None:
             # "KeyError: 'pills'": the class tells what kind of thing went wrong, what follows may quote anything.
             done["error"] = _short(payload.error) if allowed else _name(str(payload.error).partition(":")[0])
         if allowed:
             done["arguments"], done["result"] = _short(payload.arguments), _short(payload.result)
         else:
-            done["arguments"] = [_name(key) for key in list(payload.arguments or ())[:16]]
+            given = list(_arguments(payload.arguments))[:16]
+            done["arguments"] = [_name(key) if key in (known or ()) else "?" for key in given]
             done["result_chars"] = len(_text(payload.result))
         return done
 
@@ -170,15 +186,27 @@ class AuditLogHook:
             if not self._close_file.alive:
                 raise ClosedError(f"The audit log {self.path} was closed; make a new AuditLogHook.")
             try:
-                self._rotate(len(data))
-                data = b"\n" + data if self._torn else data
-                # One write for all: lines of two processes in one file do not mix.
-                written = os.write(self._file, data)
+                self._hold(len(data))
+                try:
+                    data = b"\n" + data if self._torn else data
+                    # One write for all: lines of two processes in one file do not mix.
+                    written = os.write(self._file, data)
+                finally:
+                    fcntl.flock(self._file, fcntl.LOCK_UN)
             except OSError as error:
                 raise StoreError(f"The audit log {self.path} cannot be written: {error.strerror}.") from error
             self._torn = data[:written][-1:] != b"\n"
             if written < len(data):
                 raise DiskFullError(f"The audit log {self.path} lacks a line: no space is left; free some.")
+
+    def _hold(self, size: int) -> None:
+        """Have the file that is to be written, and keep `forget` from taking it away before that is done."""
+        while True:
+            self._rotate(size)
+            fcntl.flock(self._file, fcntl.LOCK_SH)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(self.path.stat(), os.fstat(self._file)):
+                    return
 
     def _rotate(self, size: int) -> None:
         """Begin a new file where this one is full, or where somebody has moved it away."""
@@ -187,7 +215,7 @@ class AuditLogHook:
             there = self.path.stat()
         except FileNotFoundError:
             there = None
-        if there is not None and (there.st_dev, there.st_ino) == (status.st_dev, status.st_ino):
+        if there is not None and os.path.samestat(there, status):
             if status.st_size == 0 or status.st_size + size <= self._max_bytes:
                 return
             self._shift()
@@ -232,8 +260,27 @@ def _where(ctx: Any) -> dict[str, Any]:
     return where
 
 
+def _arguments(given: Any) -> dict[str, Any]:
+    """Return arguments as an object; EdgeVox hands them on as the model wrote them, which is text."""
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except (ValueError, RecursionError):
+            return {}
+    return given if isinstance(given, dict) else {}
+
+
+def _offered(schemas: Any) -> dict[str, frozenset[str]]:
+    """Return the tools that a model was offered, with the names of their arguments."""
+    functions = [schema.get("function") or {} for schema in schemas or () if isinstance(schema, dict)]
+    return {
+        str(function.get("name")): frozenset((function.get("parameters") or {}).get("properties") or {})
+        for function in functions
+    }
+
+
 def _name(text: Any) -> str:
-    """Return a name as programs have it; a model that makes one up may put anything into it."""
+    """Return a name as programs have it."""
     found = str(text)
     return found if _NAME.fullmatch(found) else "?"
 

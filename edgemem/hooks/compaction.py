@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import BEFORE_LLM, ON_IDLE, ON_RUN_START, HookResult
-from edgemem.store.epochs import append_epoch
+from edgemem.store.tool_copies import summary_without
+from edgemem.store.turn_steps import BeginEpoch
 
 if TYPE_CHECKING:
     from edgemem.context.compactor import Compactor
     from edgemem.context.epochs import EpochPlanner
     from edgemem.context.summarizer import Summarizer
     from edgemem.records import Epoch, Message
+    from edgemem.store.tool_copies import Erased
 
 
 class ContextCompactionHook:
@@ -53,6 +57,8 @@ class ContextCompactionHook:
         if planner is None:
             return self._compact(ctx, payload) if point == BEFORE_LLM else None
         conversation = conversation_of(ctx, self._conversation)
+        if conversation.layout is not planner.layout:
+            return None  # an agent within a tool has a prompt of its own
         if point == ON_IDLE:
             self.work(stop=payload.get("stop"))
             return None
@@ -75,6 +81,11 @@ class ContextCompactionHook:
         self._prepared = self.planner.prepare(first, stop=stop)
         return self._prepared is not None
 
+    def forget(self, erased: Erased) -> None:
+        """Have the running conversation write nothing of a forgotten fact, nor take it into a summary."""
+        if self._conversation is not None:
+            self._conversation.forget(erased)
+
     def _switch(self, conversation: Conversation) -> None:
         epoch, self._prepared = self._prepared, None
         # A summary that was overtaken (a barge-in cut the reply it read, another epoch began) is dropped.
@@ -83,9 +94,11 @@ class ContextCompactionHook:
         self._begin(conversation, epoch)
 
     def _begin(self, conversation: Conversation, epoch: Epoch) -> None:
+        # The turns that leave the prompt may still tell of what was forgotten meanwhile.
+        epoch = msgspec.structs.replace(epoch, summary=summary_without(epoch.summary, conversation.erased))
         conversation.layout.switch(epoch)
         # Written with the next turn that is kept: an epoch without one would change nothing.
-        conversation.opening.append(lambda tx: append_epoch(tx, epoch))
+        conversation.opening.append(BeginEpoch(epoch))
 
     def _guard(
         self, planner: EpochPlanner, conversation: Conversation, payload: dict[str, Any]
@@ -100,14 +113,20 @@ class ContextCompactionHook:
             # The budget behind this hook need not count the same list once more.
             return HookResult.replace({**payload, "counted": (payload["messages"], tokens)})
         # Within a turn nothing is compacted any more; the budget behind this hook has the last word.
-        first = planner.plan(force=True) if hop == 0 else None
+        first = planner.plan_now(payload["messages"], tokens) if hop == 0 else None
         if first is None:
             return None
         epoch = planner.prepare(first, summarizer=self._fallback, reason="did not fit")
         if epoch is None:
             return None
         self._begin(conversation, epoch)
-        return HookResult.replace({**payload, "messages": conversation.layout.view()}, reason="compacted")
+        view = conversation.layout.view()
+        tokens = planner.gauge.tokens(view, tools=payload.get("tools"), limit=planner.room)
+        if running is not None:
+            planner.measured(running.n, tokens)
+        return HookResult.replace(
+            {**payload, "messages": view, "counted": (view, tokens)}, reason="compacted"
+        )
 
     def _compact(self, ctx: Any, payload: dict[str, Any]) -> HookResult | None:
         if self.compactor is None:

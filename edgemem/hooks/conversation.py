@@ -14,8 +14,11 @@ import msgspec
 
 from edgemem.context.layout import LaidTurn, Layout, Shown
 from edgemem.hooks.points import ON_ABORT
-from edgemem.records import Heard, Level, Reader, StoredMessage, Turn, TurnState
+from edgemem.records import Heard, Level, Reader, Session, StoredMessage, Turn, TurnState
+from edgemem.store.forgotten import last_forgotten
 from edgemem.store.messages import stored_message
+from edgemem.store.tool_copies import Erased, without_copies
+from edgemem.store.turn_steps import DropErased
 
 STATE_KEY = "__edgemem"
 """Where a session's state keeps the conversation; names that begin with two underscores are never stored."""
@@ -56,10 +59,17 @@ class Conversation:
         """Writes that belong into the transaction of the session's first turn."""
         self.generated: list[tuple[int, ...]] = []
         """The ids that the model generated, one entry for each of its messages."""
-        self.unheard: str | None = None
-        """The rest of a reply that was cut off while the turn still ran."""
         self.accepted: Future[int] | None = None
         """The running turn as the journal keeps it already."""
+        self.erased: list[Erased] = []
+        """What was forgotten since this conversation was opened."""
+        self._erased_now: list[Erased] = []
+        self.kept: Callable[[Shown], bool] | None = None
+        """Tells whether a value that was shown was not erased; None: the file of the session knows by itself."""
+        self._forgotten: int | None = None
+        """The newest forgetting that was known when memory was put before the model."""
+        self.caller: Session | None = None
+        """The loop's session while one of its tools runs."""
         self._committed: tuple[LaidTurn, Future[int]] | None = None
         self._running: list[Future[Any]] = []
 
@@ -72,6 +82,15 @@ class Conversation:
         self.reset()
         self._renumber()
         self.layout.begin(reader, _heard(ctx, payload, reader), level=_level(payload))
+
+    def forget(self, erased: Erased) -> None:
+        """Keep out of all records that are still to be written what was just forgotten.
+
+        What the model has seen stays in its prompt until the epoch ends (law 2): to cut it out would cost the cache.
+        """
+        self.erased.append(erased)
+        if self.layout.running is not None:
+            self._erased_now.append(erased)
 
     def end(self, point: str, ctx: Any) -> None:
         """Make the turn history, or drop it if it was aborted, where no session hook has done so already."""
@@ -88,8 +107,19 @@ class Conversation:
         """Forget what the running turn has collected."""
         self.also = []
         self.generated = []
-        self.unheard = None
         self.accepted = None
+        self.caller = None
+        self._erased_now = []
+        self._forgotten = None
+
+    def lay_out(self, kept: Callable[[Shown], bool] | None) -> None:
+        """Note what was forgotten until now: what is put before the model from here on may be forgotten meanwhile.
+
+        Args:
+            kept: tells whether a value was not erased, where memory is not in the file that keeps the session.
+        """
+        self._forgotten = self._newest_forgetting()
+        self.kept = kept
 
     def record(self, turn: LaidTurn, state: TurnState) -> Turn:
         """Return the record of a laid turn."""
@@ -98,16 +128,24 @@ class Conversation:
             stored_message(message, next(replies, ()) if message.get("role") == "assistant" else ())
             for message in turn.said
         ]
-        if self.unheard and messages[-1].role == "assistant":
-            messages[-1] = msgspec.structs.replace(messages[-1], unheard=self.unheard)
+        if turn.unheard and messages[-1].role == "assistant":
+            messages[-1] = msgspec.structs.replace(messages[-1], unheard=turn.unheard)
+        # Only of the turn in which it was forgotten: what is said of it later is said on purpose.
+        messages = without_copies(messages, self._erased_now)
         level, owner = self.layout.level_of(turn)
+        # What tells of something that was erased is stored nowhere; without its block, a turn that is taken up again
+        # is only told anew what still holds.
+        keep = not any(item.passing for item in turn.shown)
+        keep = keep and self._forgotten in (None, self._newest_forgetting())
+        if self.kept is not None:
+            keep = keep and all(self.kept(item) for item in turn.shown if item.value)
         return Turn(
             self.layout.session,
             turn.n,
             tuple(messages),
             state,
-            turn.block,
-            tuple(_shown(item) for item in turn.shown),
+            turn.block if keep else "",
+            tuple(_shown(item) for item in turn.shown) if keep else (),
             level=level,
             owner=owner,
             heard=turn.heard,
@@ -128,6 +166,8 @@ class Conversation:
         if self.journal is None:
             return
         also, self.also, self.opening = [*self.opening, *self.also], [], []
+        if self._forgotten is not None:
+            also.append(DropErased(turn.session, self._forgotten))
         # A turn that ends before the writer came to keep it as open is written once, not twice.
         if self.accepted is not None and self.accepted.cancel():
             self._running.remove(self.accepted)
@@ -154,6 +194,10 @@ class Conversation:
         if self.journal is not None and self.accepted is not None:
             self._running.append(self.journal.discard(self.layout.session, self.accepted))
 
+    def _newest_forgetting(self) -> int | None:
+        database = getattr(self.journal, "database", None)
+        return None if database is None else last_forgotten(database)
+
     def _renumber(self) -> None:
         """Give the newest turn the number that it got, as soon as that is known: another loop may have been quicker."""
         if self._committed is not None:
@@ -163,9 +207,13 @@ class Conversation:
 
 
 def conversation_of(ctx: Any, given: Conversation | None = None) -> Conversation:
-    """Return the conversation that the hooks of this context share."""
+    """Return the conversation that the hooks of this context share.
+
+    An agent that runs within a tool of another, with the same hooks, has one of its own, which nobody keeps: the other's
+    turn is still open, and is told the tool's result.
+    """
     state = ctx.session.state
-    if given is not None:
+    if given is not None and (given.caller is None or given.caller is ctx.session):
         state[STATE_KEY] = given
         return given
     found = state.get(STATE_KEY)
@@ -179,7 +227,9 @@ def conversation_of(ctx: Any, given: Conversation | None = None) -> Conversation
 def reader_of(ctx: Any, payload: Any, *, speaker: str | None = None) -> Reader:
     """Return who will hear the answer: the payload says it, else the context, else the hook's own setting."""
     said: dict[str, Any] = payload if isinstance(payload, dict) else {}
-    name = said.get("speaker") or getattr(ctx, "speaker", None) or speaker
+    names = (said.get("speaker"), getattr(ctx, "speaker", None), speaker)
+    # A voice may be called 0.
+    name = next((one for one in names if one is not None and one != ""), None)
     audience = said.get("audience") or getattr(ctx, "audience", None) or ()
     return Reader(name, frozenset(audience))
 
@@ -197,6 +247,6 @@ def _level(payload: Any) -> Level | None:
 
 
 def _shown(item: Shown) -> str:
-    if item.fact is None and item.level == "household":
+    if item.fact is None and item.preference is None and item.level == "household":
         return item.id
     return msgspec.json.encode(msgspec.structs.replace(item, line="")).decode()

@@ -6,9 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from edgemem.fence import storable
+from edgemem.hooks.arguments import needs
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import AFTER_TOOL, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
+from edgemem.store.later import Later, settled
 from edgemem.store.protocols import LevelledStore
+from edgemem.store.tool_copies import MEMORY_TOOLS
 
 if TYPE_CHECKING:
     from edgemem.store.protocols import MemoryStore
@@ -21,14 +24,12 @@ MOST_ARGUMENTS = 16
 
 NAME_CHARS = 64
 
-MEMORY_TOOLS = frozenset({"remember_fact", "forget_fact", "recall_fact", "list_facts", "search_memory"})
-"""Tools of the memory itself: what they did is a fact already, and need not be an episode too."""
-
 
 class EpisodeLoggerHook:
     """Log the outcome of every tool call; in the turn's own transaction where the session is kept in SQLite.
 
-    A store that writes later is told to write when the turn ends.
+    A store that writes later is told to write when the turn ends. A store that cannot be written now keeps no turn
+    waiting: its episodes are written as soon as that is possible.
     """
 
     points = frozenset({ON_RUN_START, AFTER_TOOL, ON_RUN_END, ON_ABORT})
@@ -42,10 +43,12 @@ class EpisodeLoggerHook:
         speaker: str | None = None,
         conversation: Conversation | None = None,
     ) -> None:
+        needs(self, store, "add_episode", what="a memory store")
         self.store = store
         self.agent_name = agent_name
         self.speaker = speaker
         self._conversation = conversation
+        self._later = Later(store)
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Keep the outcome of one call; at the end of the turn, all that the store has not written yet."""
@@ -58,11 +61,12 @@ class EpisodeLoggerHook:
         joined = database is not None and database is getattr(conversation.journal, "database", None)
         if point != AFTER_TOOL:
             conversation.end(point, ctx)
-            flush = getattr(self.store, "flush", None)
-            if flush is not None and not joined:
-                flush()
+            if not joined:
+                self._later.retry()
+                settled(self._later.flush(), conversation.commit_wait_s)
             return None
-        if payload.name in MEMORY_TOOLS:
+        name = self.agent_name or getattr(ctx, "agent_name", None) or ""
+        if payload.name in MEMORY_TOOLS:  # what they did is a fact already, and need not be an episode too
             return None
         outcome = "ok" if payload.error is None else "failed"
         record = {"name": payload.name[:NAME_CHARS], "args": _short_arguments(payload.arguments)}
@@ -71,15 +75,14 @@ class EpisodeLoggerHook:
         else:
             record["error"] = _short(payload.error)
         turn = conversation.layout.running
-        level, owner = conversation.layout.level_of(turn) if turn is not None else (None, None)
+        level, owner = conversation.layout.level_of(turn) if turn is not None else ("household", None)
         heard = turn.heard if turn is not None else None
         if joined:
-            from edgemem.store.episodes import append_episode
+            from edgemem.store.turn_steps import AddEpisode
 
-            agent, keep = self.agent_name, getattr(self.store, "max_episodes", 500)
+            agent, keep = name, getattr(self.store, "max_episodes", 500)
             conversation.also.append(
-                lambda tx: append_episode(
-                    tx,
+                AddEpisode(
                     "tool_call",
                     record,
                     outcome,
@@ -91,12 +94,14 @@ class EpisodeLoggerHook:
                 )
             )
         elif isinstance(self.store, LevelledStore):
-            self.store.add_episode(
-                "tool_call", record, outcome, agent=self.agent_name, heard=heard, level=level, owner=owner
+            more: dict[str, Any] = {"heard": heard, "level": level, "owner": owner}
+            # Nobody waits for a disk here; what is waited for at the end of the turn has a bound.
+            self._later.write(
+                lambda: self.store.add_episode("tool_call", record, outcome, agent=name, **more)
             )
         elif level != "private":
             # Such a store shows an episode to the whole household.
-            self.store.add_episode("tool_call", record, outcome, agent=self.agent_name)
+            self.store.add_episode("tool_call", record, outcome, agent=name)
         return None
 
 

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from edgemem.context.block import asks, changes, fact_as_recalled, lines_for, within, worth_saying
-from edgemem.context.layout import Shown
-from edgemem.fence import clean
+from edgemem.context.block import (
+    LINE_CHARS,
+    Within,
+    asks,
+    changes,
+    lines_for,
+    value_as_recalled,
+    within,
+    worth_saying,
+)
+from edgemem.context.layout import About, Shown
+from edgemem.fence import clean, storable
+from edgemem.hooks.arguments import header_line, needs
 from edgemem.hooks.conversation import Conversation, conversation_of
+from edgemem.hooks.listing import Listing
 from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.llama.estimate import EstimateTokenizer
-from edgemem.records import Reader, Recalled, level_of_scope
+from edgemem.records import Preference, Reader, Recalled, level_of_scope
+from edgemem.store.forgotten import last_forgotten
+from edgemem.store.later import Later, settled
+from edgemem.store.own_records import as_ours
 from edgemem.store.reading import readable
+from edgemem.store.turn_steps import EraseBlocks
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
@@ -24,6 +41,14 @@ Pair = tuple[str, str]
 
 Recaller = Callable[[str, "Reader | None"], Sequence[Recalled]]
 """Finds what matters for an utterance, for a reader, best first."""
+
+BLOCK_TOKENS = 80
+"""The budget of a block that recall fills, where none is given; the profile's default."""
+
+KEEP_UP_S = 0.05
+"""What the end of a turn may cost a store that embeds: nobody notices it beside the reply that is being spoken."""
+
+_PREFERENCE_ID = re.compile(r"\bpreference:(\d+)\b")
 
 FENCE_TOKENS = 12
 """What the two tags of a block take in common vocabularies (qwen2: 10, llama-bpe: 8, phi-3: 12; counted)."""
@@ -43,7 +68,7 @@ class MemoryInjectionHook:
         header: str = "",
         *,
         max_chars: int = 1200,
-        block_tokens: int = 80,
+        block_tokens: int | None = None,
         speaker: str | None = None,
         floors: Mapping[str, float] | None = None,
         recall: Recaller | None = None,
@@ -57,23 +82,28 @@ class MemoryInjectionHook:
             max_episodes: at most this many episodes are candidates.
             header: a line that opens the block.
             max_chars: at most this much text is candidate.
-            block_tokens: the budget of the whole block, in tokens of `tokenizer`.
+            block_tokens: the budget of the whole block, in tokens of `tokenizer`; default: 80 with `recall`, else none,
+                so that what the caps above let pass is said.
             speaker: who speaks where the loop does not say it.
             floors: the least score at which something is said, by kind.
             recall: finds what matters; None looks through the store's own lists.
         """
+        needs(self, store, "facts", "get_fact", "recent_episodes", what="a memory store")
         self.store = store
+        self._later = Later(store)
         self.max_facts = max_facts
         self.max_episodes = max_episodes
-        self.header = header.strip()
+        self.header = header_line(self, header)
         self.max_chars = max_chars
-        self.block_tokens = block_tokens
+        self.block_tokens = BLOCK_TOKENS if block_tokens is None and recall is not None else block_tokens
         self.speaker = speaker
         self.floors = floors or {"fact": 0.0}
         self.last: list[Recalled] = []
         """What was recalled for the newest turn, before it was cut to the block."""
         self._unchanged: dict[Reader | None, tuple[int, ...]] = {}
         """By reader, the version of the facts at which all that is visible was still true."""
+        self._counted = ("", 0)
+        self._listing = Listing(store)
         self._recall = recall or self._listed
         self._tokenizer = tokenizer or EstimateTokenizer()
         self._conversation = conversation
@@ -86,17 +116,23 @@ class MemoryInjectionHook:
             return None
         if point != BEFORE_LLM:
             conversation.end(point, ctx)
+            # A store that writes later: what tools of this turn added is durable when it ends, or as soon as it can be.
+            settled(self._later.flush(), conversation.commit_wait_s)
+            if point == ON_RUN_END:
+                self._keep_up()
             return None
         if conversation.layout.running is None:
             conversation.begin(ctx, {}, speaker=self.speaker)
         layout = conversation.layout
         layout.take(payload["messages"])
         if payload.get("hop", 0) == 0:
-            layout.put("memory", self._lines(conversation), header=self.header)
+            conversation.lay_out(None if self._is_joined(conversation) else self._kept)
+            said = self._lines(conversation)
+            layout.put("memory", said.lines, header=self.header, tokens=said.tokens)
         shown = {"messages": layout.view(), "now": layout.epoch.started_at or None}
         return HookResult.replace({**payload, **shown}, reason="memory")
 
-    def _lines(self, conversation: Conversation) -> list[Shown]:
+    def _lines(self, conversation: Conversation) -> Within:
         layout = conversation.layout
         visible = layout.visible()
         lines = []
@@ -112,80 +148,136 @@ class MemoryInjectionHook:
                     cut_off.owner,
                 )
             )
-        lines += self._changed(layout.reader, visible)
+        lines += self._changed(layout.reader, visible, conversation)
         self.last = list(self._recall(layout.utterance, layout.reader))
         found = lines_for(
-            self._capped(worth_saying(self.last, self.floors, asked=asks(layout.utterance))),
+            self.considered(worth_saying(self.last, self.floors, asked=asks(layout.utterance))),
             visible=visible,
             visible_turns=layout.visible_turns(),
             session=layout.session,
+            kept=self._kept,
+            stands=layout.seen().holds,
         )
-        told = {line.fact for line in lines if line.fact is not None}
-        lines += [line for line in found if line.fact is None or line.fact not in told]
-        return within(lines, tokens=self.block_tokens, count=self._count, spent=FENCE_TOKENS)
+        told = {line.about for line in lines if line.about is not None}
+        lines += [line for line in found if line.about is None or line.about not in told]
+        spent = FENCE_TOKENS + self._header_tokens()
+        most = math.inf if self.block_tokens is None else self.block_tokens
+        return within(lines, tokens=most, count=self._count, spent=spent)
+
+    def _is_joined(self, conversation: Conversation) -> bool:
+        """Tell whether what is remembered and what was shown of it stand in one file."""
+        database = getattr(self.store, "database", None)
+        return database is not None and database is getattr(conversation.journal, "database", None)
 
     def _count(self, text: str) -> int:
         return len(self._tokenizer.encode(text))
 
-    def _changed(self, reader: Reader | None, visible: Mapping[str, Shown]) -> list[Shown]:
-        """Return what is not true any more; not asked again while no fact was written and little time has passed."""
+    def _header_tokens(self) -> int:
+        """Return what the header's line takes, counted once."""
+        if self._counted[0] != self.header:
+            self._counted = (self.header, self._count(f"{self.header}\n"))
+        return self._counted[1]
+
+    def _keep_up(self) -> None:
+        """Do while the reply is spoken what by hand nobody else does: read what was written, embed a little of it."""
+        if self._recall == self._listed and hasattr(self.store, "facts_version"):
+            self._listing.follow()
+        embed = getattr(self.store, "embed_pending", None)
+        if embed is not None:
+            end = monotonic() + KEEP_UP_S
+            embed(stop=lambda: monotonic() > end)
+
+    def _changed(
+        self, reader: Reader | None, visible: Mapping[str, Shown], conversation: Conversation
+    ) -> list[Shown]:
+        """Return what is not true any more; not asked again while nothing was written and little time has passed."""
+        gone: list[Shown] = []
+
+        def kept(item: Shown) -> bool:
+            if self._kept(item):
+                return True
+            gone.append(item)
+            return False
+
         version = getattr(self.store, "facts_version", None)
-        if version is None:
-            return changes(visible, self._current(reader))
-        now = version()
-        if self._unchanged.get(reader) == now:
+        now = version() if version is not None else None
+        if now is not None and self._unchanged.get(reader) == now:
             return []
-        found = changes(visible, self._current(reader))
-        if not found:
+        found = changes(visible, lambda wanted: self._current(wanted, reader), kept=kept)
+        seen = conversation.layout.seen()
+        told = [line for line in found if line.fact is None or not seen.holds_fact(line.fact[1], line.value)]
+        if not found and now is not None:
             self._unchanged[reader] = now
-        return found
+        if gone and conversation.kept is not None and conversation.journal is not None:
+            # The store could not reach the blocks of this file when it erased.
+            pairs = {item.fact or item.preference or ("", "") for item in gone}
+            conversation.opening.append(EraseBlocks(tuple(sorted(pairs))))
+        return told
 
     def _current(
-        self, reader: Reader | None
-    ) -> Callable[[Collection[Pair]], Mapping[Pair, tuple[bool, str | None]]]:
-        def values(wanted: Collection[Pair]) -> Mapping[Pair, tuple[bool, str | None]]:
-            read = getattr(self.store, "read_values", None)
-            if read is not None:
-                found: Mapping[Pair, tuple[bool, str | None]] = read(wanted, reader=reader)
-                return found
-            return {
-                (scope, key): (
-                    readable(reader, *level_of_scope(scope)),
-                    self.store.get_fact(key, scope=scope),
-                )
-                for scope, key in wanted
-            }
+        self, wanted: Collection[About], reader: Reader | None
+    ) -> dict[About, tuple[bool, str | None]]:
+        """Return for several facts and preferences whether a reader may know what holds now, and if so, the value."""
+        pairs = [(scope, key) for kind, scope, key in wanted if kind == "fact"]
+        found = {("fact", *pair): held for pair, held in self._facts_now(pairs, reader).items()}
+        wishes = [about for about in wanted if about[0] == "preference"]
+        if wishes:
+            found.update(dict.fromkeys(wishes, (True, None)))
+            for wish in self._preferences():
+                about = ("preference", wish.scope, storable(wish.key or ""))
+                if about in found:
+                    may = readable(reader, wish.level, wish.owner)
+                    found[about] = may, wish.value if may else None
+        return found
 
-        return values
+    def _facts_now(
+        self, pairs: Collection[Pair], reader: Reader | None
+    ) -> Mapping[Pair, tuple[bool, str | None]]:
+        read = getattr(self.store, "read_values", None)
+        if read is not None and pairs:
+            found: Mapping[Pair, tuple[bool, str | None]] = read(pairs, reader=reader)
+            return found
+        return {
+            (scope, key): (readable(reader, *level_of_scope(scope)), self.store.get_fact(key, scope=scope))
+            for scope, key in pairs
+        }
 
-    def _capped(self, recalled: Sequence[Recalled]) -> list[Recalled]:
+    def _preferences(self) -> list[Recalled]:
+        return [value_as_recalled(as_ours(one, Preference)) for one in self.store.preferences()]
+
+    def _kept(self, item: Shown) -> bool:
+        """Tell whether the store still holds the value that was shown, at least as history: it was not erased."""
+        if item.fact is not None:
+            scope, key = item.fact
+            history = getattr(self.store, "fact_history", None)
+            # Without a history, a store keeps only what holds now.
+            versions = history(key, scope=scope) if history is not None else ()
+            values = {version.value for version in versions} or {self.store.get_fact(key, scope=scope)}
+            return item.value in {storable(value) for value in values if value is not None}
+        if any(
+            (one.scope, storable(one.key or "")) == item.preference
+            and storable(one.value or "") == item.value
+            for one in self._preferences()
+        ):
+            return True
+        # A preference has no history. Its id is the time at which it was written: nothing was forgotten since?
+        database, written = getattr(self.store, "database", None), _PREFERENCE_ID.search(item.id)
+        return database is not None and written is not None and last_forgotten(database) < int(written[1])
+
+    def considered(self, recalled: Sequence[Recalled]) -> list[Recalled]:
+        """Return as much of it as may become lines, before tokens are counted."""
         left = {"fact": self.max_facts, "episode": self.max_episodes}
         chars = self.max_chars
         out = []
         for item in recalled:
-            if left.get(item.kind, 1) <= 0 or chars <= 0:
+            size = min(len(item.text), LINE_CHARS)
+            if left.get(item.kind, 1) <= 0 or size > chars:
                 continue
             if item.kind in left:
                 left[item.kind] -= 1
-            chars -= len(item.text)
+            chars -= size
             out.append(item)
         return out
 
     def _listed(self, utterance: str, reader: Reader | None) -> list[Recalled]:
-        """Look through the store's own lists: what shares a word with the utterance first, then the newest."""
-        words = set(re.findall(r"\w{3,}", utterance.lower()))
-        facts = [fact_as_recalled(fact) for fact in self.store.facts()]
-        facts = [fact for fact in facts if readable(reader, fact.level, fact.owner)]
-        facts.sort(key=lambda f: (-len(words & set(re.findall(r"\w{3,}", f.text.lower()))), -f.recorded_at))
-        episodes = [
-            Recalled(
-                "episode",
-                f"{e.timestamp}",
-                f"{e.kind} {e.payload.get('name', '')}: {e.outcome}",
-                0.4,
-                recorded_at=e.timestamp,
-            )
-            for e in self.store.recent_episodes(self.max_episodes)
-            if self.max_episodes > 0 and readable(reader, e.level, e.owner)
-        ]
-        return facts[: self.max_facts] + episodes
+        return self._listing.look(utterance, reader, max_facts=self.max_facts, max_episodes=self.max_episodes)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from itertools import takewhile
 from typing import Any
+
+import msgspec
 
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, HookResult
+from edgemem.store.turn_steps import BeginEpoch
 
 
 class LayoutHook:
@@ -13,6 +19,9 @@ class LayoutHook:
 
     A hook of its own, because a failing hook is skipped: when recall fails, the turn goes on with what this one left,
     and not with the loop's raw list, in which other people's private turns stand. It guards that, so it fails closed.
+
+    Other instructions or tools (the operator changed them, another agent took the conversation over) begin a new epoch:
+    they stand before everything, so the model reads its whole prompt once, and a date in it may be today's.
     """
 
     points = frozenset({ON_RUN_START, BEFORE_LLM})
@@ -20,9 +29,24 @@ class LayoutHook:
     priority = 85
     fail_closed = True
 
-    def __init__(self, *, speaker: str | None = None, conversation: Conversation | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        speaker: str | None = None,
+        conversation: Conversation | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Make the hook.
+
+        Args:
+            speaker: who speaks where the loop does not say it.
+            now: the wall time that a new epoch freezes, seconds since the epoch UTC.
+        """
         self.speaker = speaker
         self._conversation = conversation
+        self._now = now
+        self._head: Any = None
+        """The instructions and tools of the newest prompt."""
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Open the turn, and lay out its prompt."""
@@ -33,5 +57,17 @@ class LayoutHook:
             return None
         layout = conversation.layout
         layout.take(payload["messages"])
+        if payload.get("hop", 0) == 0 and conversation is (self._conversation or conversation):
+            self._look_at_head(conversation, payload)
         shown = {"messages": layout.view(), "now": layout.epoch.started_at or None}
         return HookResult.replace({**payload, **shown}, reason="layout")
+
+    def _look_at_head(self, conversation: Conversation, payload: dict[str, Any]) -> None:
+        messages = takewhile(lambda message: message.get("role") == "system", payload["messages"])
+        before, self._head = self._head, (list(messages), payload.get("tools"))
+        layout = conversation.layout
+        if before is None or before == self._head or not layout.turns:
+            return
+        epoch = msgspec.structs.replace(layout.epoch, reason="instructions", started_at=self._now(), id=0)
+        layout.switch(epoch)
+        conversation.opening.append(BeginEpoch(epoch))

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
+from edgemem.context.gauge import about
 from edgemem.context.layout import Shown
 from edgemem.fence import clean
+from edgemem.hooks.arguments import header_line, needs
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
+from edgemem.store.reading import readable
 
 if TYPE_CHECKING:
     from edgemem.store.notes import NotesFile
 
 LINE_CHARS = 240
+
+CLOSED = (
+    "{file} is for recognised speakers and was left out, because nobody knows who speaks ([notes] level)."
+)
+
+log = logging.getLogger("edgemem.hooks")
 
 
 class NotesInjectorHook:
@@ -35,12 +45,16 @@ class NotesInjectorHook:
         Args:
             max_chars: at most this much of the file's end is shown.
             header: a line before the notes.
-            speaker: who speaks where the loop does not say it; notes belong to the household.
+            speaker: who speaks where the loop does not say it; the file's `level` says who may read it.
         """
+        needs(self, notes, "tail", what="a NotesFile")
         self.notes = notes
         self.max_chars = max_chars
-        self.header = header.strip().lstrip("# ")
+        self.header = header_line(self, header).lstrip("# ")
         self.speaker = speaker
+        self.note = ""
+        """Why the notes are not in the newest prompt; empty where they may be read."""
+        self._told = False
         self._conversation = conversation
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
@@ -56,16 +70,23 @@ class NotesInjectorHook:
             return None
         layout = conversation.layout
         layout.take(payload["messages"])
-        if layout.reader is not None and layout.reader.speaker is None:
+        level = self.notes.level
+        self.note = "" if readable(layout.reader, level, None) else CLOSED.format(file=self.notes.path.name)
+        if self.note:
+            if not self._told:
+                log.warning(self.note)
+                self._told = True
             return None
-        visible = layout.visible()
+        visible, seen = layout.visible(), layout.seen()
         lines = []
         for text in self.notes.tail(self.max_chars).splitlines():
             line = clean(text.lstrip("# "), max_chars=LINE_CHARS)
-            item = Shown(f"note:{line}", f"- {line}")
-            if line and item.id not in visible:
+            item = Shown(f"note:{line}", f"- {line}", level)
+            if line and item.id not in visible and not seen.holds_note(text):
                 lines.append(item)
         if not lines:
             return None
-        layout.put("notes", lines, header=self.header)
+        # Notes are bounded in characters, so their tokens are counted by nobody; a log wants to know about how many.
+        tokens = about("\n".join([self.header, *(line.line for line in lines)]))
+        layout.put("notes", lines, header=self.header, tokens=tokens)
         return HookResult.replace({**payload, "messages": layout.view()}, reason="notes")

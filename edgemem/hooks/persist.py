@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgemem.context.spoken import CHARS_A_SECOND, heard_part
+from edgemem.errors import StoreError
+from edgemem.fence import check_session_id
+from edgemem.hooks.arguments import needs
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import (
     AFTER_LLM,
+    AFTER_TOOL,
     BEFORE_TOOL,
     ON_ABORT,
     ON_INTERRUPT,
@@ -17,19 +22,31 @@ from edgemem.hooks.points import (
     HookResult,
 )
 from edgemem.hooks.turn_levels import turns_of, with_levels
-from edgemem.llama.template import text_of
 from edgemem.records import Session, TurnState
-from edgemem.store.epochs import append_epoch
-from edgemem.store.sessions import read_state, state_text, write_state
+from edgemem.store.sessions import read_state, state_text
+from edgemem.store.turn_steps import BeginEpoch, KeepState
 
 if TYPE_CHECKING:
+    from edgemem.store.outbox import Outbox
     from edgemem.store.protocols import SessionStore
 
 
-class PersistSessionHook:
-    """Keep the session: resume at the first turn, one durable transaction at the end of each."""
+TURNS_WAIT = "turns that cannot be written now wait, and are kept"
+"""How the failure begins that is over as soon as they are written."""
 
-    points = frozenset({ON_RUN_START, AFTER_LLM, BEFORE_TOOL, ON_RUN_END, ON_INTERRUPT, ON_ABORT})
+
+MOST_WITHIN = 8
+"""Turns that other agents may have within one tool; with one more, the tool is taken for given up."""
+
+
+class PersistSessionHook:
+    """Keep the session: resume at the first turn, one durable transaction at the end of each.
+
+    Loops that share these hooks share the conversation: each takes it up where the other left it. What an agent says
+    within a tool of another stays its own; the other's session keeps the tool's result.
+    """
+
+    points = frozenset({ON_RUN_START, AFTER_LLM, BEFORE_TOOL, AFTER_TOOL, ON_RUN_END, ON_INTERRUPT, ON_ABORT})
     # Before every other hook at the start (the history must be there), and before them at the end.
     priority = 90
 
@@ -41,28 +58,45 @@ class PersistSessionHook:
         resume: bool = True,
         speaker: str | None = None,
         conversation: Conversation | None = None,
+        chars_per_s: float = CHARS_A_SECOND,
     ) -> None:
         """Make the hook.
 
         Args:
+            chars_per_s: how fast the robot speaks, where a loop tells only for how long it was heard.
             resume: load what the store has when the loop's session is empty.
             speaker: who speaks where the loop does not say it.
         """
+        needs(self, session_store, "save", "load", what="a session store")
+        check_session_id(session_id)
         self.session_store = session_store
         self.session_id = session_id
         self.speaker = speaker
+        self.chars_per_s = chars_per_s
         self.unfinished = 0
         """How many turns had been cut off by a crash or a pulled plug when this session was resumed."""
         self._resume = resume
         self._resumed = False
         self._state = "{}"
+        self._session: Session | None = None
+        """The loop's session that had the newest turn."""
+        self._tools = 0
+        """How many tools run in it now."""
+        self._within = 0
+        """How many turns other agents had while the newest of them ran."""
         self._conversation = conversation
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Resume, collect, accept, commit or amend, as the point demands."""
+        if self._tools and ctx.session is not self._session and self._is_within(point):
+            return None  # an agent that runs within a tool: its few messages are not this conversation
         conversation = conversation_of(ctx, self._conversation)
+        # One conversation for one session id, whatever session object a loop comes with.
+        self._conversation = conversation
         if point == ON_RUN_START:
+            self._tools = 0
             self.resume(ctx.session, conversation)
+            self._session = ctx.session
             self._close_open(conversation)
             conversation.begin(ctx, payload, speaker=self.speaker)
         elif point == AFTER_LLM:
@@ -70,18 +104,39 @@ class PersistSessionHook:
             if not payload.get("tool_calls"):
                 self._accept(ctx, conversation, payload.get("content"))
         elif point == BEFORE_TOOL:
+            self._tools += 1
+            self._within = 0
+            conversation.caller = ctx.session
             self._accept(ctx, conversation)
+        elif point == AFTER_TOOL:
+            self._tools = max(0, self._tools - 1)
+            conversation.caller = ctx.session if self._tools else None
         elif point == ON_RUN_END:
+            self._tools = 0
             self._commit(ctx, conversation, payload)
         elif point == ON_INTERRUPT:
-            self._interrupt(ctx, conversation, str(payload.get("heard_text", "")))
+            return HookResult.replace({**payload, "heard_text": self._interrupt(ctx, conversation, payload)})
         else:
+            self._tools = 0
             self._abort(conversation)
         return None
 
+    def _is_within(self, point: str) -> bool:
+        """Tell whether a tool still runs: some frameworks end a turn there, and never say so."""
+        if point == ON_RUN_START:
+            self._within += 1
+            if self._within > MOST_WITHIN:
+                self._tools = 0
+                if self._conversation is not None:
+                    self._conversation.caller = None
+        return self._tools > 0
+
     def resume(self, session: Session, conversation: Conversation) -> None:
-        """Take the stored session up, once."""
+        """Take the stored session up, once; later, tell a loop that takes over what was said without it."""
         if self._resumed:
+            said = conversation.layout.said if session is not self._session else []
+            if session.messages == said[: len(session.messages)]:
+                session.messages.extend(said[len(session.messages) :])
             return
         self._resumed = True
         layout = conversation.layout
@@ -98,12 +153,11 @@ class PersistSessionHook:
         conversation.journal = journal
         if not self._resume or session.messages:
             return
-        self.unfinished = journal.mark_unfinished(self.session_id)
         epoch = journal.latest_epoch(self.session_id)
         if epoch is None and layout.epoch.started_at:
             # The first epoch is written with the first turn: it freezes the date that templates print.
             begun = msgspec.structs.replace(layout.epoch, session=self.session_id)
-            conversation.opening = [lambda tx: append_epoch(tx, begun)]
+            conversation.opening = [BeginEpoch(begun)]
         turns = journal.read_turns(self.session_id, from_n=epoch.first_turn if epoch else 0)
         layout.resume(turns, epoch)
         session.messages.extend(layout.said)
@@ -111,6 +165,8 @@ class PersistSessionHook:
         self._state = state_text(stored_state)
         for key, value in stored_state.items():
             session.state.setdefault(key, value)
+        # Last: where nothing can be written now, the talk goes on with its history all the same.
+        self.unfinished = journal.mark_unfinished(self.session_id)
 
     def _accept(self, ctx: Any, conversation: Conversation, reply: str | None = None) -> None:
         """Keep the open turn before its first tool runs, or before its reply is spoken, off the hot path.
@@ -122,7 +178,11 @@ class PersistSessionHook:
             return
         conversation.layout.take(ctx.session.messages)
         said = [*running.said, {"role": "assistant", "content": reply}] if reply else running.said
-        conversation.accept(conversation.record(msgspec.structs.replace(running, said=said), "open"))
+        record = conversation.record(msgspec.structs.replace(running, said=said), "open")
+        if not reply:
+            # How private it is depends on what its tools tell; if nobody lives to know, it stays the speaker's.
+            record = msgspec.structs.replace(record, level="private")
+        conversation.accept(record)
 
     def _close_open(self, conversation: Conversation) -> None:
         """Keep a turn that was accepted and never ended, marked unfinished."""
@@ -132,18 +192,18 @@ class PersistSessionHook:
         self._finish(conversation, "unfinished")
 
     def _commit(self, ctx: Any, conversation: Conversation, payload: Any) -> None:
-        messages = [m for m in ctx.session.messages if m.get("role") != "system"]
         if conversation.journal is None:
+            messages = [m for m in ctx.session.messages if m.get("role") != "system"]
             said = conversation_said(conversation, messages)
             conversation.layout.commit()
             kept = Session(said, with_levels(ctx.session.state, conversation.layout))
             self.session_store.save(self.session_id, kept)
             return
-        conversation.layout.take(messages)
+        conversation.layout.take(ctx.session.messages)
         state = state_text(ctx.session.state)
         if state != self._state:
             self._state = state
-            conversation.also.append(lambda tx: write_state(tx, self.session_id, state))
+            conversation.also.append(KeepState(self.session_id, state))
         interrupted = bool(getattr(payload, "interrupted", False))
         failed = getattr(payload, "error", None) is not None
         self._finish(conversation, "interrupted" if interrupted else "unfinished" if failed else "complete")
@@ -159,22 +219,30 @@ class PersistSessionHook:
             conversation.write(record, running)
         finally:
             conversation.reset()
+        outbox: Outbox | None = getattr(conversation.journal, "outbox", None)
+        if outbox is not None and outbox.turns:
+            raise StoreError(f"{outbox.turns} {TURNS_WAIT}: {outbox.fault}")
 
-    def _interrupt(self, ctx: Any, conversation: Conversation, heard_text: str) -> None:
-        running = conversation.layout.running
-        if running is not None:
-            conversation.layout.take([m for m in ctx.session.messages if m.get("role") != "system"])
-            reply = text_of(running.said[-1]) if running.said else ""
-            conversation.unheard = reply.removeprefix(heard_text)
-        changed = conversation.layout.interrupt(heard_text)
+    def _interrupt(self, ctx: Any, conversation: Conversation, payload: dict[str, Any]) -> str:
+        """Keep of the newest reply what was heard, and return it."""
+        layout = conversation.layout
+        if layout.running is not None:
+            layout.take([m for m in ctx.session.messages if m.get("role") != "system"])
+        heard_text = heard_part(
+            layout.reply,
+            heard_text=payload.get("heard_text"),
+            heard_ms=payload.get("heard_ms"),
+            words=payload.get("words"),
+            chars_per_s=self.chars_per_s,
+        )
+        changed = layout.interrupt(heard_text)
         if conversation.journal is None:
             if changed is not None:
-                layout = conversation.layout
                 kept = Session(layout.said, with_levels(ctx.session.state, layout))
                 self.session_store.save(self.session_id, kept)
-            return
-        if changed is not None:
+        elif changed is not None:
             conversation.amend(changed, heard_text)
+        return heard_text
 
     def _abort(self, conversation: Conversation) -> None:
         conversation.erase()

@@ -28,7 +28,9 @@ ON_SPEECH_START = "on_speech_start"
 ON_PARTIAL = "on_partial"
 """Payload `{"text", "speaker"}`: what has been heard so far."""
 ON_INTERRUPT = "on_interrupt"
-"""Payload `{"heard_text"}`: the robot was cut off; only this much was heard."""
+"""Payload `{"heard_text"}`, `{"heard_ms"}` or `{"words", "heard_ms"}`, as `context.spoken.heard_part` takes them: the
+robot was cut off. The answer of the hook that keeps the session has `heard_text`: the beginning of the reply that a loop
+keeps in its own list."""
 ON_ABORT = "on_abort"
 """Payload `{}`: the prepared turn is thrown away without a trace."""
 ON_IDLE = "on_idle"

@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -22,8 +22,6 @@ from edgemem.hooks.points import ON_RUN_END, POINTS, Hook, HookResult
 log = logging.getLogger("edgemem.hooks")
 
 FAIL_CLOSED_REPLY = "Sorry, I cannot do that right now."
-
-H = TypeVar("H", bound=Hook)
 
 
 class HookFailure(msgspec.Struct, frozen=True):
@@ -52,12 +50,20 @@ class HookRegistry:
         self._lock = threading.Lock()
         self.extend(hooks)
 
-    def register(self, hook: H, *, priority: int | None = None, fail_closed: bool | None = None) -> H:
-        """Add a hook and return it.
+    def register(
+        self, hook: Hook, *, priority: int | None = None, fail_closed: bool | None = None
+    ) -> HookRegistry:
+        """Add a hook, and return the registry.
+
+        Args:
+            priority: default: the hook's own, or 0 where it has none, as hooks of EdgeVox.
+            fail_closed: whether the turn ends when the hook fails; default: the hook's own `fail_closed`, or False.
 
         Raises:
-            InvalidInputError: the hook names a point that does not exist.
+            InvalidInputError: it is no hook, or names a point that does not exist.
         """
+        if not callable(hook) or not getattr(hook, "points", None):
+            raise InvalidInputError(f"{_name(hook)} is no hook; it needs `points` and must be callable")
         unknown = sorted(set(hook.points) - POINTS)
         if unknown:
             known = ", ".join(sorted(POINTS))
@@ -65,37 +71,42 @@ class HookRegistry:
                 f"{_name(hook)} names the unknown point {unknown[0]!r}; there are: {known}"
             )
         with self._lock:
-            rank = hook.priority if priority is None else priority
+            rank = int(getattr(hook, "priority", None) or 0) if priority is None else priority
             closed = bool(getattr(hook, "fail_closed", False)) if fail_closed is None else fail_closed
             entry = _Entry(hook, rank, len(self._entries), closed)
             self._entries = sorted([*self._entries, entry], key=lambda e: (-e.priority, e.order))
             timer = getattr(hook, "note_timing", None)
             if timer is not None:
                 self._timers = [*self._timers, timer]
-        return hook
+        return self
 
-    def extend(self, hooks: Iterable[Hook]) -> None:
-        """Add several hooks; those of another registry keep the priority that they were registered with."""
+    def extend(self, hooks: Iterable[Hook]) -> HookRegistry:
+        """Add several hooks, and return the registry; those of another one keep the priority that they have there."""
         if isinstance(hooks, HookRegistry):
             for entry in sorted(hooks._entries, key=lambda e: e.order):
                 self.register(entry.hook, priority=entry.priority, fail_closed=entry.fail_closed)
-            return
-        for hook in hooks:
-            self.register(hook)
+        else:
+            for hook in hooks:
+                self.register(hook)
+        return self
 
     @classmethod
     def merged(cls, *lists: Iterable[Hook]) -> HookRegistry:
         """Return one registry of several lists, such as an agent's hooks and a context's.
 
         Priority decides across all of them, then the order of the lists, then the order within one. A hook
-        that stands in several lists acts once, at its first place.
+        that stands in several lists acts once, at its first place, and guards safety if it does so in one of them.
         """
-        merged = cls()
+        firsts: dict[int, _Entry] = {}
         for hooks in lists:
             added = cls(hooks if isinstance(hooks, HookRegistry) else list(hooks))
             for entry in sorted(added._entries, key=lambda e: e.order):
-                if not any(known is entry.hook for known in merged):
-                    merged.register(entry.hook, priority=entry.priority, fail_closed=entry.fail_closed)
+                first = firsts.setdefault(id(entry.hook), entry)
+                if entry.fail_closed and not first.fail_closed:
+                    firsts[id(entry.hook)] = msgspec.structs.replace(first, fail_closed=True)
+        merged = cls()
+        for entry in firsts.values():
+            merged.register(entry.hook, priority=entry.priority, fail_closed=entry.fail_closed)
         return merged
 
     def copy(self) -> HookRegistry:
@@ -105,6 +116,10 @@ class HookRegistry:
     def at(self, point: str) -> list[Hook]:
         """Return the hooks of a point, in order."""
         return [entry.hook for entry in self._entries if point in entry.hook.points]
+
+    def __contains__(self, point: object) -> bool:
+        """Tell whether any hook acts at a point."""
+        return any(point in entry.hook.points for entry in self._entries)
 
     def __iter__(self) -> Iterator[Hook]:
         return iter([entry.hook for entry in self._entries])
@@ -117,7 +132,12 @@ class HookRegistry:
 
         The result's payload is the (possibly replaced) payload, or the reply when the turn ends. At
         `on_run_end` every hook is called whatever the others answer.
+
+        Raises:
+            InvalidInputError: there is no such point.
         """
+        if point not in POINTS:
+            raise InvalidInputError(f"There is no point {point!r}; there are: {', '.join(sorted(POINTS))}")
         return self._fire(self._entries, point, ctx, payload)
 
     def fire_one(self, hook: Hook, point: str, ctx: Any, payload: Any) -> HookResult:
@@ -126,6 +146,7 @@ class HookRegistry:
 
     def _fire(self, entries: Iterable[_Entry], point: str, ctx: Any, payload: Any) -> HookResult:
         changed = False
+        reasons: list[str] = []
         timers = self._timers
         for entry in entries:
             if point not in entry.hook.points:
@@ -145,7 +166,11 @@ class HookRegistry:
                 return result
             if result.is_modify:
                 payload, changed = result.payload, True
-        return HookResult.replace(payload) if changed else HookResult("continue", payload)
+                if result.reason:
+                    reasons.append(result.reason)
+        if changed:
+            return HookResult.replace(payload, reason="; ".join(reasons))
+        return HookResult("continue", payload)
 
     def failures(self) -> list[HookFailure]:
         """Return what went wrong so far, most frequent first."""

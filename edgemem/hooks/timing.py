@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +21,8 @@ from edgemem.hooks.points import (
     ON_RUN_START,
     HookResult,
 )
+
+logger = logging.getLogger("edgemem.timing")
 
 _MOST_OPEN = 256
 """Spans that have begun and not ended; a loop that loses more ends than that is not measured further."""
@@ -58,12 +62,16 @@ class TimingHook:
     # Behind all others, so that the time between two points is the model's and the tools' own.
     priority = 0
 
-    def __init__(self, *, now: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, *, log: bool = False, now: Callable[[], float] = time.perf_counter) -> None:
         """Make the hook.
 
         Args:
+            log: whether a line of JSON goes to the logger `edgemem.timing` when a turn ends: the milliseconds of each
+                hook at each point since the line before.
             now: seconds since some moment, never running backwards.
         """
+        self._log = log
+        self._logged: dict[tuple[str, str], float] = {}
         self._now = now
         self._lock = threading.Lock()
         self._timings: dict[tuple[str, str], Timing] = {}
@@ -86,6 +94,8 @@ class TimingHook:
                 self.note_timing(name, point, (now - begun) * 1e3)
             if point == ON_RUN_END:
                 self._dropped(id(ctx))
+                if self._log:
+                    logger.info("%s", json.dumps(self._since()))
         return None
 
     def note_timing(self, hook: str, point: str, ms: float) -> None:
@@ -113,6 +123,18 @@ class TimingHook:
         """Forget what was measured."""
         with self._lock:
             self._timings.clear()
+            self._logged.clear()
+
+    def _since(self) -> dict[str, dict[str, float]]:
+        """Return what was measured since the last call, by point and hook."""
+        told: dict[str, dict[str, float]] = {}
+        with self._lock:
+            for key, timing in self._timings.items():
+                took = timing.total_ms - self._logged.get(key, 0.0)
+                if took > 0:
+                    told.setdefault(timing.point, {})[timing.hook] = round(took, 3)
+                self._logged[key] = timing.total_ms
+        return told
 
     def _dropped(self, context: int) -> None:
         """Forget what began in a turn that is over: a context's number may be given to another one."""

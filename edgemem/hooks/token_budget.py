@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.context.budget import fit
 from edgemem.hooks.points import BEFORE_LLM, HookResult
-from edgemem.llama.estimate import EstimateTokenizer
+from edgemem.llama.counting import tokenizer_of
+from edgemem.store.arguments import whole_number
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
@@ -35,8 +36,9 @@ class TokenBudgetHook:
             max_context_tokens: what the prompt may take, tools and template included.
             keep_last: kept for the seed's signature; whole turns are dropped, oldest first, and the newest stays.
             low_water: share of the budget to go down to when it is passed, because each cut costs the cache.
+            tokenizer: counts; None: whatever `tokenizer_of` finds in the context's `llm`.
         """
-        self.max_context_tokens = max_context_tokens
+        self.max_context_tokens = whole_number(max_context_tokens, "max_context_tokens")
         self.keep_last = keep_last
         self.low_water = low_water
         self.note = ""
@@ -45,9 +47,7 @@ class TokenBudgetHook:
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Cut the messages to the budget."""
-        tokenizer = (
-            self._tokenizer or getattr(getattr(ctx, "llm", None), "tokenizer", None) or EstimateTokenizer()
-        )
+        tokenizer = self._tokenizer or tokenizer_of(getattr(ctx, "llm", None))
         messages = payload["messages"]
         counted = payload.get("counted")
         if counted is not None and counted[0] is messages and counted[1] <= self.max_context_tokens:

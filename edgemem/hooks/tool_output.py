@@ -1,20 +1,35 @@
-"""ToolOutputTruncatorHook: a tool that answers with pages does not fill the window, and what is missing is said."""
+"""ToolOutputTruncatorHook: a tool that answers with pages does not fill the window, and what is missing is said.
+
+Where the conversation is kept in SQLite, the whole text is kept with it, and the model is told its name: `read_more`
+(in `edgemem.tools`) reads on from there. The name is made of the text, so a turn that is taken up again has the same.
+"""
 
 from __future__ import annotations
 
 import copy
 import json
 import unicodedata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import InvalidInputError
+from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import AFTER_TOOL, HookResult
+from edgemem.store.arguments import whole_number
+from edgemem.store.tool_copies import MEMORY_TOOLS
+from edgemem.store.tool_outputs import pointer_to
+from edgemem.store.turn_steps import KeepOutput
+
+if TYPE_CHECKING:
+    from edgemem.llama.protocols import Tokenizer
 
 LEAST_CHARS = 200
 """A smaller bound would hold little but the note about what was left out."""
 
 _LONGEST_SIGN = 16
 """Characters that may belong to one visible sign."""
+
+READ_MORE = "… all of it: read_more {pointer}"
+"""What the model is told of a text that is kept."""
 
 _MOST_DEPTH = 8
 """A value that is nested deeper is shown as text from here on."""
@@ -27,44 +42,110 @@ class ToolOutputTruncatorHook:
     # Before whatever keeps or shows the result.
     priority = 40
 
-    def __init__(self, max_chars: int = 2000) -> None:
+    def __init__(
+        self,
+        max_chars: int = 2000,
+        *,
+        max_tokens: int | None = None,
+        tokenizer: Tokenizer | None = None,
+        keep_bytes: int = 0,
+        conversation: Conversation | None = None,
+    ) -> None:
         """Make the hook.
 
         Args:
             max_chars: the most characters of a result, its note about what was left out included; at least 200.
+            max_tokens: the most tokens of it, as `tokenizer` counts them.
+            keep_bytes: how much of what was shortened is kept whole, of all sessions together, oldest dropped first;
+                0: nothing. Only a session that is kept in SQLite keeps anything.
 
         Raises:
             InvalidInputError: `max_chars` is less than that.
         """
-        if max_chars < LEAST_CHARS:
+        if whole_number(max_chars, "max_chars") < LEAST_CHARS:
             raise InvalidInputError(f"max_chars must be at least {LEAST_CHARS}; it is {max_chars}.")
         self.max_chars = max_chars
+        self.max_tokens = max_tokens
+        self.keep_bytes = keep_bytes
+        self._tokenizer = tokenizer
+        self._conversation = conversation
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Replace a result that is too long."""
         result = payload.result
-        if result is None or _size(result) <= self.max_chars:
+        # The memory's own tools know their bounds, and can be asked again.
+        if result is None or payload.name in MEMORY_TOOLS:
+            return None
+        text = result if isinstance(result, str) else _dump(result)
+        room = self._room(text)
+        if len(text) <= room:
             return None
         # A copy: the payload of another framework is no record of ours, and others may hold it.
         shortened = copy.copy(payload)
-        shortened.result = shorten(result, self.max_chars)
+        pointer = self._keep(conversation_of(ctx, self._conversation), text)
+        shortened.result = shorten(result, room, pointer=pointer)
         return HookResult.replace(shortened, reason="truncated")
 
+    def _room(self, text: str) -> int:
+        """Return how many characters may stay: a text of few letters a token is cut earlier."""
+        if self.max_tokens is None or self._tokenizer is None:
+            return self.max_chars
+        # No script takes more than four tokens a character, and what is cut anyway need not be counted.
+        if min(len(text), self.max_chars) * 4 <= self.max_tokens:
+            return self.max_chars
+        head = text[: self.max_chars]
+        room = self.max_chars
+        while room > LEAST_CHARS and (tokens := len(self._tokenizer.encode(head))) > self.max_tokens:
+            room = max(LEAST_CHARS, min(len(head) * self.max_tokens // tokens, len(head) - 1))
+            head = head[:room]
+        return room
 
-def shorten(value: Any, max_chars: int) -> Any:
+    def _keep(self, conversation: Conversation, text: str) -> str:
+        """Have the whole text written with its turn; return its name, or nothing if it cannot be kept."""
+        if (
+            getattr(conversation.journal, "outbox", None) is None
+            or len(text.encode(errors="replace")) > self.keep_bytes
+        ):
+            return ""
+        session = conversation.layout.session
+        pointer = pointer_to(session, text)
+        step = KeepOutput(session, pointer, text, self.keep_bytes)
+        if step not in conversation.also:
+            conversation.also.append(step)
+        return pointer
+
+
+def shorten(value: Any, max_chars: int, *, pointer: str = "") -> Any:
     """Return the value with at most `max_chars` characters as text or JSON, saying how much was left out.
 
     Text that is JSON comes back as JSON. Keys keep their order; a list keeps its first items.
+
+    Args:
+        pointer: the name under which the whole of it can be read; said at the end.
     """
+    told = READ_MORE.format(pointer=pointer) if pointer else ""
+    room = max_chars - len(told) - 6 if told else max_chars  # with quotes, a comma and spaces
     if not isinstance(value, str):
-        return _shortened(json.loads(_dump(value)), max_chars, depth=0)
+        return _telling(_shortened(json.loads(_dump(value)), room, depth=0), told)
     if value.lstrip()[:1] in ("{", "["):
         try:
             parsed = json.loads(value)
         except (ValueError, RecursionError):
-            return _cut(value, max_chars)
-        return _dump(_shortened(parsed, max_chars, depth=0))
-    return _cut(value, max_chars)
+            return _telling(_cut(value, room), told)
+        return _dump(_telling(_shortened(parsed, room, depth=0), told))
+    return _telling(_cut(value, room), told)
+
+
+def _telling(value: Any, told: str) -> Any:
+    """Return a shortened value that says where the rest is."""
+    if not told:
+        return value
+    if isinstance(value, list):
+        return [*value, told]
+    if isinstance(value, dict):
+        key, _, rest = told.partition(": ")
+        return {**value, key: rest}
+    return f"{value}\n{told}"
 
 
 def _shortened(value: Any, room: int, *, depth: int) -> Any:
@@ -153,10 +234,6 @@ def _whole(text: str, end: int) -> int:
         if not (joined or toned or unicodedata.category(right).startswith("M")):
             return end - back
     return end
-
-
-def _size(value: Any) -> int:
-    return len(value if isinstance(value, str) else _dump(value))
 
 
 def _dump(value: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL, ON_RUN_START, HookResult
+from edgemem.store.arguments import whole_number
 
 TRY_AGAIN = "correct the arguments and call it again"
 GIVE_UP = "do not call it again; say that it did not work"
@@ -37,7 +38,7 @@ class ToolErrorRetryHook:
         Raises:
             InvalidInputError: `max_retries` is negative.
         """
-        if max_retries < 0:
+        if whole_number(max_retries, "max_retries") < 0:
             raise InvalidInputError(f"max_retries must be at least 0; it is {max_retries}.")
         self.max_retries = max_retries
 

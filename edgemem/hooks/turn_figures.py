@@ -39,6 +39,7 @@ class TurnFigures(msgspec.Struct, frozen=True):
     counted: bool = False
     """Whether the model told these two; otherwise they are a quarter of the texts' bytes."""
     block_tokens: int = 0
+    """Of the memory block: as its budget counted it, with 12 for the tags, and of notes a quarter of their bytes."""
     candidates: int = 0
     """What recall weighed."""
     late: bool = False

@@ -1,7 +1,7 @@
 """TurnLogHook: one line of figures a turn on the logger `edgemem.turn`, with nothing that anybody said in it.
 
-Two hooks make it: the first of all takes the time when a point begins, the last of all when it ends. What counts
-tokens does so after the turn was kept, while the reply is being spoken.
+Two hooks make it: the first of all takes the time when a point begins, the last of all when it ends. Nothing is
+tokenised for it: the block was counted where it was made, the prompt by the model, or else by its bytes.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgemem.context.gauge import about
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import AFTER_LLM, BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.hooks.turn_figures import TurnFigures
-from edgemem.llama.estimate import EstimateTokenizer
 from edgemem.llama.template import text_of
 
 if TYPE_CHECKING:
-    from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
 
 log = logging.getLogger("edgemem.turn")
@@ -41,23 +40,27 @@ class _Running(msgspec.Struct):
 
     begun: float
     recalled: Any
+    """How the newest recall went before this turn, and then in it."""
     turn: int = 0
     hops: int = 0
     hooks_ms: float | None = None
     called: float = 0.0
     model_ms: float = 0.0
-    ending: float = 0.0
+    answered: float = 0.0
+    ending: float | None = None
     new_tokens: int = 0
     reused_tokens: int = 0
     told: bool = True
-    block: str = ""
+    block_tokens: int = 0
     messages: list[Message] = []
+    opened: bool = False
+    """Whether the last hook has seen the turn begin."""
 
 
 class TurnBeginHook:
     """Take the time before all other hooks; made by TurnLogHook."""
 
-    points = frozenset({ON_RUN_START, ON_RUN_END})
+    points = frozenset({ON_RUN_START, AFTER_LLM, ON_RUN_END})
     priority = 1000
 
     def __init__(self, note: Callable[[str, Any], None]) -> None:
@@ -70,7 +73,11 @@ class TurnBeginHook:
 
 
 class TurnLogHook:
-    """Log one JSON object a turn, and hand the figures on."""
+    """Log one JSON object a turn, and hand the figures on.
+
+    In a registry of your own, `HookRegistry([*hooks, log.first, log])`; without `first`, what hooks take is measured
+    from behind them only.
+    """
 
     points = frozenset({ON_RUN_START, BEFORE_LLM, AFTER_LLM, ON_RUN_END, ON_ABORT})
     # Behind all others, so that what they take is in the figures.
@@ -82,17 +89,15 @@ class TurnLogHook:
         write: Callable[[], bool] = lambda: True,
         keep: Callable[[TurnFigures], None] = lambda _: None,
         recalled: Callable[[], Any] = RecallFigures,
-        tokenizer: Tokenizer | None = None,
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.perf_counter,
         conversation: Conversation | None = None,
     ) -> None:
-        """Make the hook; register `first` along with it.
+        """Make the hook.
 
         Args:
             write: tells whether to log, since settings change while a robot runs; figures go to `keep` either way.
             recalled: returns how the newest recall went; an object that stays the same says that there was none.
-            tokenizer: counts the block, and the prompts of a model that does not tell.
             now: seconds since the epoch.
             clock: seconds since some moment, never running backwards.
         """
@@ -100,7 +105,6 @@ class TurnLogHook:
         self._write = write
         self._keep = keep
         self._recalled = recalled
-        self._tokenizer: Tokenizer = tokenizer or EstimateTokenizer()
         self._now = now
         self._clock = clock
         self._conversation = conversation
@@ -113,13 +117,21 @@ class TurnLogHook:
         if point == ON_RUN_START:
             self._running = _Running(self._clock(), self._recalled())
             self._generated = _generation(getattr(ctx, "llm", None))
+        elif self._running is not None and point == AFTER_LLM:
+            self._running.answered = self._clock()
         elif self._running is not None:
             self._running.ending = self._clock()
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Collect, and log when the turn has ended."""
+        if point == ON_RUN_START:
+            if self._running is None or self._running.opened:
+                self._begin(point, ctx)  # nobody has registered `first`
+            if self._running is not None:
+                self._running.opened = True
+            return None
         running = self._running
-        if running is None or point == ON_RUN_START:
+        if running is None:
             return None
         if point == ON_ABORT:
             self._running = None
@@ -135,33 +147,37 @@ class TurnLogHook:
     def _called(self, running: _Running, ctx: Any, payload: dict[str, Any]) -> None:
         laid = conversation_of(ctx, self._conversation).layout.running
         if laid is not None:
-            running.turn, running.block = laid.n, laid.block
+            running.turn, running.block_tokens = laid.n, laid.block_tokens
         running.messages = payload["messages"]
         running.called = self._clock()
         if running.hooks_ms is None:
             running.hooks_ms = (running.called - running.begun) * 1e3
+            # Taken now: a tool that searches, or another session, recalls before the turn ends.
+            newest = self._recalled()
+            running.recalled = RecallFigures() if newest is running.recalled else newest
 
     def _answered(self, running: _Running, ctx: Any) -> None:
         running.hops += 1
-        running.model_ms += (self._clock() - running.called) * 1e3
+        running.model_ms += ((running.answered or self._clock()) - running.called) * 1e3
+        running.answered = 0.0
         made = _generation(getattr(ctx, "llm", None))
         if made is None or made is self._generated:
             running.told = False
             return
         self._generated = made
         running.new_tokens += made.evaluated_tokens
-        running.reused_tokens += made.prompt_tokens - made.evaluated_tokens
+        # Who was cut off before the first word has left a part of the prompt unread, neither new nor reused.
+        unread = getattr(made, "stopped", "") == "interrupted" and not getattr(made, "ids", ())
+        if not unread:
+            running.reused_tokens += made.prompt_tokens - made.evaluated_tokens
 
     def _ended(self, running: _Running, payload: Any) -> None:
-        commit_ms = (self._clock() - running.ending) * 1e3
+        commit_ms = 0.0 if running.ending is None else (self._clock() - running.ending) * 1e3
         counted = running.told and running.hops > 0
-        block_tokens = len(self._tokenizer.encode(running.block)) if running.block else 0
         new, reused = running.new_tokens, running.reused_tokens
         if running.hops and not counted:
             new, reused = self._compared(running)
-        recall = self._recalled()
-        if recall is running.recalled:  # nothing was recalled in this turn
-            recall = RecallFigures()
+        recall = RecallFigures() if running.hooks_ms is None else running.recalled
         figures = TurnFigures(
             round(self._now(), 3),
             running.turn,
@@ -174,7 +190,7 @@ class TurnLogHook:
             new,
             reused,
             counted,
-            block_tokens,
+            running.block_tokens,
             recall.candidates,
             recall.late,
             bool(getattr(payload, "interrupted", False)),
@@ -192,17 +208,9 @@ class TurnLogHook:
         if messages[:same] != before:  # compared in C first: prompts grow
             pairs = zip(before, messages, strict=False)
             same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        new = [_roughly(text_of(message)) for message in messages[same:]]
+        new = [about(text_of(message)) for message in messages[same:]]
         self._seen = (messages, [*sizes[:same], *new])
         return sum(new), sum(sizes[:same])
-
-
-def _roughly(text: str) -> int:
-    """Return about how many tokens a text takes, in less than a microsecond.
-
-    A token takes 3 to 5 bytes of UTF-8 in all scripts that vocabularies of today were made for.
-    """
-    return (len(text.encode(errors="replace")) + 3) // 4
 
 
 def _generation(llm: Any) -> Any:

@@ -20,25 +20,26 @@ if TYPE_CHECKING:
 
 
 class Upkeep(Protocol):
-    """Work that can wait."""
+    """Work that can wait, for several agents: it goes on when none of them speaks."""
 
-    def hold(self) -> None:
-        """Stop at once."""
+    def hold(self, by: object) -> None:
+        """Stop at once, until whoever asked for it releases it or is gone."""
         ...
 
-    def release(self) -> None:
-        """Go on when it has been quiet for a moment."""
+    def release(self, by: object) -> None:
+        """Go on when it has been quiet for a moment, unless another holds it."""
         ...
 
-    def run(self, seconds: float) -> bool:
-        """Work in the caller's thread for at most this long."""
+    def run(self, seconds: float, *, yielding: bool = False) -> bool:
+        """Work in the caller's thread for at most this long; `yielding`: and only while nobody holds it."""
         ...
 
 
 class UpkeepHook:
     """Hold idle work from the first sound until the end of the turn.
 
-    A loop that knows only the six classic points gets the same: upkeep then follows `on_run_end`.
+    A loop that knows only the six classic points gets the same: upkeep then follows `on_run_end`. An agent that runs
+    within a tool of another ends a turn of its own, and not the one that it runs in.
     """
 
     points = frozenset({ON_SPEECH_START, ON_PARTIAL, ON_RUN_START, ON_RUN_END, ON_ABORT, ON_IDLE})
@@ -61,15 +62,27 @@ class UpkeepHook:
         self.upkeep = upkeep
         self.note_failure = note_failure
         self._wake = wake
+        self._turn: Any = None
+        """The session whose turn runs."""
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Hold or release."""
+        session = ctx.session
         if point in (ON_RUN_END, ON_ABORT):
-            self.upkeep.release()
+            if self._turn is None or self._turn is session:
+                self._quiet()
         elif point == ON_IDLE:
-            self.upkeep.run(float(payload.get("seconds", 0.0)))
+            # Somebody made a sound and said nothing, or a turn never ended: now it is quiet here.
+            self._quiet()
+            self.upkeep.run(float(payload.get("seconds", 0.0)), yielding=True)
         else:
-            self.upkeep.hold()
+            self.upkeep.hold(self)
+            if point == ON_RUN_START and self._turn is None:
+                self._turn = session
             if point == ON_SPEECH_START and self._wake is not None:
                 self._wake()
         return None
+
+    def _quiet(self) -> None:
+        self._turn = None
+        self.upkeep.release(self)

@@ -9,16 +9,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     from edgemem.llama.chat import LlamaChat as LlamaChat
+    from edgemem.llama.counting import estimate_tokens as estimate_tokens
     from edgemem.llama.embedder import LlamaEmbedder as LlamaEmbedder
     from edgemem.llama.estimate import EstimateTokenizer as EstimateTokenizer
-    from edgemem.llama.estimate import estimate_tokens as estimate_tokens
+    from edgemem.llama.growth import grows_by_appending as grows_by_appending
+    from edgemem.llama.http import HttpLlama as HttpLlama
     from edgemem.llama.prompt import Prompt as Prompt
     from edgemem.llama.prompt import Segment as Segment
     from edgemem.llama.protocols import ChatModel as ChatModel
     from edgemem.llama.protocols import Embedder as Embedder
     from edgemem.llama.protocols import Generation as Generation
     from edgemem.llama.protocols import Tokenizer as Tokenizer
-    from edgemem.llama.template import grows_by_appending as grows_by_appending
     from edgemem.llama.tokenizer import LlamaTokenizer as LlamaTokenizer
 
 _HOMES = {
@@ -26,14 +27,15 @@ _HOMES = {
     "Embedder": "protocols",
     "EstimateTokenizer": "estimate",
     "Generation": "protocols",
+    "HttpLlama": "http",
     "LlamaChat": "chat",
     "LlamaEmbedder": "embedder",
     "LlamaTokenizer": "tokenizer",
     "Prompt": "prompt",
     "Segment": "prompt",
     "Tokenizer": "protocols",
-    "estimate_tokens": "estimate",
-    "grows_by_appending": "template",
+    "estimate_tokens": "counting",
+    "grows_by_appending": "growth",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605

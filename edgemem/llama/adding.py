@@ -46,6 +46,8 @@ def add_model(
     file = (
         file.expanduser().resolve()
     )  # behind its name: a hub's cache holds links to files named by checksum
+    if not file.is_file():
+        raise ModelError(f"There is no model file {file}; name a GGUF that is on this machine")
     entry = find_entry(name)
     if not _NAME.fullmatch(name):
         raise InvalidInputError(

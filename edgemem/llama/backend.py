@@ -6,6 +6,8 @@ import functools
 from collections import deque
 from typing import Any
 
+from edgemem.errors import ModelError
+
 _ERROR = 4  # ggml's level of log lines that tell why a call failed
 _complaints: deque[str] = deque(maxlen=8)
 _kept_alive: list[Any] = []  # a callback that Python frees is a crash in the next log line
@@ -14,7 +16,10 @@ _kept_alive: list[Any] = []  # a callback that Python frees is a crash in the ne
 @functools.cache
 def llama() -> Any:
     """Return the module `llama_cpp`, with its log turned off for the whole process."""
-    import llama_cpp
+    try:
+        import llama_cpp
+    except (ImportError, OSError, RuntimeError) as error:  # it turns the OSError of a library into the last
+        raise ModelError(_not_loadable(str(error))) from error
 
     def listen(level: int, text: bytes, _data: object) -> None:
         line = text.decode("utf-8", "replace").strip()
@@ -37,3 +42,13 @@ def last_complaint() -> str:
     """Return the most telling of llama.cpp's last error lines, without its function name; empty if it said nothing."""
     # the first complaint names the cause, those behind it only that loading failed
     return _complaints[0].partition(": ")[2] or _complaints[0] if _complaints else ""
+
+
+def _not_loadable(said: str) -> str:
+    """Return what to do where llama.cpp's library is not for this machine, or lacks another."""
+    advice = (
+        "type: sudo apt install libgomp1 libstdc++6"
+        if "cannot open shared object file" in said
+        else "build llama-cpp-python on this machine, or on one of its kind"
+    )
+    return f"llama.cpp cannot be loaded ({said}); {advice}"

@@ -11,6 +11,7 @@ import msgspec
 from edgemem.errors import ModelError
 from edgemem.llama.pins import read_pin, sha256_of
 from edgemem.llama.shape import Shape
+from edgemem.profile_faults import nearest
 
 DEFAULT_EMBEDDER = "all-minilm-l6-v2"
 
@@ -107,8 +108,8 @@ def entry_of(name: str) -> ModelEntry:
     """Return the catalogue's entry of that name, or say which names there are."""
     entry = find_entry(name)
     if entry is None:
-        known = ", ".join(each.name for each in load_catalogue())
-        raise ModelError(f"The catalogue has no model {name!r}; it has: {known}")
+        known = [each.name for each in load_catalogue()]
+        raise ModelError(f"The catalogue has no model {name[:100]!r}; {nearest(name, known)}")
     return entry
 
 

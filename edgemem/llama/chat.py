@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import itertools
 import threading
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -12,9 +13,10 @@ from edgemem.errors import ClosedError, ContextOverflowError, InvalidInputError,
 from edgemem.llama import backend
 from edgemem.llama.gguf import read_header
 from edgemem.llama.protocols import Generation
+from edgemem.llama.side_chat import SideChat
 from edgemem.llama.stop import Stop
 from edgemem.llama.tokenizer import LlamaTokenizer
-from edgemem.llama.tokenlog import TokenLog
+from edgemem.llama.tokenlog import TokenLog, common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -91,12 +93,18 @@ class LlamaChat:
         self._stop = Stop(self._llama.ctx)
         self.n_ctx = int(model.n_ctx())
         self.tokenizer = LlamaTokenizer.of(self._llama, template=template)
+        self.tokenizer.warm()  # the template is asked what it takes now, not in the first turn
         self.last = Generation()
+        self.first: Generation | None = None
+        """What the first call of `stream` did: whether a kept state was really used shows there."""
         self._log = TokenLog(self.tokenizer.vocabulary.continue_text)
+        self._head: tuple[list[Message], list[dict[str, Any]] | None, float | None] = ([], None, None)
+        self._leaving: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._owner: int | None = None
         self._running: Generator[str] | None = None
         self._closing = False
+        self._beside: list[SideChat] = []
 
     def __enter__(self) -> Self:
         return self
@@ -106,14 +114,60 @@ class LlamaChat:
 
     def close(self) -> None:
         """Stop what is being generated and free the model; a second call does nothing."""
+        while self._leaving:
+            self._leaving.pop()()
         self._closing = True
         self._stop.ask()
         if self._owner == threading.get_ident() and self._running is not None:
             self._running.close()
+        for side in self._beside:  # they compute with these weights
+            side.close()
         with self._lock:
             self.tokenizer.close()
             if self._owned:
                 self._llama.close()
+
+    def before_close(self, callback: Callable[[], None]) -> None:
+        """Call something once, before the model is freed."""
+        self._leaving.append(callback)
+
+    @contextmanager
+    def if_quiet(self) -> Iterator[Any | None]:
+        """Hold the `Llama` itself while no reply streams; yields None, at once, where one does or the model is closed."""
+        if not self._lock.acquire(blocking=False):
+            yield None
+            return
+        try:
+            # One that was lent may have been closed by its owner: its context is gone then.
+            yield None if self._closing or not self._llama.ctx else self._llama
+        finally:
+            self._lock.release()
+
+    @property
+    def log(self) -> TokenLog:
+        """Return the log of what the model has seen."""
+        return self._log
+
+    @property
+    def head(self) -> tuple[list[Message], list[dict[str, Any]] | None, float | None]:
+        """Return what the newest prompt began with: its system messages, tools and date."""
+        return self._head
+
+    def head_ids(self) -> list[int]:
+        """Return the ids that every prompt with the newest head begins with, whatever is said."""
+        messages, tools, now = self._head
+        one, other = (
+            self.tokenizer.render([*messages, {"role": "user", "content": said}], tools=tools, now=now).ids
+            for said in ("0", "1")
+        )
+        return one[: common_prefix(one, other)]
+
+    def beside(self, *, n_ctx: int = 1024, threads: int = 1) -> SideChat:
+        """Return a second context on these weights, which never touches the conversation's; closed with this model."""
+        self._check_open()
+        side = SideChat(self._llama, self.tokenizer, n_ctx=n_ctx, threads=threads)
+        self._beside.append(side)
+        return side
 
     def stream(
         self,
@@ -144,10 +198,12 @@ class LlamaChat:
         prompt = self.tokenizer.render(messages, tools=tools, now=now)
         if prompt.n >= self.n_ctx:
             raise self._overflow(prompt.n)
+        instructions = list(itertools.takewhile(lambda message: message["role"] == "system", messages))
 
         def run() -> Generator[str]:
             with self._held():
                 self._running = running
+                self._head = (instructions, list(tools) if tools else None, now)
                 taken = self._log.take(prompt)
                 if len(taken.ids) >= self.n_ctx:
                     raise self._overflow(len(taken.ids))
@@ -198,6 +254,7 @@ class LlamaChat:
         finally:
             tokens.close()
             self.last = Generation(text, tuple(generated), len(ids), evaluated, stopped)
+            self.first = self.first or self.last
 
     def _first(self, tokens: Iterator[int], stop: Callable[[], bool] | None) -> int | None:
         """Evaluate the prompt, which may take long: `stop` is asked all the while."""

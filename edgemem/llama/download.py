@@ -236,7 +236,10 @@ def _unreachable(error: Exception, url: str) -> DownloadError:
             f"{_host(url)} could not prove who it is ({reason.verify_message}); a wrong clock on this machine looks "
             "the same, so look at that first"
         )
-    return DownloadError(f"There is no way to {_host(url)} ({_reason(reason)}); go online, or {_BY_HAND}")
+    return DownloadError(
+        f"There is no way to {_host(url)} ({_reason(reason)}); go online, or fetch {url} on another computer, "
+        "carry it over and type: edgemem models add FILE"
+    )
 
 
 def _reason(error: object) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from edgemem.errors import ClosedError, ModelError
+from edgemem.errors import ClosedError, InvalidInputError, ModelError
 from edgemem.llama.catalog import load_catalogue
 
 if TYPE_CHECKING:
@@ -103,7 +103,12 @@ def llama_embed(llm: Any, *, query_prefix: str | None = None, text_prefix: str |
 
     Raises:
         ModelError: `llm` was opened for chatting, or gives one vector a token instead of one a text.
+        InvalidInputError: `llm` is no such thing.
     """
+    if not hasattr(llm, "context_params"):
+        raise InvalidInputError(
+            f"llama_embed needs a llama_cpp.Llama opened with embedding=True, not {type(llm).__name__}."
+        )
     if not llm.context_params.embeddings:
         raise ModelError("This Llama was opened for chatting; open one with embedding=True")
     if llm.pooling_type() in (_NONE, _RANK):

@@ -34,26 +34,33 @@ class Stop:
 
     @contextmanager
     def watching(self, stop: Callable[[], bool]) -> Iterator[None]:
-        """Ask to stop once `stop()` is true, looked at every 5 ms from a thread of its own."""
-        done = threading.Event()
-        failures: list[BaseException] = []
-
-        def watch() -> None:
-            try:
-                while not done.wait(_POLL_S):
-                    if stop():
-                        self.ask()
-                        return
-            except BaseException as error:  # noqa: BLE001  # raised below, in the thread that waits
-                failures.append(error)
-                self.ask()
-
-        watcher = threading.Thread(target=watch, name="edgemem-stop", daemon=True)
-        watcher.start()
-        try:
+        """Ask to stop once `stop()` is true."""
+        with watching(stop, self.ask):
             yield
-        finally:
-            done.set()
-            watcher.join()
-        if failures:
-            raise failures[0]
+
+
+@contextmanager
+def watching(stop: Callable[[], bool], ask: Callable[[], None]) -> Iterator[None]:
+    """Call `ask` once `stop()` is true, looked at every 5 ms from a thread of its own."""
+    done = threading.Event()
+    failures: list[BaseException] = []
+
+    def watch() -> None:
+        try:
+            while not done.wait(_POLL_S):
+                if stop():
+                    ask()
+                    return
+        except BaseException as error:  # noqa: BLE001  # raised below, in the thread that waits
+            failures.append(error)
+            ask()
+
+    watcher = threading.Thread(target=watch, name="edgemem-stop", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+    if failures:
+        raise failures[0]

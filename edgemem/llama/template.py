@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from edgemem.errors import TemplateError
+from edgemem.llama.growth import Habits, find_habits
+from edgemem.llama.increment import CannotIncrementError
+from edgemem.llama.manners import Manners, find_manners
+from edgemem.llama.sandbox import Given, RefusedError, UnboundedError, compiled, given, refuse, run, to_json
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Sequence
 
-    from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
 
 CHATML = (
@@ -28,22 +28,6 @@ CHATML = (
 DATELESS = 1_704_067_200.0
 """The date (1 January 2024) that a template prints when nobody says what day it is: always the same one."""
 
-_CALL: dict[str, Any] = {
-    "id": "a1b2c3d4e",
-    "type": "function",
-    "function": {"name": "probe", "arguments": {"key": "needle"}},
-}
-_SYSTEM: Message = {"role": "system", "content": "Be kind."}
-_RESULT: Message = {"role": "tool", "name": "probe", "tool_call_id": "a1b2c3d4e", "content": "found"}
-_TOOL: Message = {
-    "type": "function",
-    "function": {
-        "name": "probe",
-        "description": "Probe.",
-        "parameters": {"type": "object", "properties": {"key": {"type": "string"}}},
-    },
-}
-
 
 class ChatTemplate:
     """A chat template with the quirks of its kind found out, so that callers need not know them."""
@@ -54,10 +38,10 @@ class ChatTemplate:
         self.source = source
         self._bos, self._eos = bos, eos
         try:
-            self._template = _environment().from_string(source)
-        except jinja2.TemplateError as error:
+            self._template = compiled(source)
+        except (jinja2.TemplateError, RecursionError) as error:
             raise TemplateError(
-                f"The model's chat template cannot be read ({error}); pass another one"
+                f"The model's chat template cannot be read ({_line(error)}); pass another one"
             ) from error
 
     def render(
@@ -69,106 +53,107 @@ class ChatTemplate:
         now: float | None = None,
         clean: Callable[[str], str] | None = None,
     ) -> str:
-        """Render messages; `clean` is applied to every text that did not come from the operator."""
-        plain = [_plain(message, as_text=self._wants_text_arguments, clean=clean) for message in messages]
-        return self._render(
-            _without_system(plain) if self._refuses_system else plain, tools, add_generation_prompt, now
-        )
+        """Render messages so that what the model has read stays as it was; `own` may rewrite it.
+
+        Args:
+            messages: what was said; what the template cannot take is put another way.
+            tools: schemas to offer.
+            add_generation_prompt: whether a reply is to follow.
+            now: the date that a template may print, seconds since the epoch, UTC.
+            clean: applied to every text that did not come from the operator.
+        """
+        fitted = self._fitted(messages, clean)
+        increments = self.habits.increments
+        if increments is not None:
+            try:
+                return increments.text(fitted, tools, add_generation_prompt, now)
+            except (CannotIncrementError, TemplateError):
+                pass  # a step that cannot be told apart: the template's own rendering is right, only dearer
+        return self._render(fitted, tools, add_generation_prompt, now)
+
+    def own(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[dict[str, Any]] | None = None,
+        *,
+        now: float | None = None,
+    ) -> str:
+        """Render messages as the template would by itself, whatever the model has read before."""
+        return self._render(self._fitted(messages, None), tools, True, now)
+
+    @functools.cached_property
+    def manners(self) -> Manners:
+        """Return what the template cannot take as it is."""
+        return find_manners(lambda messages, tools: self._call(messages, tools, True, None))
+
+    @functools.cached_property
+    def habits(self) -> Habits:
+        """Return whether the template rewrites what the model has read, and how that is avoided."""
+        return find_habits(self.manners.fit, self._render)
+
+    def prints_date(self) -> bool:
+        """Tell whether the template prints what day it is."""
+        asked: list[Message] = [{"role": "user", "content": "hi"}]
+        return self.own(asked, now=DATELESS) != self.own(asked, now=DATELESS + 400 * 86_400.0)
+
+    def _fitted(self, messages: Sequence[Message], clean: Callable[[str], str] | None) -> list[Message]:
+        return self.manners.fit([_plain(message, clean=clean) for message in messages])
 
     def _render(
         self,
         messages: Sequence[Message],
-        tools: Sequence[dict[str, Any]] | None = None,
-        add_generation_prompt: bool = True,
-        now: float | None = None,
+        tools: Sequence[dict[str, Any]] | None,
+        add_generation_prompt: bool,
+        now: float | None,
+    ) -> str:
+        offered = list(tools) if tools else ([] if self.manners.lists_tools else None)
+        return self._call(messages, offered, add_generation_prompt, now)
+
+    def _call(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[dict[str, Any]] | None,
+        add_generation_prompt: bool,
+        now: float | None,
     ) -> str:
         import jinja2
 
         day = datetime.fromtimestamp(DATELESS if now is None else now, tz=timezone.utc)
+        variables: dict[str, Any] = {
+            "messages": Given(messages),  # what they hold was copied, and is text
+            "tools": given(tools),
+            # what one template (Firefunction) has in place of tools and of the date
+            "functions": to_json(tools or []),
+            "datetime": day.strftime("%Y-%m-%d"),
+            "add_generation_prompt": add_generation_prompt,
+            "bos_token": self._bos,
+            "eos_token": self._eos,
+            "strftime_now": day.strftime,
+            "raise_exception": refuse,
+        }
         try:
-            text: str = self._template.render(
-                messages=messages,
-                tools=list(tools) if tools else None,
-                add_generation_prompt=add_generation_prompt,
-                bos_token=self._bos,
-                eos_token=self._eos,
-                strftime_now=day.strftime,
-                raise_exception=_refuse,
-            )
-        except _RefusedError as error:
-            raise TemplateError(f"The model's chat template refuses these messages: {error}") from error
-        except (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError) as error:
+            return run(self._template, len(messages), variables)
+        except RefusedError as error:
             raise TemplateError(
-                f"The model's chat template cannot render these messages ({error}); pass another template"
+                f"The model's chat template refuses these messages: {_line(error)}"
             ) from error
-        return text
-
-    def _accepts(self, messages: Sequence[Message]) -> bool:
-        try:
-            self._render(messages)
-        except TemplateError:
-            return False
-        return True
-
-    @functools.cached_property
-    def _refuses_system(self) -> bool:
-        user = {"role": "user", "content": "hi"}
-        return self._accepts([user]) and not self._accepts([_SYSTEM, user])
-
-    @functools.cached_property
-    def _wants_text_arguments(self) -> bool:
-        """Find out whether tool arguments must be JSON text: some templates glue them to other text."""
-
-        def shown(as_text: bool) -> bool:
-            call = _plain(
-                {"role": "assistant", "content": "", "tool_calls": [_CALL]}, as_text=as_text, clean=None
-            )
-            try:
-                return '"needle"' in self._render([{"role": "user", "content": "hi"}, call], [_TOOL])
-            except TemplateError:
-                return False
-
-        return not shown(as_text=False) and shown(as_text=True)
-
-
-class Growth(msgspec.Struct, frozen=True):
-    """Whether a template leaves what the model has already read as it is."""
-
-    appends: bool
-    reason: str = ""
-
-    def __bool__(self) -> bool:
-        return self.appends
-
-
-def grows_by_appending(tokenizer: Tokenizer) -> Growth:
-    """Find out whether a longer conversation begins with the shorter one, by rendering both."""
-    # no two messages alike: templates compare messages to find the newest one
-    users: list[Message] = [{"role": "user", "content": f"Where is cup {n}?"} for n in "123"]
-    replies: list[Message] = [{"role": "assistant", "content": f"On table {n}."} for n in "123"]
-    thoughts = [
-        {**reply, "content": f"<think>\nIt was there.\n</think>\n\n{reply['content']}"} for reply in replies
-    ]
-    called = [{"role": "assistant", "content": "", "tool_calls": [_CALL]}, _RESULT, replies[2]]
-    scenes: list[tuple[str, list[Message], list[dict[str, Any]] | None]] = [
-        ("when the conversation grows", [users[0], replies[0], users[1], replies[1], users[2]], None),
-        ("when tools are offered", [users[0], replies[0], users[1], replies[1], users[2]], [_TOOL]),
-        ("when a tool is called", [users[0], *called, users[1], replies[1], users[2]], [_TOOL]),
-        (
-            "when a reply contains its thinking",
-            [users[0], thoughts[0], users[1], thoughts[1], users[2]],
-            None,
-        ),
-    ]
-    for when, messages, tools in scenes:
-        asked = [n for n, message in enumerate(messages, 1) if message["role"] in ("user", "tool")]
-        try:
-            texts = [tokenizer.render([_SYSTEM, *messages[:n]], tools=tools).text for n in asked]
-        except TemplateError:
-            continue  # a template without tools has nothing to rewrite there
-        if not all(longer.startswith(shorter) for shorter, longer in itertools.pairwise(texts)):
-            return Growth(False, f"the chat template renders earlier messages differently {when}")
-    return Growth(True)
+        except UnboundedError as error:
+            raise TemplateError(
+                f"The model's chat template was stopped ({error}); pass another template"
+            ) from error
+        except (
+            jinja2.TemplateError,
+            TypeError,
+            ValueError,
+            LookupError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+            MemoryError,
+        ) as error:
+            raise TemplateError(
+                f"The model's chat template cannot render these messages ({_line(error)}); pass another template"
+            ) from error
 
 
 def neutralise(text: str, markers: re.Pattern[str]) -> str:
@@ -178,24 +163,21 @@ def neutralise(text: str, markers: re.Pattern[str]) -> str:
     return text
 
 
-class _RefusedError(Exception):
-    """The template called `raise_exception`."""
+def _line(error: BaseException) -> str:
+    """Return what is wrong in one line; a template may say it in many."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
 
 
-def _refuse(message: object) -> None:
-    raise _RefusedError(str(message).strip().rstrip(".") + ".")
-
-
-def _plain(message: Message, *, as_text: bool, clean: Callable[[str], str] | None) -> Message:
-    """Return a message as templates expect it: text content, and tool arguments in the form they can print."""
+def _plain(message: Message, *, clean: Callable[[str], str] | None) -> Message:
+    """Return a message as templates expect it: text content, and the arguments of calls as objects."""
     clean = clean if clean is not None and message.get("role") != "system" else _same
     shown: Message = {
         key: clean(value) if isinstance(value, str) else value for key, value in message.items()
     }
-    shown["content"] = clean(text_of(message))
+    shown["content"] = clean(_shown_text(message))
     calls = message.get("tool_calls")
     if calls:
-        shown["tool_calls"] = [_plain_call(call, as_text=as_text, clean=clean) for call in calls]
+        shown["tool_calls"] = [_plain_call(call, clean=clean) for call in calls]
     else:
         shown.pop("tool_calls", None)  # templates ask whether the key is there
     return shown
@@ -207,10 +189,31 @@ def text_of(message: Message) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, (list, tuple)) else ()
-    return "\n".join(part if isinstance(part, str) else str(part.get("text") or "") for part in parts if part)
+    return "\n".join(
+        str(part.get("text") or "") if isinstance(part, dict) else str(part)
+        for part in parts
+        if part is not None
+    )
 
 
-def _plain_call(call: dict[str, Any], *, as_text: bool, clean: Callable[[str], str]) -> dict[str, Any]:
+def _shown_text(message: Message) -> str:
+    """Return the text to show: an image, which no text model can see, leaves a word in its place."""
+    content = message.get("content")
+    if not isinstance(content, (list, tuple)):
+        return text_of(message)
+    return "\n".join(_shown_part(part) for part in content if part is not None)
+
+
+def _shown_part(part: Any) -> str:
+    if not isinstance(part, dict):
+        return str(part)
+    if part.get("text"):
+        return str(part["text"])
+    kind = str(part.get("type") or "").removeprefix("input_").removesuffix("_url")
+    return "" if kind in ("", "text") else f"[{kind}]"
+
+
+def _plain_call(call: dict[str, Any], *, clean: Callable[[str], str]) -> dict[str, Any]:
     function = dict(call.get("function") or {})
     arguments = function.get("arguments")
     if isinstance(arguments, str):
@@ -220,8 +223,6 @@ def _plain_call(call: dict[str, Any], *, as_text: bool, clean: Callable[[str], s
             parsed = arguments  # the model wrote no JSON; show what it wrote
         arguments = parsed if isinstance(parsed, dict) else arguments
     arguments = _cleaned({} if arguments is None else arguments, clean)
-    if as_text and not isinstance(arguments, str):
-        arguments = _to_json(arguments)
     return {**call, "function": {**function, "arguments": arguments}}
 
 
@@ -235,53 +236,3 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
 
 def _same(text: str) -> str:
     return text
-
-
-def _without_system(messages: Sequence[Message]) -> list[Message]:
-    """Put the system message at the head of the first user message, for templates that know no system role."""
-    orders = "\n\n".join(message["content"] for message in messages if message.get("role") == "system")
-    rest = [dict(message) for message in messages if message.get("role") != "system"]
-    first = next((message for message in rest if message.get("role") == "user"), None)
-    if orders and first is not None:
-        first["content"] = f"{orders}\n\n{first['content']}"
-    return rest
-
-
-def _to_json(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """Print JSON as Hugging Face's `tojson` does, without escaping for HTML."""
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
-
-
-@functools.cache
-def _environment() -> Any:
-    """Return the sandbox that templates run in: they come with a model, from strangers."""
-    from jinja2 import BaseLoader
-    from jinja2.ext import Extension
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    class Generation(Extension):
-        """Pass over `{% generation %}`, which marks replies for training."""
-
-        tags = {"generation"}  # noqa: RUF012
-
-        def parse(self, parser: Any) -> Any:
-            parser.stream.skip(1)
-            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-    environment = ImmutableSandboxedEnvironment(
-        loader=BaseLoader(),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=[Generation, "jinja2.ext.loopcontrols"],
-        autoescape=False,  # a prompt is not HTML
-    )
-    environment.filters["tojson"] = _to_json
-    return environment

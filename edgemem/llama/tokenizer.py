@@ -78,8 +78,9 @@ class LlamaTokenizer:
                 self._vocabulary.close()
 
     def warm(self) -> None:
-        """Load now what would be loaded at first use."""
-        _ = self.vocabulary
+        """Load now what would be loaded at first use, and find out what the chat template can take."""
+        if self._given_template or self.vocabulary.metadata("tokenizer.chat_template"):
+            _ = self.template.habits
 
     @property
     def vocabulary(self) -> Vocabulary:

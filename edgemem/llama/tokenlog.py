@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import itertools
+import operator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -69,10 +70,7 @@ class TokenLog:
             at += used
         self._entries = [*kept, *(_Entry(segment.text, segment.ids) for segment in segments[at:])]
         ids = self.ids
-        common = sum(
-            1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, ids, strict=False))
-        )
-        return Taken(ids, common)
+        return Taken(ids, common_prefix(before, ids))
 
     def append(self, token: int, piece: bytes) -> None:
         """Add a generated token and the bytes that it adds to the text."""
@@ -105,6 +103,18 @@ class TokenLog:
         """Forget everything."""
         self._entries.clear()
 
+    def dump(self) -> bytes:
+        """Return the log as bytes, for another process."""
+        return msgspec.msgpack.encode(self._entries)
+
+    def restore(self, dumped: bytes) -> None:
+        """Take the place of a log that another process dumped.
+
+        Raises:
+            msgspec.DecodeError: these bytes are no log.
+        """
+        self._entries = msgspec.msgpack.decode(dumped, type=list[_Entry])
+
     def _match(self, old: _Entry, segments: Sequence[Segment]) -> tuple[_Entry | None, int]:
         """Return the entry that stands for the first of `segments`, and how many of them it covers."""
         if not segments:
@@ -128,6 +138,11 @@ class TokenLog:
         if behind is None:
             return None, 0
         return _Entry(shown, (*old.all_ids, *self._continue_text(behind))), used
+
+
+def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return how many ids two lists begin with in common."""
+    return sum(1 for _ in itertools.takewhile(lambda same: same, map(operator.eq, one, other)))
 
 
 def _behind(shown: str, reply: str) -> str | None:

@@ -61,7 +61,7 @@ class Vocabulary:
         self.bos = int(self._api.llama_vocab_bos(self._vocab))
         self.eos = int(self._api.llama_vocab_eos(self._vocab))
         self.specials = self._find_specials()
-        self._cutter = _cutter(self.specials)
+        self._cutter = cutter(self.specials)
         self._spacer = self._find_spacer()
 
     @classmethod
@@ -89,7 +89,7 @@ class Vocabulary:
         """Return the ids of `text` without a beginning-of-sequence token; `special` parses special tokens."""
         with self._open():
             if self.kind == _BPE and len(text) > _RUN and _LONG_RUN.search(text):
-                return tuple(token for part in _short_runs(text) for token in self._tokenize(part, special))
+                return tuple(token for part in short_runs(text) for token in self._tokenize(part, special))
             return self._tokenize(text, special)
 
     def continue_text(self, text: str) -> tuple[int, ...]:
@@ -131,10 +131,7 @@ class Vocabulary:
 
     def cut(self, text: str) -> list[str]:
         """Cut a rendered prompt before each special token that nothing can overlap."""
-        if self._cutter is None:
-            return [text] if text else []
-        places = [0, *(match.start() for match in self._cutter.finditer(text) if match.start()), len(text)]
-        return [text[begin:end] for begin, end in itertools.pairwise(places) if begin < end]
+        return cut_before(self._cutter, text)
 
     def digest(self) -> str:
         """Return a short string that differs between vocabularies that would give other ids."""
@@ -194,7 +191,7 @@ def is_markup(special: Special) -> bool:
     return len(text) > 2 and not text[0].isalnum() and not text[-1].isalnum() and not re.search(r"\s", text)
 
 
-def _cutter(specials: Sequence[Special]) -> re.Pattern[str] | None:
+def cutter(specials: Sequence[Special]) -> re.Pattern[str] | None:
     """Return a pattern for the special tokens that are found wherever they stand.
 
     llama.cpp looks for the longest special token first, over the whole text. A token that no other one
@@ -215,7 +212,15 @@ def _cutter(specials: Sequence[Special]) -> re.Pattern[str] | None:
     return re.compile("|".join(alternatives)) if alternatives else None
 
 
-def _short_runs(text: str) -> list[str]:
+def cut_before(markers: re.Pattern[str] | None, text: str) -> list[str]:
+    """Cut a text before each marker."""
+    if markers is None:
+        return [text] if text else []
+    places = [0, *(match.start() for match in markers.finditer(text) if match.start()), len(text)]
+    return [text[begin:end] for begin, end in itertools.pairwise(places) if begin < end]
+
+
+def short_runs(text: str) -> list[str]:
     """Cut a text inside its overlong runs of one kind of character."""
     parts, at = [], 0
     for run in _LONG_RUN.finditer(text):

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.recall.paragraphs import HOUSEHOLD, read_paragraphs
+from edgemem.recall.paragraphs import read_paragraphs
 from edgemem.recall.sources import (
     EPISODE,
     FACT,
+    PREFERENCE,
     TURN,
     bound,
     episode_text,
@@ -21,7 +22,7 @@ from edgemem.recall.sources import (
     who_said,
 )
 from edgemem.records import Recalled
-from edgemem.store.reading import LEVELS, reading_rule
+from edgemem.store.reading import LEVELS, readable, reading_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,7 +36,8 @@ _FACT = """
     f.speaker, f.event_time, (
       select d.value from doubts d where d.key_id = s.key_id and d.settled is null and d.level = f.level
         and d.owner is f.owner and d.valid_from <= :now and coalesce(d.valid_to, 9e999) > :now
-      order by d.id desc limit 1)
+      order by d.id desc limit 1),
+    exists (select 1 from doubts d where d.key_id = s.key_id and d.confirmed_by = s.id and d.id > s.id)
   from facts s join fact_keys k on k.id = s.key_id
 """
 # What a statement is still worth is the interval of its key that holds now, if it is the one that said it.
@@ -71,6 +73,8 @@ def fetch(
     for kind, ids in by_kind.items():
         if kind == FACT:
             items = _facts(truth, ids, reader, now, include_past=include_past)
+        elif kind == PREFERENCE:
+            items = _preferences(truth, ids, reader)
         elif kind == EPISODE:
             items = _episodes(truth, ids, reader)
         elif kind == TURN:
@@ -102,8 +106,9 @@ def _facts(
         speaker,
         event_time,
         doubt,
+        misheard,
     ) in rows:
-        text = fact_text(key, value)
+        text = f"{fact_text(key, value)} (perhaps misheard)" if misheard else fact_text(key, value)
         yield Recalled(
             "fact",
             str(ref),
@@ -120,8 +125,22 @@ def _facts(
             event_time=event_time,
             key=key,
             value=value,
-            doubt=doubt,
+            doubt=doubt if doubt is not None or not misheard else value,
         )
+
+
+def _preferences(truth: Database, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:
+    rule, values = reading_rule(reader)
+    rows = truth.query(
+        "select id, scope, key, value, recorded, level, owner from preferences"  # noqa: S608 - ours
+        f" where id in ({marks(ids)}) and {rule}",
+        {**bound(ids), **values},
+    )
+    for ref, scope, key, value, recorded, level, owner in rows:
+        yield Recalled(
+            "preference", str(ref), fact_text(key, value), recorded_at=recorded / 1e6, scope=scope, level=LEVELS[level],
+            owner=owner, key=key, value=value, score=0.0,
+        )  # fmt: skip
 
 
 def _episodes(truth: Database, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:
@@ -157,8 +176,7 @@ def _messages(truth: Database, ids: Sequence[int], reader: Reader | None) -> Ite
 
 def _notes(notes: NotesFile | None, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:
     # The same rule as in SQL, for the one source that is not in SQL.
-    known = reader is None or (bool(reader.speaker) and "" not in reader.audience)
-    if notes is None or not known:
+    if notes is None or not readable(reader, notes.level, None):
         return
     there = read_paragraphs(notes)
     for ref in ids:
@@ -170,6 +188,6 @@ def _notes(notes: NotesFile | None, ids: Sequence[int], reader: Reader | None) -
                 doc.text,
                 recorded_at=doc.at,
                 source=notes.path.name,
-                level=LEVELS[HOUSEHOLD],
+                level=notes.level,
                 score=0.0,
             )

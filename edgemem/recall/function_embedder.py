@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as LateError
 from typing import TYPE_CHECKING
 
 from edgemem.errors import EdgememError, InvalidInputError, ModelError
@@ -39,6 +41,9 @@ class FunctionEmbedder:
         self._embed_fn = embed_fn
         self._query_fn: EmbedFn = getattr(embed_fn, "query", embed_fn)
         self._lock = threading.Lock()
+        self._waiting = threading.Lock()
+        self._thread: ThreadPoolExecutor | None = None
+        self._late: Future[Vector] | None = None
         self._dimensions = dimensions or getattr(embed_fn, "dimensions", None)
         self._fingerprint = str(getattr(embed_fn, "fingerprint", ""))
         if self._dimensions is None or not self._fingerprint:
@@ -57,8 +62,23 @@ class FunctionEmbedder:
         return self._fingerprint
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> Vector | None:
-        """Embed what somebody asks; a function cannot be interrupted, so `timeout_s` is not kept."""
-        return self._embed(self._query_fn, text)
+        """Embed what somebody asks; None if that takes longer than `timeout_s`.
+
+        A function cannot be interrupted: a late one is left to a thread of its own, and until it has answered there is
+        no further answer within a time.
+        """
+        if timeout_s is None:
+            return self._embed(self._query_fn, text)
+        with self._waiting:
+            if self._late is not None and not self._late.done():
+                return None
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, "edgemem-embed")
+            self._late = answer = self._thread.submit(self._embed, self._query_fn, text)
+        try:
+            return answer.result(timeout_s)
+        except LateError:  # another class than the built-in one before Python 3.11
+            return None
 
     def embed_texts(self, texts: Sequence[str]) -> Vector:
         """Embed text to be stored, one row each; a question waits for one text at most."""

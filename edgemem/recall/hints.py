@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from edgemem.recall.common_words import COMMON_WORDS
+from edgemem.recall.function_words import FUNCTION_WORDS
 from edgemem.recall.stemmer import stem
 from edgemem.recall.words import spell_out
 from edgemem.records import Reader
@@ -72,6 +73,10 @@ _TURNS = """
 
 # A letter with the marks that follow it in Indic scripts and Thai, which are no letters themselves.
 _LETTER = r"[^\W\d_][\u0300-\u036f\u0900-\u0903\u093a-\u094f\u0e31\u0e34-\u0e3a\u0e47-\u0e4e]*"
+# Numbers of types, addresses, keys of a service: nobody says the letters of one as a word. Only ASCII, since other
+# scripts write a number beside a word without a space.
+_CODE = re.compile(r"(?<![!-~])(?=[!-~]*(?:@|://|[A-Za-z][0-9]|[0-9][A-Za-z]))[!-~]+")
+_CODE_LIKELY = re.compile(r"[0-9@]|://")
 _WORD = re.compile(rf"(?:{_LETTER})+(?:[-'’](?:{_LETTER})+)*")
 
 
@@ -125,6 +130,7 @@ class _Tally:
         self._worth: dict[str, float] = defaultdict(float)
         self._written: dict[str, Counter[str]] = defaultdict(Counter)
         self._people: set[str] = set()
+        self._told: Counter[str] = Counter()
 
     def add_person(self, name: str | None) -> None:
         """Take up somebody who speaks here, if known; a name counts also where it is a common word."""
@@ -136,13 +142,14 @@ class _Tally:
     def add_fact(self, key: str, value: str, fresh: float) -> None:
         """Take up what a fact is about, what it says of that, and its value."""
         head, _, rest = key.removeprefix("user.").partition(".")
+        is_name = bool(rest) and not any(letter.isdigit() for letter in head)  # sensor_12 is a machine's
         for word in _spoken(spell_out(head)):
             # What a key of several parts begins with is mostly a name, which keys write small.
-            self._add(word.title() if rest else word, (_SUBJECT if rest else _KEY) * fresh)
+            self._tell(word.title() if is_name else word, (_SUBJECT if is_name else _KEY) * fresh)
         for word in _spoken(spell_out(rest)):
-            self._add(word, _KEY * fresh)
+            self._tell(word, _KEY * fresh)
         for word in _spoken(value):
-            self._add(word, (_RARE if word.islower() else _NAME) * fresh)
+            self._tell(word, (_RARE if word.islower() else _NAME) * fresh)
 
     def add_turn(self, content: str, fresh: float) -> None:
         """Take up the names that fell, and again what is a term already."""
@@ -157,6 +164,11 @@ class _Tally:
         ranked = sorted(self._worth, key=lambda word: (-self._worth[word], word))
         return [self._written[word].most_common(1)[0][0] for word in ranked[: max(limit, 0)]]
 
+    def _tell(self, word: str, worth: float) -> None:
+        """Add a word of a fact, each time for less: what eighty facts say is not twice as important."""
+        self._told[word.casefold()] += 1
+        self._add(word, worth / self._told[word.casefold()] ** 2)
+
     def _add(self, word: str, worth: float) -> None:
         folded = word.casefold()
         if folded in self._people or not _is_common(folded):
@@ -166,7 +178,10 @@ class _Tally:
 
 def _words(text: str) -> Iterator[tuple[str, int]]:
     """Yield the words of a text, and where they stand."""
-    for found in _WORD.finditer(text[:_LONGEST_TEXT]):
+    text = text[:_LONGEST_TEXT]
+    if _CODE_LIKELY.search(text):
+        text = _CODE.sub(lambda code: " " * len(code[0]), text)
+    for found in _WORD.finditer(text):
         word = found[0]
         if not word.isascii() and any(letter.isdigit() for letter in word):
             continue  # such as ², which a pattern takes for a letter
@@ -193,7 +208,7 @@ def _is_common(word: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _common() -> frozenset[str]:
-    return COMMON_WORDS.union(map(stem, COMMON_WORDS))
+    return COMMON_WORDS.union(map(stem, COMMON_WORDS), FUNCTION_WORDS)
 
 
 def _fresh(age_s: float, half_life_s: float) -> float:

@@ -43,6 +43,7 @@ _log = logging.getLogger(__name__)
 
 _SLICE = 200  # docs in one transaction: few enough for 20 ms, enough to keep the bytes of a commit down
 _EMBED_AT_ONCE = 4
+_AS_IT_WAS = "select 1 from docs where id = ? and kind = ? and ref = ? and terms = ? and past = 0"
 _EMBED_CHARS = 2000  # more than any default context holds
 
 
@@ -150,6 +151,21 @@ class Index:
             steps.insert(1, partial(self._take_rows, sources))
         with self._upkeep:
             return self._work(steps, limit, _SLICE, stop)
+
+    def take_erased(self) -> None:
+        """Erase here what was erased in the truth, at once: a model that is embedding meanwhile is not waited for.
+
+        That is safe as it is between processes: whoever works on the file sees in its transaction how far it has come.
+        """
+        if self.damaged:
+            self.catch_up()
+            return
+        try:
+            while self._take_changes(10_000):
+                pass
+        except StoreError as error:
+            if not self.blame(error):
+                raise
 
     def _is_due(self, sources: Sequence[Source], least: int, wait_s: float) -> bool:
         """Tell whether a fact waits, or enough else, or one row for long enough; ids are the microseconds of writing."""
@@ -328,20 +344,21 @@ class Index:
             return 0
         self._begin_space(embedder)
         rows = self.database.query(
-            "select u.doc, d.kind, d.ref from unembedded u left join docs d on d.id = u.doc"
+            "select u.doc, d.kind, d.ref, d.terms from unembedded u left join docs d on d.id = u.doc"
             " order by u.doc desc limit ?",
             (limit,),
         )
         if not rows:
             return 0
-        texts = self._texts(rows)
+        texts = self._texts([row[:3] for row in rows])
         made = embedder.embed_texts([text[:_EMBED_CHARS] for text in texts.values()]) if texts else ()
 
         def work(tx: Transaction) -> None:
-            # A doc may have been taken out meanwhile; then its vector is not kept either.
-            still = {row[0] for row in rows if tx.execute("select 1 from docs where id = ?", (row[0],))}
+            # A doc may have been taken out meanwhile, or have got another text; then its vector is not kept either.
+            still = {row[0] for row in rows if tx.execute(_AS_IT_WAS, row)}
+            gone = [row[0] for row in rows if row[0] not in still and row[3] is None]
             vectors.add(tx, [(n, vector) for n, vector in zip(texts, made, strict=True) if n in still])
-            tx.executemany("delete from unembedded where doc = ?", [(row[0],) for row in rows])
+            tx.executemany("delete from unembedded where doc = ?", [(n,) for n in (*still, *gone)])
 
         self.database.write(work)
         return len(rows)

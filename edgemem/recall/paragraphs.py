@@ -8,15 +8,13 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from edgemem.recall.sources import MAX_CHARS, NOTE, Doc
+from edgemem.store.reading import LEVELS
 from edgemem.store.sections import read_sections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from edgemem.store.notes import NotesFile
-
-HOUSEHOLD = 1
-"""Notes are read by the people who live here; whoever wants one kept private tells the robot instead."""
 
 Stamp = tuple[int, int]
 
@@ -32,11 +30,11 @@ def notes_stamp(notes: NotesFile) -> Stamp:
 
 def read_paragraphs(notes: NotesFile) -> Mapping[int, Doc]:
     """Return the lines of the notes by the hash of their text, with the heading that tells what they are about."""
-    return _paragraphs(notes.read(), notes_stamp(notes)[1] / 1e9)
+    return _paragraphs(notes.read(), notes_stamp(notes)[1] / 1e9, LEVELS.index(notes.level))
 
 
 @lru_cache(maxsize=1)  # asked for with every note that is found, and seldom changed
-def _paragraphs(text: str, modified: float) -> Mapping[int, Doc]:
+def _paragraphs(text: str, modified: float, level: int) -> Mapping[int, Doc]:
     found: dict[int, Doc] = {}
     for section in read_sections(text):
         at = modified if section.written is None else _moment(section.written, modified)
@@ -49,7 +47,7 @@ def _paragraphs(text: str, modified: float) -> Mapping[int, Doc]:
             said = said[:MAX_CHARS]
             # A line that was in the file before is recognised, wherever under its heading it stands now.
             ref = int.from_bytes(blake2b(said.encode(), digest_size=8).digest(), "big", signed=True)
-            found[ref] = Doc(NOTE, ref, said, HOUSEHOLD, None, None, at=at)
+            found[ref] = Doc(NOTE, ref, said, level, None, None, at=at)
     return found
 
 

@@ -221,7 +221,8 @@ class Search:
             for found, number, *columns in rows:
                 self._candidates[number] = Candidate(*columns)
                 scores[number] = found
-        best = statistics.best(asked)
+        # Words that were written between counting and looking weigh nothing.
+        best = statistics.best(asked) or 1.0
         return {number: min(1.0, max(0.0, found / best)) for number, found in scores.items()}
 
     def _match_in_memory(self, asked: Sequence[str], statistics: Statistics) -> dict[int, float]:

@@ -21,8 +21,14 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-FACT, EPISODE, TURN, NOTE = 0, 2, 3, 4
-KINDS: dict[int, Kind] = {FACT: "fact", EPISODE: "episode", TURN: "turn", NOTE: "note"}
+FACT, PREFERENCE, EPISODE, TURN, NOTE = 0, 1, 2, 3, 4
+KINDS: dict[int, Kind] = {
+    FACT: "fact",
+    PREFERENCE: "preference",
+    EPISODE: "episode",
+    TURN: "turn",
+    NOTE: "note",
+}
 """The kinds by the number that stands for them in the index."""
 
 MAX_CHARS = 8000
@@ -39,6 +45,9 @@ _FACTS = f"""
   from facts f join fact_keys k on k.id = f.key_id
   where f.id = f.origin and f.value is not null and
 """  # noqa: S608 - our own constants
+_PREFERENCES = """
+  select f.id, f.scope, f.key, f.value, f.level, f.owner, f.recorded from preferences f where
+"""
 _EPISODES = """
   select f.id, f.kind, f.payload, f.outcome, f.level, f.owner, f.speaker, f.event_time from episodes f where
 """
@@ -82,6 +91,7 @@ class Source(NamedTuple):
 
 SOURCES = (
     Source(FACT, "facts", "fact", _FACTS),
+    Source(PREFERENCE, "preferences", "preference", _PREFERENCES),
     Source(EPISODE, "episodes", "episode", _EPISODES),
     Source(TURN, "messages", "message", _MESSAGES),
 )
@@ -190,6 +200,12 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
             past=bool(past),
             subject=subject,
             relation=relation,
+        )
+    if kind == PREFERENCE:
+        ref, scope, key, value, level, owner, recorded = row
+        text, (subject, relation) = fact_text(key, value)[:MAX_CHARS], split_key(key)
+        return Doc(
+            kind, ref, text, level, owner, owner, at=recorded / 1e6, subject=subject, relation=relation
         )
     if kind == EPISODE:
         ref, name, payload, outcome, level, owner, speaker, at = row

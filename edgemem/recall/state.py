@@ -18,6 +18,7 @@ class State(msgspec.Struct, frozen=True):
     """How far the index has come; the names of the sources' tables hold the highest id taken from them."""
 
     facts: int = 0
+    preferences: int = 0
     episodes: int = 0
     messages: int = 0
     queue: int = 0

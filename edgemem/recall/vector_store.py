@@ -6,13 +6,16 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgemem.config import RecallSettings
 from edgemem.errors import InvalidInputError, StoreError
 from edgemem.fence import storable
 from edgemem.llama.protocols import Embedder
 from edgemem.recall.function_embedder import FunctionEmbedder
 from edgemem.recall.index import Index
+from edgemem.recall.recall import Recall
 from edgemem.recall.sources import FACT, FACTS, bound, in_batches, marks
 from edgemem.store import beliefs
+from edgemem.store.doubts import misheard_perhaps
 from edgemem.store.memory_store import SQLiteMemoryStore
 
 if TYPE_CHECKING:
@@ -21,12 +24,13 @@ if TYPE_CHECKING:
     from edgemem.clock import Clock
     from edgemem.recall.function_embedder import EmbedFn
     from edgemem.recall.vectors import Vector
-    from edgemem.records import Fact, Reader
+    from edgemem.records import Fact, Kind, Reader, Recalled
     from edgemem.store.database import Database
 
 EXACT = 500
 """Facts up to which every vector is compared, which takes 5 ms where they are read from the file."""
 
+_FACTS_ONLY: tuple[Kind, ...] = ("fact",)
 _QUERY_CHARS = 2000
 _AT_ONCE = 64
 
@@ -56,7 +60,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
         embed_fn: EmbedFn | Embedder,
         embedding_dim: int | None = None,
         clock: Clock | None = None,
-        max_episodes: int = 500,
+        max_episodes: int | None = 500,
         doubtful_below: float = 0.5,
     ) -> None:
         self._embedder: Embedder = (
@@ -70,6 +74,8 @@ class VectorMemoryStore(SQLiteMemoryStore):
         except BaseException:
             super().close()
             raise
+        self._settings = RecallSettings()
+        self._recall = Recall(self.database, self.index, embedder=self._embedder, settings=self._settings)
 
     def search_facts(
         self, query: str, *, k: int = 5, scope: str | None = None, reader: Reader | None = None
@@ -102,6 +108,22 @@ class VectorMemoryStore(SQLiteMemoryStore):
                 raise
         return self._search(vector, k, scope, reader)  # in an index that is made again
 
+    def recall_facts(
+        self, query: str, *, k: int = 20, reader: Reader | None = None, deadline_s: float | None = None
+    ) -> list[Recalled]:
+        """Return at most k facts that hold now, by words and meaning, best first; for a turn that may not wait.
+
+        Nothing that is stored is embedded here: what has no vector yet is found by its words.
+
+        Args:
+            reader: who is going to hear it; None is the operator, who reads everything.
+            deadline_s: seconds after which it answers with what there is; default: 0.15, as in the default profile.
+        """
+        if k <= 0:
+            return []
+        within = self._settings.deadline_ms / 1e3 if deadline_s is None else deadline_s
+        return self._recall.recall(query, reader=reader, k=k, kinds=_FACTS_ONLY, deadline_s=within)
+
     def embed_pending(self, limit: int = _AT_ONCE, *, stop: Callable[[], bool] | None = None) -> int:
         """Make up to `limit` of the vectors that are missing; return how many. For whoever has time.
 
@@ -117,7 +139,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
         """Erase a fact with every version of it, from both files; tell whether there was one."""
         found = super().forget_fact(key, scope=scope)
         if found:
-            self.index.catch_up(sources=FACTS)
+            self.index.take_erased()
         return found
 
     def close(self) -> None:
@@ -165,11 +187,12 @@ class VectorMemoryStore(SQLiteMemoryStore):
             )
             origins.update(rows)
         found: dict[int, Fact] = {}
+        misheard = misheard_perhaps(self.database)
         for some in in_batches(list(origins)):
             sql, values = beliefs.as_of(self.database.now(), scope=scope, reader=reader)
             sql += f" and k.id in (select key_id from facts where id in ({marks(some)}))"  # noqa: S608 - ours
             for row in self.database.query(sql, {**values, **bound(some)}):
-                fact = beliefs.fact_of(row)
+                fact = beliefs.fact_of(row, misheard=int(row[3]) in misheard)
                 # Of a key that has changed since, the doc says what it was before.
                 if int(fact.id) in origins:
                     found[origins[int(fact.id)]] = fact

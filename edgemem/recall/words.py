@@ -7,7 +7,7 @@ import unicodedata
 
 from edgemem.recall.stemmer import stem
 
-WORDS_VERSION = "1"
+WORDS_VERSION = "2"
 """Changes with every rule below; an index made by other rules is made again."""
 
 _STOP_WORDS = """

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
-from edgemem.errors import InvalidInputError
 from edgemem.records import Fact
-from edgemem.store.doubts import read_doubts
+from edgemem.store.arguments import checked_tick, checked_time, lookup
+from edgemem.store.doubts import misheard_perhaps, read_doubts
 from edgemem.store.heard import heard_of
 from edgemem.store.reading import LEVELS, reading_rule
 
@@ -70,7 +69,7 @@ def read_values(
     rule, values = reading_rule(reader, "f.")
     pairs = ", ".join(f"(:s{n}, :k{n})" for n in range(len(wanted)))
     for n, (scope, key) in enumerate(wanted):
-        values[f"s{n}"], values[f"k{n}"] = scope, key
+        values[f"s{n}"], values[f"k{n}"] = lookup(scope, "a scope"), lookup(key)
     rows = db.query(
         f"""
         with wanted (scope, key) as (values {pairs})
@@ -98,7 +97,8 @@ def facts_as_of(
     sql, values = as_of(t, scope=scope, known_at=known_at, reader=reader)
     rows = db.query(sql, values)
     rows.sort(key=_origin, reverse=True)
-    return [fact_of(row) for row in rows]
+    misheard = misheard_perhaps(db) if rows else set()
+    return [fact_of(row, misheard=_origin(row) in misheard) for row in rows]
 
 
 def as_of(
@@ -110,11 +110,11 @@ def as_of(
     where = [rule, "f.value is not null"]
     if scope is not None:
         where.insert(0, "k.scope = :scope")
-        values["scope"] = scope
+        values["scope"] = lookup(scope, "a scope")
     found = _BELIEVED
     if known_at is not None:
         found = _KNOWN
-        values["known_at"] = round(checked_time(known_at, "known_at") * 1e6)
+        values["known_at"] = checked_tick(known_at, "known_at")
     sql = f"select {FACT_COLUMNS} from fact_keys k cross join facts f on f.id = ({found}) where {' and '.join(where)}"  # noqa: S608 - our own constants
     return sql, values
 
@@ -129,16 +129,20 @@ def fact_history(db: Database, key: str, *, scope: str) -> list[Fact]:
     rows = db.query(
         f"select {FACT_COLUMNS}, f.id, f.recorded from fact_keys k join facts f on f.key_id = k.id"  # noqa: S608 - ours
         " where k.scope = ? and k.key = ? and f.value is not null order by f.id",
-        (scope, key),
+        (lookup(scope, "a scope"), lookup(key)),
     )
-    return sorted([*history_of(rows), *read_doubts(db, key=key, scope=scope)], key=lambda fact: int(fact.id))
+    return sorted(
+        [*history_of(rows, misheard_perhaps(db)), *read_doubts(db, key=key, scope=scope)],
+        key=lambda fact: int(fact.id),
+    )
 
 
-def history_of(rows: Sequence[tuple[Any, ...]]) -> list[Fact]:
+def history_of(rows: Sequence[tuple[Any, ...]], misheard: Collection[int]) -> list[Fact]:
     """Return the history of a key.
 
     Args:
         rows: all that has a value, as FACT_COLUMNS with id and time of recording behind, oldest first.
+        misheard: the versions that were perhaps misheard.
     """
     left: dict[int, tuple[float, float | None]] = {}
     said: dict[int, int] = {}
@@ -156,11 +160,12 @@ def history_of(rows: Sequence[tuple[Any, ...]]) -> list[Fact]:
         if row_id == origin:
             by = said.get(known_to) if known_to is not None else None
             begin, end = left.get(origin, (valid_from, valid_to))
-            history.append(fact_of((*row[:5], begin, end, *row[7:-2]), superseded_by=by))
+            whole = (*row[:5], begin, end, *row[7:-2])
+            history.append(fact_of(whole, superseded_by=by, misheard=origin in misheard))
     return history
 
 
-def fact_of(row: tuple[Any, ...], *, superseded_by: int | None = None) -> Fact:
+def fact_of(row: tuple[Any, ...], *, superseded_by: int | None = None, misheard: bool = False) -> Fact:
     """Return the record of a row of FACT_COLUMNS."""
     key, value, scope, origin, source, valid_from, valid_to, known_to, supersedes, level, owner, *heard = row
     at = origin / 1e6
@@ -180,18 +185,8 @@ def fact_of(row: tuple[Any, ...], *, superseded_by: int | None = None) -> Fact:
         LEVELS[level],
         owner,
         heard_of(heard),
+        perhaps_misheard=misheard,
     )
-
-
-def checked_time(seconds: float, what: str) -> float:
-    """Return seconds since the epoch; raise InvalidInputError for what is no such number."""
-    try:
-        value = float(seconds)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not math.isfinite(value):
-        raise InvalidInputError(f"{what} must be seconds since the epoch, not {seconds!r}.")
-    return value
 
 
 def _origin(row: tuple[Any, ...]) -> int:

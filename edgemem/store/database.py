@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import sqlite3
 import sys
-import tempfile
 import threading
 import warnings
 from concurrent.futures import Future
@@ -25,11 +23,13 @@ from urllib.parse import quote
 
 from edgemem.clock import Clock
 from edgemem.errors import BusyError, ClosedError, CorruptError, InvalidInputError, StoreError
+from edgemem.store.copying import copied, write_copy
 from edgemem.store.filelock import FileLock
-from edgemem.store.files import create_private, sync
-from edgemem.store.migrations import TRUTH, Migration, check_schema, migrate, newest_tick
+from edgemem.store.files import create_private
+from edgemem.store.migrations import TRUTH, Migration, check_schema, migrate
 from edgemem.store.readers import Readers
 from edgemem.store.sqlite_errors import meaning_of
+from edgemem.store.ticks import Ticks
 from edgemem.store.transaction import Transaction
 from edgemem.store.vec0 import load_vec0, register_vec0, vec0_version
 from edgemem.store.wal import WriteAheadLog
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Database", "Transaction", "read_foreign"]
+__all__ = ["Database", "Transaction", "is_sound", "read_foreign"]
 
 T = TypeVar("T")
 
@@ -89,7 +89,6 @@ class Database:
         self._readers = Readers(partial(_connect, self.path, "ro", busy_timeout_s, load_vec))
         self._closing = threading.Lock()
         self._running: Transaction | None = None
-        self._ticks = ""
         self._version = -1
         self._synchronous = "full" if durable else "off"
         if load_vec and not hasattr(sqlite3.Connection, "enable_load_extension"):
@@ -123,17 +122,14 @@ class Database:
         """Return the clock's time, which is not before anything that any process has stored here."""
         self._check_open()
         with _meaningful(self.path), self._readers.mine() as reader:
-            version = reader.connection.execute("pragma data_version").fetchone()[0]
-            if version != reader.version:
-                reader.version = version
-                self.clock.witness(self._high_water(reader.connection))
+            reader.version = self._ticks.look(reader.connection, reader.version)
         return self.clock.now()
 
     def high_water(self) -> int:
         """Return the highest tick that the file holds; 0 if it holds none."""
         self._check_open()
         with _meaningful(self.path), self._readers.mine() as reader:
-            return self._high_water(reader.connection)
+            return self._ticks.newest(reader.connection)
 
     def quick_check(self) -> list[str]:
         """Return what SQLite finds wrong with the file; an empty list if it is sound."""
@@ -178,6 +174,18 @@ class Database:
                 future.set_result(work(self._running))
         return future
 
+    def enqueue(self, job: Callable[[], T], *, behind: bool = False) -> Future[T]:
+        """Queue a job that makes transactions of its own for the writer thread, without waiting.
+
+        Args:
+            behind: put it behind what waits also when this is the writer thread, which else does it at once.
+        """
+        if behind or not self._writer.here:
+            return self._queue(job, afterwards=self._log.tidy)
+        future: Future[T] = Future()
+        future.set_result(job())
+        return future
+
     def flush(self) -> None:
         """Wait until everything that was submitted is durable; not from inside of a write."""
         self._run(self._log.sync)
@@ -189,27 +197,21 @@ class Database:
         """
         self._run(self._log.checkpoint)
 
-    def backup(self, target: Path) -> None:
-        """Write a complete copy to `target`, which is replaced in one step or not at all."""
+    def backup(self, target: Path, *, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Write a complete and checked copy to `target`, which is replaced in one step or not at all.
+
+        Args:
+            stop: asked every millisecond or two; once it is true nothing is left, and the result is False.
+        """
         target = Path(target).expanduser().absolute()
-        part = target.with_name(f".{target.name}.{os.getpid()}.part")
         self._check_open()
         with (
             _meaningful(self.path),
             closing(_connect(self.path, "ro", self._busy_timeout_s, False)) as source,
         ):
-            try:
-                os.close(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_RDWR, 0o600))
-                with closing(sqlite3.connect(part, isolation_level=None)) as copy:
-                    copy.execute("pragma synchronous = off")
-                    source.backup(copy)
-                    # A copy that stands alone can be carried away as one file.
-                    copy.execute("pragma journal_mode = delete")
-                sync(part)
-                part.replace(target)
-                sync(target.parent)
-            finally:
-                part.unlink(missing_ok=True)
+            return write_copy(
+                source, target, connect=partial(sqlite3.connect, isolation_level=None), stop=stop
+            )
 
     def close(self) -> None:
         """Write what is queued, empty the log into the file and close it; may be called twice."""
@@ -254,14 +256,14 @@ class Database:
                 self._set_synchronous("full" if durable else "normal")
             connection.execute("begin immediate")
             try:
-                self._look_at_ticks()
+                self._version = self._ticks.look(connection, self._version)
                 self._running = transaction = Transaction(connection, self.clock)
                 try:
                     result = work(transaction)
                 finally:
                     transaction.open, self._running = False, None
                 if transaction.erased:
-                    self._keep_tick(transaction.newest)
+                    self._ticks.keep(connection, transaction.newest)
                 connection.execute("commit")
             except BaseException:
                 if connection.in_transaction:
@@ -274,17 +276,6 @@ class Database:
         if level != self._synchronous:
             self._connection.execute(f"pragma synchronous = {level}")
             self._synchronous = level
-
-    def _look_at_ticks(self) -> None:
-        version = self._connection.execute("pragma data_version").fetchone()[0]
-        if version != self._version:
-            self._version = version
-            self.clock.witness(self._high_water(self._connection))
-
-    def _keep_tick(self, newest: int) -> None:
-        # The rows that bore the newest tick may be the ones that were erased.
-        if self._ticks and self._high_water(self._connection) < newest:
-            self._connection.execute("insert or replace into meta values ('clock', ?)", (newest,))
 
     # Opening
 
@@ -308,10 +299,8 @@ class Database:
                 connection.execute("pragma foreign_keys = on")
                 connection.execute(f"pragma secure_delete = {'on' if self._durable else 'fast'}")
                 migrate(connection, migrations, tick=self.clock.tick())
-                tables = {row[0] for row in connection.execute("select name from sqlite_master")}
-                self._ticks = newest_tick(tables)
-                self._version = connection.execute("pragma data_version").fetchone()[0]
-                self.clock.witness(self._high_water(connection))
+                self._ticks = Ticks(connection, self.clock)
+                self._version = self._ticks.look(connection, -1)
             except BaseException:
                 connection.close()
                 raise
@@ -341,8 +330,14 @@ class Database:
                 f"{self.path.name} was opened before this process was forked; open it again here."
             )
 
-    def _high_water(self, connection: sqlite3.Connection) -> int:
-        return int(connection.execute(self._ticks).fetchone()[0]) if self._ticks else 0
+
+def is_sound(path: Path) -> bool:
+    """Tell whether a file is a database without damage; nothing is written, not even beside it."""
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as connection:
+            return bool(connection.execute("pragma quick_check").fetchone() == ("ok",))
+    except sqlite3.Error:
+        return False
 
 
 @contextmanager
@@ -351,25 +346,16 @@ def read_foreign(path: Path) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
 
     Text that is no UTF-8 is read as well as it can be.
     """
-    with _meaningful(path), tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
-        parts = [path, path.with_name(path.name + "-wal")]
-        before = [part.stat().st_mtime_ns if part.exists() else 0 for part in parts]
-        copy = Path(folder) / "copy"
-        for part, name in zip(parts, ("copy", "copy-wal"), strict=True):
-            if part.exists():
-                shutil.copyfile(part, copy.with_name(name))
-        if before != [part.stat().st_mtime_ns if part.exists() else 0 for part in parts]:
-            raise BusyError(f"{path} was written while it was copied; stop the other program and try again.")
-        with closing(sqlite3.connect(copy)) as connection:
-            connection.execute("pragma query_only = on")
-            connection.execute("pragma trusted_schema = off")
-            connection.text_factory = partial(str, encoding="utf-8", errors="replace")
-            connection.row_factory = sqlite3.Row
+    with _meaningful(path), copied(path) as copy, closing(sqlite3.connect(copy)) as connection:
+        connection.execute("pragma query_only = on")
+        connection.execute("pragma trusted_schema = off")
+        connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+        connection.row_factory = sqlite3.Row
 
-            def select(sql: str) -> list[dict[str, Any]]:
-                return [dict(row) for row in connection.execute(sql)]
+        def select(sql: str) -> list[dict[str, Any]]:
+            return [dict(row) for row in connection.execute(sql)]
 
-            yield select
+        yield select
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgemem.records import Fact
+from edgemem.store.arguments import lookup
 from edgemem.store.heard import heard_of
 from edgemem.store.reading import LEVELS, reading_rule
 
@@ -29,6 +30,8 @@ _OVERLAPS = "valid_from < coalesce(:end, 9e999) and coalesce(valid_to, 9e999) > 
 
 def heard_badly(what: Rectangle, below: float) -> bool:
     """Tell whether a recogniser was less sure than `below`; what was typed or has no confidence was heard well."""
+    if what.badly is not None:
+        return what.badly
     sure = what.heard[2]
     return sure is not None and sure < below
 
@@ -50,8 +53,8 @@ def contradicts(
 def is_doubtful(
     tx: Transaction, key_id: int, said: Rectangle, touched: Sequence[Rectangle], below: float
 ) -> bool:
-    """Tell whether something heard badly, and for the first time, contradicts what was heard well."""
-    if not heard_badly(said, below) or _first_heard(tx, key_id, said) is not None:
+    """Tell whether something heard badly contradicts what was heard well."""
+    if not heard_badly(said, below):
         return False
     rows = tx.execute(
         "select confirmed_by from doubts where key_id = ? and confirmed_by is not null", (key_id,)
@@ -61,7 +64,7 @@ def is_doubtful(
 
 def since_first_heard(tx: Transaction, key_id: int, said: Rectangle) -> Rectangle:
     """Return what was said now as true from when it was first heard, if it waits as a doubt."""
-    first = _first_heard(tx, key_id, said)
+    first = first_heard(tx, key_id, said)
     return said if first is None else said._replace(valid_from=min(first, said.valid_from))
 
 
@@ -96,6 +99,11 @@ def settle_doubts(tx: Transaction, key_id: int, said: Rectangle, fact: int) -> N
     )
 
 
+def misheard_perhaps(db: Database) -> set[int]:
+    """Return the facts that are believed since they were heard badly twice, against what was heard well."""
+    return {number for (number,) in db.query("select confirmed_by from doubts where confirmed_by < id")}
+
+
 def forget_doubts(tx: Transaction, key_id: int) -> None:
     """Erase what was doubted about a key."""
     tx.execute("delete from doubts where key_id = ?", (key_id,))
@@ -106,13 +114,21 @@ def read_doubts(
 ) -> list[Fact]:
     """Return doubts that wait; of one key all that there ever were. The oldest come first."""
     rule, values = reading_rule(reader, "d.")
-    where = [rule, "d.settled is null" if key is None else "k.key = :key"]
+    # What was heard badly again and so believed is a version of its own, not one more doubt.
+    where = [
+        rule,
+        "d.settled is null" if key is None else "k.key = :key and coalesce(d.confirmed_by, d.id) >= d.id",
+    ]
     if scope is not None:
         where.append("k.scope = :scope")
     rows = db.query(
         f"select {_COLUMNS} from doubts d join fact_keys k on k.id = d.key_id"  # noqa: S608 - our own constants
         f" where {' and '.join(where)} order by d.id",
-        {**values, "key": key, "scope": scope},
+        {
+            **values,
+            "key": None if key is None else lookup(key),
+            "scope": None if scope is None else lookup(scope, "a scope"),
+        },
     )
     return [doubt_of(row) for row in rows]
 
@@ -140,7 +156,8 @@ def doubt_of(row: tuple[Any, ...]) -> Fact:
     )
 
 
-def _first_heard(tx: Transaction, key_id: int, said: Rectangle) -> float | None:
+def first_heard(tx: Transaction, key_id: int, said: Rectangle) -> float | None:
+    """Return from when on something is true that waits as a doubt, or None if it does not."""
     found = tx.execute(
         "select min(valid_from) from doubts where key_id = :key_id and settled is null and value is :value"  # noqa: S608 - ours
         f" and level = :level and owner is :owner and {_OVERLAPS}",

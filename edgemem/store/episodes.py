@@ -10,9 +10,10 @@ import msgspec
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, storable
 from edgemem.records import Episode
+from edgemem.store.arguments import checked_count, checked_heard, checked_name, checked_payload_type, lookup
 from edgemem.store.facts import storable_value
 from edgemem.store.heard import heard_columns, heard_of
-from edgemem.store.reading import LEVELS, level_and_owner, reading_rule
+from edgemem.store.reading import LEVELS, level_and_owner, level_of_episode, reading_rule
 
 if TYPE_CHECKING:
     from edgemem.records import Heard, Level, Reader
@@ -48,7 +49,8 @@ def append_episode(
     """
     check_key(kind, what="the kind of an episode")
     text = checked_payload(payload).decode()
-    number, who = level_and_owner("household", level, owner, heard)
+    number, who = level_and_owner("", level_of_episode(level, checked_heard(heard)), owner, heard)
+    agent = checked_name(agent, "the agent of an episode")
     row_id = tx.tick()
     tx.execute(
         """
@@ -57,7 +59,7 @@ def append_episode(
         values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
         (
-            *(row_id, kind, text, storable_value(outcome, what="the outcome of an episode"), storable(agent)),
+            *(row_id, kind, text, storable_value(outcome, what="the outcome of an episode"), agent),
             *(number, who, *heard_columns(heard)),
         ),
     )
@@ -70,7 +72,9 @@ def recent_episodes(
     db: Database, n: int = 5, *, kind: str | None = None, reader: Reader | None = None, keep: int = 500
 ) -> list[Episode]:
     """Return the newest `n` episodes, the oldest of them first."""
-    if n <= 0:
+    n = checked_count(n, "the number of episodes")
+    kind = None if kind is None else lookup(kind, "a kind")
+    if n == 0:
         return []
     rule, values = reading_rule(reader)
     # What is older than `keep` waits to be dropped with its tenth, and is gone already for everybody who asks.
@@ -85,8 +89,8 @@ def recent_episodes(
 
 
 def checked_payload(payload: dict[str, Any]) -> bytes:
-    """Return a payload as JSON; raise InvalidInputError if it is too long to be stored."""
-    text = msgspec.json.encode(_plain(payload))
+    """Return a payload as JSON; raise InvalidInputError if it is no dict, or too long to be stored."""
+    text = msgspec.json.encode(_plain(checked_payload_type(payload)))
     if len(text) > MAX_PAYLOAD_BYTES:
         raise InvalidInputError(
             f"The payload of an episode may have {MAX_PAYLOAD_BYTES:,} bytes; shorten it."
@@ -94,12 +98,20 @@ def checked_payload(payload: dict[str, Any]) -> bytes:
     return text
 
 
+def read_payload(payload: Any) -> dict[str, Any]:
+    """Return a payload as it was stored; of one that is no dict, what it says as text."""
+    if isinstance(payload, dict):
+        return payload
+    text = payload if isinstance(payload, str) else msgspec.json.encode(payload).decode()
+    return {"text": text}
+
+
 def episode_of(row: tuple[Any, ...]) -> Episode:
     """Return the record of a row of episodes."""
     kind, payload, outcome, agent, row_id, level, owner, *heard = row
     return Episode(
         kind=kind,
-        payload=msgspec.json.decode(payload),
+        payload=read_payload(msgspec.json.decode(payload)),
         outcome=outcome,
         timestamp=row_id / 1e6,
         agent=agent,

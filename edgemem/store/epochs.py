@@ -51,3 +51,12 @@ def latest_epoch(db: Database, session: str) -> Epoch | None:
         started_at,
         number,
     )
+
+
+def count_reasons(db: Database) -> dict[str, int]:
+    """Return how many epochs began for each reason, those that a session began with aside."""
+    return dict(
+        db.query(
+            "select reason, count(*) from epochs where reason <> 'begin' group by reason order by reason"
+        )
+    )

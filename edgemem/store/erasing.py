@@ -8,21 +8,54 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from edgemem.fence import storable
-from edgemem.store import facts, messages, rows
+from edgemem.store import facts, messages
+from edgemem.store.arguments import lookup
+from edgemem.store.blocks import erase_blocks, erase_blocks_quoting
+from edgemem.store.forgotten import note_forgotten
+from edgemem.store.mentions import Mentions
+from edgemem.store.preferences import erase_preferences
+from edgemem.store.tool_copies import erase_tool_copies, read_erased
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from edgemem.store.database import Transaction
 
 _THEIRS = "(owner = :name or speaker = :name)"
 
 
+class Forgotten(msgspec.Struct, frozen=True):
+    """What forgetting a person erased, and what it left for the operator to decide."""
+
+    erased: dict[str, int]
+    """How much of each kind: `facts`, `doubts`, `preferences`, `episodes`, `turns`, `log lines`."""
+    mentions: Mentions = Mentions()
+    """Where the name stands in what others said, and in NOTES.md."""
+    files: tuple[str, ...] = ()
+    """Damaged files that were set aside, and may hold anything."""
+
+
 def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
-    """Erase a fact with every version, also where it was shown to a model; tell whether there was one."""
-    _erase_blocks(tx, [(scope, key)])
+    """Erase a fact with every version, also where it was shown to a model; tell whether there was one.
+
+    What the memory's own tools repeated of it goes from all conversations; what people said in their own words stays.
+    A conversation that runs keeps it before its model until its epoch ends (law 2), but writes none of it again.
+    """
+    erase_blocks(tx, [(scope, key)])
+    erase_tool_copies(tx, [read_erased(tx, key, scope=scope)])
     return facts.forget_fact(tx, key, scope=scope)
+
+
+def erase_preference(tx: Transaction, key: str, *, scope: str = "global") -> bool:
+    """Erase a preference, also where it was shown to a model; tell whether there was one."""
+    named = {"scope": lookup(scope, "a scope"), "key": lookup(key)}
+    found = _erase_preferences(tx, "scope = :scope and key = :key", named) > 0
+    if found:
+        note_forgotten(tx)
+    return found
 
 
 def erase_person(tx: Transaction, name: str) -> dict[str, int]:
@@ -34,11 +67,14 @@ def erase_person(tx: Transaction, name: str) -> dict[str, int]:
     erased = {
         "facts": _erase_facts(tx, bound),
         "doubts": _delete(tx, f"doubts where {_THEIRS}", bound),
-        "preferences": _delete(tx, "preferences where owner = :name or scope = 'user:' || :name", bound),
+        "preferences": _erase_preferences(tx, "owner = :name or scope = 'user:' || :name", bound),
         "episodes": _erase_episodes(tx, bound),
         "turns": _erase_turns(tx, bound),
     }
-    return {kind: number for kind, number in erased.items() if number}
+    found = {kind: number for kind, number in erased.items() if number}
+    if found:
+        note_forgotten(tx)
+    return found
 
 
 def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> int:
@@ -47,7 +83,12 @@ def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> int:
         f" where k.scope = 'user:' || :name or k.id in (select key_id from facts where {_THEIRS})",
         bound,
     )
-    _erase_blocks(tx, [(scope, key) for _, scope, key, _ in keys])
+    erase_blocks(tx, [(scope, key) for _, scope, key, _ in keys])
+    name = bound["name"]
+    erase_tool_copies(
+        tx,
+        [read_erased(tx, key, scope=scope, said_by=None if whole else name) for _, scope, key, whole in keys],
+    )
     for key_id, scope, key, whole in keys:
         if not whole:
             _empty(tx, key_id, bound)
@@ -55,6 +96,11 @@ def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> int:
         if whole or not left:
             facts.forget_fact(tx, key, scope=scope)
     return len(keys)
+
+
+def _erase_preferences(tx: Transaction, where: str, bound: dict[str, Any]) -> int:
+    erase_blocks(tx, tx.execute(f"select scope, key from preferences where {where}", bound))  # noqa: S608 - ours
+    return erase_preferences(tx, where, bound)
 
 
 def _empty(tx: Transaction, key_id: int, bound: dict[str, Any]) -> None:
@@ -73,12 +119,15 @@ def _empty(tx: Transaction, key_id: int, bound: dict[str, Any]) -> None:
 
 def _erase_episodes(tx: Transaction, bound: dict[str, Any]) -> int:
     found = tx.execute(f"select id from episodes where {_THEIRS}", bound)  # noqa: S608 - our own constants
+    erase_blocks_quoting(tx, "episode", [number for (number,) in found])
     _announce(tx, "episode", [number for (number,) in found])
     return _delete(tx, f"episodes where {_THEIRS}", bound)
 
 
 def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> int:
     turns = tx.execute(f"select session_id, n from turns where {_THEIRS}", bound)  # noqa: S608 - our own constants
+    said = f"select id from messages where (session_id, turn) in (select session_id, n from turns where {_THEIRS})"  # noqa: S608 - our own constants
+    erase_blocks_quoting(tx, "turn", [number for (number,) in tx.execute(said, bound)])
     for session_id, n in turns:
         _erase_messages(tx, "session_id = ? and turn = ?", (session_id, n))
         tx.execute("delete from turns where session_id = ? and n = ?", (session_id, n))
@@ -98,17 +147,6 @@ def _erase_messages(tx: Transaction, where: str, values: Sequence[Any]) -> None:
     found = tx.execute(f"select id from messages where id > ? and {where}", (values[0], *values))  # noqa: S608 - ours
     tx.executemany("delete from messages where id = ?", found)
     messages.enqueue(tx, [number for (number,) in found])
-
-
-def _erase_blocks(tx: Transaction, keys: Collection[tuple[str, str]]) -> None:
-    """Erase the blocks that showed facts; a session that is taken up again then shows what still holds."""
-    # An entry is JSON within JSON: {"fact":["global","door"],…} as a text in a list.
-    pairs = [rows.as_text(rows.as_text(pair))[1:-1] for pair in keys]
-    for session_id, n, shown in tx.execute("select session_id, n, shown from turns where shown is not null"):
-        if any(pair in shown for pair in pairs):
-            tx.execute(
-                "update turns set block = null, shown = null where session_id = ? and n = ?", (session_id, n)
-            )
 
 
 def _delete(tx: Transaction, what: str, bound: dict[str, Any]) -> int:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_text, storable
-from edgemem.store.beliefs import checked_time
+from edgemem.store.arguments import checked_heard, checked_name, checked_time
 from edgemem.store.doubts import (
+    first_heard,
     forget_doubts,
     heard_badly,
     is_doubtful,
@@ -22,6 +23,7 @@ from edgemem.store.doubts import (
     settle_doubts,
     since_first_heard,
 )
+from edgemem.store.forgotten import note_forgotten
 from edgemem.store.heard import heard_columns
 from edgemem.store.reading import level_and_owner
 from edgemem.store.rectangles import Rectangle, cut, is_news
@@ -34,6 +36,12 @@ MAX_VALUE_BYTES = 16 * 1024
 
 
 # Writing
+
+ROWS_OF_KEY = """
+  select id from facts where key_id = :key and known_to is null
+  union all select id from facts where key_id = :key and node is not null
+"""
+"""Every row of a key: each is in one of two partial indexes, and is found by naming both."""
 
 
 def assert_fact(
@@ -74,7 +82,8 @@ def assert_fact(
     if valid_from is None:
         said = since_first_heard(tx, key_id, said)
     touched = _believed_between(tx, key_id, said.valid_from, said.valid_to)
-    if is_doubtful(tx, key_id, said, touched, doubtful_below):
+    again = first_heard(tx, key_id, said) is not None
+    if not again and is_doubtful(tx, key_id, said, touched, doubtful_below):
         note_doubt(tx, key_id, said)
         return False
     well = not heard_badly(said, doubtful_below)
@@ -88,7 +97,11 @@ def assert_fact(
     *rest, new = cut(touched, said._replace(version=version))
     for row in rest:
         _insert(tx, key_id, row, recorded)
-    settle_doubts(tx, key_id, said, _insert(tx, key_id, new, recorded))
+    number = _insert(tx, key_id, new, recorded)
+    if again and not well:
+        # The second bad hearing stays a doubt as well, behind the fact that it makes: that marks the fact.
+        note_doubt(tx, key_id, said)
+    settle_doubts(tx, key_id, said, number)
     return True
 
 
@@ -97,6 +110,7 @@ def retract_fact(
 ) -> bool:
     """Believe that the key has no value from `valid_from` on; tell whether it had one."""
     check_key(key)
+    check_key(scope, what="a scope")
     if not tx.execute("select 1 from fact_keys where scope = ? and key = ?", (scope, key)):
         return False
     # What is not there has no owner: the level only matters for values.
@@ -108,9 +122,11 @@ def forget_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     found = tx.execute("select id from fact_keys where scope = ? and key = ?", (scope, key))
     if not found:
         return False
-    for (row_id,) in tx.execute("select id from facts where key_id = ? order by id", found[0]):
+    note_forgotten(tx)
+    rows = sorted(tx.execute(ROWS_OF_KEY, {"key": found[0][0]}))
+    for (row_id,) in rows:
         _queue(tx, row_id)
-    tx.execute("delete from facts where key_id = ?", found[0])
+    tx.executemany("delete from facts where id = ?", rows)
     forget_doubts(tx, found[0][0])
     tx.execute("delete from fact_keys where id = ?", found[0])
     return True
@@ -137,8 +153,9 @@ def checked_fact(
     end = None if valid_to is None else checked_time(valid_to, "valid_to")
     if end is not None and end <= begin:
         raise InvalidInputError(f"A fact must end after it begins: valid_to {end:g} is not after {begin:g}.")
-    number, who = level_and_owner(scope, level, owner, heard)
-    return Rectangle(0, value, begin, end, 0, 0, None, storable(source), number, who, heard_columns(heard))
+    source = checked_name(source, "the source of a fact")
+    number, who = level_and_owner(scope, level, owner, checked_heard(heard))
+    return Rectangle(0, value, begin, end, 0, 0, None, source, number, who, heard_columns(heard))
 
 
 def storable_value(value: str, *, what: str = "the value of a fact") -> str:
@@ -171,7 +188,7 @@ def _believed_between(tx: Transaction, key_id: int, begin: float, end: float | N
         """,
         {"key_id": key_id, "begin": begin, "end": math.inf if end is None else end},
     )
-    return [Rectangle._make((*row[:10], row[10:])) for row in rows]
+    return [Rectangle._make((*row[:10], row[10:], None)) for row in rows]
 
 
 def _next_version(tx: Transaction, key_id: int) -> tuple[int, int]:

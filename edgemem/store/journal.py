@@ -6,24 +6,21 @@ pulled plug. What else belongs to a turn (episodes, a new epoch) is written in t
 Several loops may talk in one session, also from several processes. The number of a turn is then what its loop
 expects; where another loop was quicker, the turn gets the next free one, inside of the transaction, and the
 future says which. So two loops never overwrite each other's turns, and none is lost.
+
+A turn that cannot be written now waits in the outbox, and its future with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any
-
-import msgspec
 
 from edgemem.records import Epoch, Reader, Turn
 from edgemem.store import epochs, turns
-from edgemem.store.database import Database, Transaction
-
-Also = Callable[[Transaction], Any]
-"""A further write for the same transaction."""
-
-_OPEN, _UNFINISHED = turns.STATES.index("open"), turns.STATES.index("unfinished")
+from edgemem.store.database import Database
+from edgemem.store.outbox import Outbox
+from edgemem.store.turn_steps import Accept, Amend, Commit, Discard
+from edgemem.store.waiting import Also
 
 
 class TurnJournal:
@@ -31,35 +28,22 @@ class TurnJournal:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.outbox = Outbox(database)
 
     def accept(self, turn: Turn) -> Future[int]:
         """Keep an open turn, before its first tool runs; the result is the number that it got."""
-
-        def work(tx: Transaction) -> int:
-            placed = _placed(tx, turn)
-            turns.begin_turn(tx, placed.session, placed.n, placed)
-            return placed.n
-
-        return self.database.submit(work, durable=False)
+        return self.outbox.submit(Accept(turn), durable=False)
 
     def commit(
         self, turn: Turn, also: Sequence[Also] = (), *, accepted: Future[int] | None = None
     ) -> Future[int]:
-        """Write a whole turn; the result is the number that it got.
+        """Write a whole turn; the result is the number that it got, once it is written.
 
         Args:
-            also: further writes for the same transaction.
+            also: further writes for the same transaction; only records of `turn_steps` can wait in a file.
             accepted: what `accept` returned for this turn, if it was accepted; the open turn is replaced.
         """
-
-        def work(tx: Transaction) -> int:
-            placed = _placed(tx, turn, _number(accepted))
-            turns.commit_turn(tx, placed)
-            for write in also:
-                write(tx)
-            return placed.n
-
-        return self.database.submit(work)
+        return self.outbox.submit(Commit(turn), also=also, of=accepted)
 
     def amend(
         self, session: str, n: int, heard_text: str, *, committed: Future[int] | None = None
@@ -70,21 +54,12 @@ class TurnJournal:
             n: the turn's number.
             committed: what `commit` returned for this turn, which may still be queued; then this has the number.
         """
-
-        def work(tx: Transaction) -> bool:
-            number = n if committed is None else _number(committed)
-            return number is not None and turns.amend_turn(tx, session, number, heard_text=heard_text)
-
-        return self.database.submit(work)
+        step = Amend(session, n if committed is None else None, heard_text)
+        return self.outbox.submit(step, of=committed)
 
     def discard(self, session: str, accepted: Future[int]) -> Future[bool]:
         """Erase an accepted turn that was thrown away."""
-
-        def work(tx: Transaction) -> bool:
-            number = _number(accepted)
-            return number is not None and _erase(tx, session, number)
-
-        return self.database.submit(work)
+        return self.outbox.submit(Discard(session), of=accepted)
 
     def mark_unfinished(self, session: str) -> int:
         """Mark turns that a crash left open; return how many there were."""
@@ -100,37 +75,10 @@ class TurnJournal:
         """Return a session's turns, oldest first."""
         return turns.read_turns(self.database, session, from_n=from_n, reader=reader)
 
+    def close(self) -> None:
+        """Write what waits, or leave it for the next opening; may be called twice.
 
-def _number(written: Future[int] | None) -> int | None:
-    """Return the number that an earlier job of this thread gave a turn; None if that job failed."""
-    return written.result() if written is not None and written.exception() is None else None
-
-
-def _placed(tx: Transaction, turn: Turn, accepted: int | None = None) -> Turn:
-    """Return the turn with a number that is free, or its own if it was accepted and nothing came after it."""
-    newest = tx.execute(
-        "select n from turns where session_id = (select id from sessions where name = ?)"
-        " order by n desc limit 1",
-        (turn.session,),
-    )
-    last = newest[0][0] if newest else -1
-    if accepted is not None:
-        if accepted == last and _reopen(tx, turn.session, accepted):
-            return msgspec.structs.replace(turn, n=accepted)
-        # Another loop has spoken since: turns stand in the order in which they ended.
-        _erase(tx, turn.session, accepted)
-    return msgspec.structs.replace(turn, n=max(turn.n, last + 1))
-
-
-def _erase(tx: Transaction, session: str, n: int) -> bool:
-    return _reopen(tx, session, n) and turns.discard_turn(tx, session, n)
-
-
-def _reopen(tx: Transaction, session: str, n: int) -> bool:
-    """Open an accepted turn again that another loop took for cut off; return whether it is open."""
-    tx.execute(
-        "update turns set state = ? where session_id = (select id from sessions where name = ?)"
-        " and n = ? and state in (?, ?)",
-        (_OPEN, session, n, _OPEN, _UNFINISHED),
-    )
-    return tx.changes > 0
+        Raises:
+            StoreError: neither was possible.
+        """
+        self.outbox.close()

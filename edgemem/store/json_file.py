@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from edgemem.errors import InvalidInputError
+from edgemem.store.arguments import checked_path
 from edgemem.store.filelock import FileLock
 from edgemem.store.files import sync
 from edgemem.store.sqlite_errors import meaning_of
@@ -23,6 +25,8 @@ _log = logging.getLogger(__name__)
 
 _BOM = b"\xef\xbb\xbf"
 _LOCK_TIMEOUT_S = 5.0
+_PAUSES_S = (0.05, 0.2, 0.5)
+"""How long to wait for an editor that has just emptied the file, again and again."""
 
 T = TypeVar("T")
 
@@ -35,45 +39,76 @@ class JsonFile(Generic[T]):
         type: what msgspec decodes the text to.
     """
 
-    def __init__(self, path: Path, type: type[T]) -> None:  # noqa: A002 - msgspec's word for it
-        # A link is followed now, so that replacing the file does not replace the link.
-        self.path = Path(os.path.realpath(path.expanduser()))
+    def __init__(self, path: str | Path, type: type[T]) -> None:  # noqa: A002 - msgspec's word for it
+        self.path = checked_path(path, "a JSON file")
         if self.path.is_dir():
             raise InvalidInputError(f"{self.path} is a folder; give the path of a JSON file.")
+        self.damaged = False
+        """Whether what was read last was set aside."""
         self._type = type
         self._stamp: tuple[int, int, int] | None = None
+        self._unknown: dict[str, msgspec.Raw] = {}
+        """What stands in the file beside what belongs there; it is written back."""
 
     def read(self) -> T | None:
         """Return what the file holds, or None if there is none; one that is damaged is set aside, and a warning says so."""
-        with meaningful(self.path):
-            try:
-                self._stamp = self._look()
-                data = self.path.read_bytes()
-            except FileNotFoundError:
-                self._stamp = None
-                return None
-        try:
-            return msgspec.json.decode(data.removeprefix(_BOM), type=self._type)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            aside = self._free_name()
+        self.damaged = False
+        pauses = iter(_PAUSES_S)
+        while True:
             with meaningful(self.path):
-                self.path.rename(aside)
-                sync(self.path.parent)
-            self._stamp = None
-            _log.warning(
-                "%s cannot be read (%s); it was set aside as %s. Mend that and put it back.",
-                self.path,
-                error,
-                aside.name,
-            )
-            return None
+                try:
+                    self._stamp = self._look()
+                    data = self.path.read_bytes().removeprefix(_BOM)
+                except FileNotFoundError:
+                    self._stamp, self._unknown = None, {}
+                    return None
+            try:
+                return self._decoded(data)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                fault = error
+            pause = next(pauses, None)
+            if pause is None or not _just_written(self._stamp):
+                break
+            time.sleep(pause)  # an editor may still be writing it
+        aside = self._free_name()
+        with meaningful(self.path):
+            self.path.rename(aside)
+            sync(self.path.parent)
+        self._stamp, self.damaged = None, True
+        _log.warning(
+            "%s cannot be read (%s); it was set aside as %s. Mend that and put it back.",
+            self.path,
+            fault,
+            aside.name,
+        )
+        return None
+
+    def _decoded(self, data: bytes) -> T:
+        found = msgspec.json.decode(data, type=self._type)
+        known = {field.encode_name for field in msgspec.structs.fields(self._type)}  # type: ignore[arg-type]
+        parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        # A copy, since what is raw keeps all of the file in memory.
+        self._unknown = {name: part.copy() for name, part in parts.items() if name not in known}
+        return found
+
+    def changed(self) -> bool:
+        """Tell whether the file is not as it was last read or written here; what cannot be looked at is for the writer to tell."""
+        try:
+            return self._look() != self._stamp
+        except OSError:
+            return False
 
     def write(self, value: Any) -> bool:
         """Replace the file in one step, durably; write nothing if it is not as it was last read or written here.
 
         Returns whether it was written; if not, read it again.
         """
-        data = msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+        text = msgspec.json.encode(value)
+        if self._unknown:
+            text = msgspec.json.encode(
+                {**msgspec.json.decode(text, type=dict[str, msgspec.Raw]), **self._unknown}
+            )
+        data = msgspec.json.format(text, indent=2) + b"\n"
         part = self.path.with_name(f".{self.path.name}.new")
         with meaningful(self.path):
             try:
@@ -152,6 +187,11 @@ def meaningful(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise meaning_of(error, path) from error
+
+
+def _just_written(stamp: tuple[int, int, int] | None) -> bool:
+    # The file system dates files by the wall clock, whatever the robot's own clock says.
+    return stamp is not None and abs(time.time() - stamp[2] / 1e9) < 2 * sum(_PAUSES_S)
 
 
 def _write_private(path: Path, data: bytes) -> None:

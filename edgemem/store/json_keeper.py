@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ClosedError, EdgememError
-from edgemem.store.json_file import JsonFile
+from edgemem.store.json_file import JsonFile, meaningful
 from edgemem.store.json_memory import JsonMemory
 from edgemem.store.json_memory_file import MemoryFile, file_of, read_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from edgemem.clock import Clock
@@ -29,10 +30,11 @@ class JsonKeeper:
         doubtful_below: a recogniser's confidence below which a contradiction is a doubt.
     """
 
-    def __init__(self, path: Path, clock: Clock, *, flush_after_s: float, doubtful_below: float) -> None:
+    def __init__(
+        self, path: str | Path, clock: Clock, *, flush_after_s: float, doubtful_below: float
+    ) -> None:
         self.file = JsonFile(path, MemoryFile)
-        self.changes = 0
-        """How often the memory has changed."""
+        self._changes = 0
         self._clock = clock
         self._flush_after_s = flush_after_s
         self._doubtful_below = doubtful_below
@@ -40,14 +42,23 @@ class JsonKeeper:
         self._unsaved: list[Callable[[JsonMemory], bool]] = []
         self._spoiled = False
         """Whether the file holds what could not be understood, and would be lost."""
+        self._following = False
+        """Whether the file was read; before, it does not show."""
         self._timer: threading.Timer | None = None
         self._closed = False
         self._lock = threading.Lock()
         self._writing = threading.RLock()  # always taken before the other one
 
+    @property
+    def changes(self) -> int:
+        """Return how often the memory has changed, also by another hand."""
+        self._follow()
+        return self._changes
+
     @contextmanager
     def reading(self) -> Iterator[JsonMemory]:
-        """Lend the memory; nobody changes it meanwhile."""
+        """Lend the memory as the file has it; nobody changes it meanwhile."""
+        self._follow()
         with self._lock:
             self._require_open()
             yield self._memory
@@ -58,16 +69,14 @@ class JsonKeeper:
         Args:
             change: can be done again, on a memory that somebody else has changed meanwhile.
         """
+        self._follow()
         with self._lock:
             self._require_open()
             if not change(self._memory):
                 return False
             self._unsaved.append(change)
-            self.changes += 1
-            if self._flush_after_s > 0 and self._timer is None:
-                # Not a daemon: a process that ends without closing the store still writes.
-                self._timer = threading.Timer(self._flush_after_s, self._flush_later)
-                self._timer.start()
+            self._changes += 1
+            self._write_soon()
         if self._flush_after_s <= 0:
             self.flush()
         return True
@@ -76,8 +85,13 @@ class JsonKeeper:
         """Read the file, and do on top of it what is not written yet; without a file, what is known stays."""
         with self._writing, self._lock:
             self._require_open()
+            self._following = True
             file = self.file.read()
             if file is None:
+                if self.file.damaged and self._changes:
+                    # What is known stands in no file any more.
+                    self._unsaved.append(_nothing)
+                    self._write_soon()
                 return
             memory, problems = read_memory(file, self._clock, doubtful_below=self._doubtful_below)
             self._spoiled = bool(problems)
@@ -90,7 +104,7 @@ class JsonKeeper:
             for change in self._unsaved:
                 change(memory)
             self._memory = memory
-            self.changes += 1
+            self._changes += 1
 
     def flush(self) -> None:
         """Write what is not in the file yet, durably."""
@@ -113,9 +127,27 @@ class JsonKeeper:
             self.flush()
             self._closed = True
 
-    def set_aside_with(self, text: str) -> list[Path]:
-        """Return the damaged files beside this one that hold a text."""
-        return [path for path in self.file.set_aside() if text.encode() in path.read_bytes()]
+    def erase_aside(self, texts: Collection[str]) -> list[Path]:
+        """Erase the copies that were set aside and hold one of these texts; return where they were."""
+        found = {form for text in texts if text for form in _forms(text)}
+        gone = [path for path in self.file.set_aside() if any(form in path.read_bytes() for form in found)]
+        with meaningful(self.file.path):
+            for path in gone:
+                path.unlink()
+        return gone
+
+    def _follow(self) -> None:
+        """Read the file if a person or another process has written it."""
+        if self._following and not self._closed and self.file.changed():
+            with self._writing:
+                if self.file.changed():
+                    self.load()
+
+    def _write_soon(self) -> None:
+        if self._flush_after_s > 0 and self._timer is None:
+            # Not a daemon: a process that ends without closing the store still writes.
+            self._timer = threading.Timer(self._flush_after_s, self._flush_later)
+            self._timer.start()
 
     def _write(self) -> bool:
         with self._lock:
@@ -128,6 +160,7 @@ class JsonKeeper:
             return False
         with self._lock:
             del self._unsaved[:count]
+        self._following = True
         return True
 
     def _flush_later(self) -> None:
@@ -139,3 +172,13 @@ class JsonKeeper:
     def _require_open(self) -> None:
         if self._closed:
             raise ClosedError("The memory was closed; open it again.")
+
+
+def _nothing(_memory: JsonMemory) -> bool:
+    """Change nothing, and have it written."""
+    return True
+
+
+def _forms(text: str) -> tuple[bytes, ...]:
+    """Return a text as it stands in JSON, of us and of editors that write ASCII."""
+    return tuple(json.dumps(text, ensure_ascii=ascii_only)[1:-1].encode() for ascii_only in (False, True))

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.fence import check_key, storable
+from edgemem.fence import check_key
 from edgemem.records import Episode, Fact, Heard, Level, Preference
+from edgemem.store.arguments import checked_heard, checked_name
 from edgemem.store.beliefs import fact_of, history_of
 from edgemem.store.doubts import doubt_of
 from edgemem.store.episodes import checked_payload
 from edgemem.store.facts import storable_value
 from edgemem.store.heard import heard_columns, heard_of
-from edgemem.store.reading import LEVELS, level_and_owner
+from edgemem.store.reading import LEVELS, level_and_owner, level_of_episode
 from edgemem.store.timeline import Doubt, Timeline
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ class JsonMemory:
         for (scope, key), timeline in self.timelines.items():
             held = timeline.at(t, known_at=known_at)
             if held is not None and held.rectangle.value is not None:
-                yield fact_of(_columns(scope, key, held.rectangle, held.known_to))
+                columns = _columns(scope, key, held.rectangle, held.known_to)
+                yield fact_of(columns, misheard=timeline.is_unsure(held.rectangle))
 
     def history(self, scope: str, key: str) -> list[Fact]:
         """Return every version of a fact that was ever said, and what was doubted of it, in recorded order."""
@@ -87,7 +89,8 @@ class JsonMemory:
             if held.rectangle.value is not None
         ]
         doubted = [_doubt(scope, key, doubt) for doubt in timeline.doubts]
-        return sorted([*history_of(rows), *doubted], key=lambda fact: int(fact.id))
+        misheard = {held.rectangle.origin for held in timeline if timeline.is_unsure(held.rectangle)}
+        return sorted([*history_of(rows, misheard), *doubted], key=lambda fact: int(fact.id))
 
     def doubts(self) -> list[Fact]:
         """Return what was heard badly, contradicts what was heard well, and is not settled; oldest first."""
@@ -113,13 +116,13 @@ def checked_episode(
 ) -> Episode:
     """Return an episode as it can be stored; raise InvalidInputError if it cannot."""
     check_key(kind, what="the kind of an episode")
-    number, who = level_and_owner("household", level, owner, heard)
+    number, who = level_and_owner("", level_of_episode(level, checked_heard(heard)), owner, heard)
     return Episode(
         kind,
         msgspec.json.decode(checked_payload(payload)),
         storable_value(outcome, what="the outcome of an episode"),
         tick / 1e6,
-        storable(agent),
+        checked_name(agent, "the agent of an episode"),
         str(tick),
         LEVELS[number],
         who,

@@ -14,6 +14,7 @@ import msgspec
 
 from edgemem.errors import EdgememError, InvalidInputError, NewerSchemaError
 from edgemem.records import Episode, Heard, Level, level_of_scope
+from edgemem.store.episodes import read_payload
 from edgemem.store.facts import checked_fact
 from edgemem.store.heard import heard_of
 from edgemem.store.json_memory import JsonMemory, checked_episode
@@ -59,6 +60,7 @@ class _FactEntry(msgspec.Struct, omit_defaults=True, kw_only=True):
     recorded_at: _When | None = None
     valid_from: _When | None = None
     valid_to: _When | None = None
+    heard_badly: bool | None = None
     level: Level | None = None
     owner: str | None = None
     heard: Heard | None = None
@@ -73,7 +75,7 @@ class _PreferenceEntry(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 class _EpisodeEntry(msgspec.Struct, omit_defaults=True, kw_only=True):
     kind: str
-    payload: dict[str, Any]
+    payload: Any
     outcome: str
     timestamp: _When | None = None
     agent: str = ""
@@ -166,12 +168,12 @@ def read_memory(
         memory.append_episode(
             checked_episode(
                 entry.kind,
-                entry.payload,
+                read_payload(entry.payload),
                 entry.outcome,
                 tick=date(entry.timestamp),
                 agent=entry.agent,
                 heard=entry.heard,
-                level=entry.level,
+                level=entry.level or "household",
                 owner=entry.owner,
             ),
             0,
@@ -194,7 +196,7 @@ def _rectangle(entry: _FactEntry, tick: int) -> Rectangle:
         # What is not there has no owner: the level only matters for values.
         level="shared" if entry.value is None else entry.level,
         owner=entry.owner,
-    )
+    )._replace(badly=entry.heard_badly)
 
 
 def _fact_entry(scope: str, key: str, said: Rectangle) -> _FactEntry:
@@ -209,6 +211,7 @@ def _fact_entry(scope: str, key: str, said: Rectangle) -> _FactEntry:
         recorded_at=_when(recorded),
         valid_from=None if said.valid_from == recorded else _when(said.valid_from),
         valid_to=None if said.valid_to is None else _when(said.valid_to),
+        heard_badly=said.badly if said.heard[2] is not None else None,
         level=None if meant else level,
         owner=None if meant else owner,
         heard=heard_of(said.heard),

@@ -1,8 +1,8 @@
 """`JSONMemoryStore`: memory in one JSON file that a person can read and edit.
 
-A change is in memory at once and in the file a moment later, and when a turn ends, on `flush` and on `close`. The
-file is replaced in one step. What another process or a person wrote into it meanwhile is read again, and what was
-not written yet is done again on top of that.
+A change is in memory at once and in the file half a second later, and on `flush` and `close`; the memory tools and the
+hooks that hold this store flush it as well, the hooks when a turn ends. The file is replaced in one step. What another
+process or a person wrote into it meanwhile shows with the next call, and what was not written yet is done again on top.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.clock import Clock
-from edgemem.store.beliefs import checked_time
+from edgemem.store.arguments import checked_count, checked_said, checked_tick, checked_time, lookup
 from edgemem.store.facts import checked_fact
 from edgemem.store.json_keeper import JsonKeeper
 from edgemem.store.json_memory import checked_episode
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from edgemem.records import Episode, Fact, Heard, Level, Preference, Reader
+    from edgemem.store.json_memory import JsonMemory
 
 _log = logging.getLogger(__name__)
 
@@ -54,15 +55,15 @@ class JSONMemoryStore:
         autoload: bool = True,
         clock: Clock | None = None,
         max_episodes: int | None = None,
-        flush_after_s: float = 2.0,
+        flush_after_s: float = 0.5,
         doubtful_below: float = 0.5,
     ) -> None:
         if max_episodes is not None:
-            self._max_episodes = max_episodes
+            self._max_episodes = checked_count(max_episodes, "max_episodes")
         self.doubtful_below = doubtful_below
         self._clock = clock or Clock()
         self._keeper = JsonKeeper(
-            Path(path), self._clock, flush_after_s=flush_after_s, doubtful_below=doubtful_below
+            path, self._clock, flush_after_s=flush_after_s, doubtful_below=doubtful_below
         )
         if autoload:
             self.load()
@@ -114,7 +115,7 @@ class JSONMemoryStore:
         tick = self._clock.tick()
         said = checked_fact(
             key,
-            value,
+            checked_said(value, f"the value of {key!r:.80}"),
             scope=scope,
             source=source,
             valid_from=tick / 1e6 if valid_from is None else valid_from,
@@ -141,7 +142,7 @@ class JSONMemoryStore:
         with self._keeper.reading() as memory:
             now = self._clock.now()
             for scope, key in wanted:
-                timeline = memory.timelines.get((scope, key))
+                timeline = memory.timelines.get((lookup(scope, "a scope"), lookup(key)))
                 held = timeline.at(now) if timeline is not None else None
                 what = held.rectangle if held is not None else None
                 allowed = what is None or readable(reader, LEVELS[what.level], what.owner)
@@ -162,7 +163,8 @@ class JSONMemoryStore:
     ) -> list[Fact]:
         """Return what held at `t`, as believed now, or as the robot believed at `known_at`; newest first."""
         t = checked_time(t, "t")
-        known = None if known_at is None else round(checked_time(known_at, "known_at") * 1e6)
+        scope = None if scope is None else lookup(scope, "a scope")
+        known = None if known_at is None else checked_tick(known_at, "known_at")
         with self._keeper.reading() as memory:
             found = [
                 fact
@@ -178,10 +180,11 @@ class JSONMemoryStore:
         believed of it, or all that it said if nothing is.
         """
         with self._keeper.reading() as memory:
-            return memory.history(scope, key)
+            return memory.history(lookup(scope, "a scope"), lookup(key))
 
     def doubts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
         """Return what was heard badly, contradicts what was heard well, and waits to be heard again; oldest first."""
+        scope = None if scope is None else lookup(scope, "a scope")
         with self._keeper.reading() as memory:
             found = memory.doubts()
         return [
@@ -195,14 +198,22 @@ class JSONMemoryStore:
         tick = self._clock.tick()
         begin = tick / 1e6 if valid_from is None else valid_from
         said = checked_fact(key, None, scope=scope, valid_from=begin, level="shared")
-        return self._keeper.change(
-            lambda memory: (scope, key) in memory.timelines and memory.say(scope, key, said, tick)
-        )
+        had: list[bool] = []
+
+        def retract(memory: JsonMemory) -> bool:
+            timeline = memory.timelines.get((scope, key))
+            changed = timeline is not None and timeline.say(said, tick)
+            had.append(changed and timeline is not None and timeline.news)
+            return changed
+
+        return self._keeper.change(retract) and had[0]
 
     def forget_fact(self, key: str, *, scope: str = "global") -> bool:
         """Erase a fact with every version of it, from the file too; tell whether there was one."""
-        found = self._keeper.change(lambda memory: memory.forget_fact(scope, key))
-        return self._erased(key, found)
+        named = lookup(scope, "a scope"), lookup(key)
+        with self._keeper.reading() as memory:
+            values = {fact.value for fact in memory.history(*named)}
+        return self._erased(self._keeper.change(lambda memory: memory.forget_fact(*named)), {key, *values})
 
     # Preferences
 
@@ -213,6 +224,7 @@ class JSONMemoryStore:
 
     def preferences(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Preference]:
         """Return preferences in the order of scope and key."""
+        scope = None if scope is None else lookup(scope, "a scope")
         with self._keeper.reading() as memory:
             found = sorted(memory.preferences.items())
         return [
@@ -223,8 +235,12 @@ class JSONMemoryStore:
 
     def forget_preference(self, key: str, *, scope: str = "global") -> bool:
         """Erase a preference, from the file too; tell whether there was one."""
-        found = self._keeper.change(lambda memory: memory.forget_preference(scope, key))
-        return self._erased(key, found)
+        named = lookup(scope, "a scope"), lookup(key)
+        with self._keeper.reading() as memory:
+            values = {wish.value for pair, wish in memory.preferences.items() if pair == named}
+        return self._erased(
+            self._keeper.change(lambda memory: memory.forget_preference(*named)), {key, *values}
+        )
 
     # Episodes
 
@@ -239,7 +255,10 @@ class JSONMemoryStore:
         level: Level | None = None,
         owner: str | None = None,
     ) -> None:
-        """Store what the robot did or lived through, and how it ended; the household may read it."""
+        """Store what the robot did or lived through, and how it ended.
+
+        The household may read what a recognised speaker caused (`heard`), and anyone the rest, where no level says so.
+        """
         episode = checked_episode(
             kind,
             payload,
@@ -257,6 +276,8 @@ class JSONMemoryStore:
         self, n: int = 5, *, kind: str | None = None, reader: Reader | None = None
     ) -> list[Episode]:
         """Return the newest `n` episodes, the oldest of them first."""
+        n = checked_count(n, "the number of episodes")
+        kind = None if kind is None else lookup(kind, "a kind")
         with self._keeper.reading() as memory:
             # A file may hold more than are kept: of EdgeVox, or because fewer are kept now.
             found = [
@@ -264,7 +285,7 @@ class JSONMemoryStore:
                 for episode in memory.episodes[-self._max_episodes :]
                 if (kind is None or episode.kind == kind) and readable(reader, episode.level, episode.owner)
             ]
-        return found[-n:] if n > 0 else []
+        return found[-n:] if n else []
 
     # All of it
 
@@ -274,7 +295,9 @@ class JSONMemoryStore:
         What is stored is made safe to show to a model. It is the operator's view, so no built-in hook sends it.
         """
         return as_markdown(
-            self.facts()[: max(max_facts, 0)], self.preferences(), self.recent_episodes(max_episodes)
+            self.facts()[: checked_count(max_facts, "max_facts")],
+            self.preferences(),
+            self.recent_episodes(max_episodes),
         )
 
     def flush(self) -> None:
@@ -293,15 +316,10 @@ class JSONMemoryStore:
     ) -> None:
         self.close()
 
-    def _erased(self, key: str, found: bool) -> bool:
+    def _erased(self, found: bool, texts: set[str]) -> bool:
+        """Have it leave the file and the copies that were set aside as well: erased is erased."""
         if found:
             self.flush()
-            held = self._keeper.set_aside_with(key)
-            if held:
-                _log.warning(
-                    "%r is erased, but what was set aside still holds it: delete %s in %s once nothing in it is needed.",
-                    key,
-                    ", ".join(path.name for path in held),
-                    self.path.parent,
-                )
+            for copy in self._keeper.erase_aside(texts):
+                _log.warning("%s held what was just forgotten, and was erased with it.", copy)
         return found

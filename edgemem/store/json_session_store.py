@@ -17,6 +17,7 @@ import msgspec
 from edgemem.clock import Clock
 from edgemem.fence import check_session_id
 from edgemem.records import Session
+from edgemem.store.arguments import check_session, checked_path
 from edgemem.store.json_file import JsonFile, locked, meaningful
 from edgemem.store.messages import message_of, row_of, stored_message
 from edgemem.store.sessions import state_text
@@ -50,13 +51,14 @@ class JSONSessionStore:
     """
 
     def __init__(self, base: str | Path, *, clock: Clock | None = None) -> None:
-        self.base = Path(os.path.realpath(Path(base).expanduser()))
+        self.base = checked_path(base, "a folder of sessions")
         self._clock = clock or Clock()
         self._lock = threading.Lock()
 
     def save(self, id: str, session: Session) -> None:  # noqa: A002 - the seed's name
         """Store a conversation; the same once more writes nothing."""
         check_session_id(id)
+        check_session(session)
         rows = [row_of(stored_message(message)) for message in session.messages]
         said = [message_of((0, *row)).as_message() for row in rows]
         new = _SessionFile(said, msgspec.json.decode(state_text(session.state)), id)

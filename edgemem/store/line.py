@@ -9,8 +9,6 @@ import msgspec
 Number = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 TokenId = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 
-HEARD = "speaker, speaker_confidence, asr_confidence, device, room, event_time"
-
 
 class Line(
     msgspec.Struct,

@@ -30,7 +30,8 @@ def as_markdown(facts: Sequence[Fact], preferences: Sequence[Preference], episod
 
 def _fact(fact: Fact) -> str:
     scope = "" if fact.scope == "global" else f" [{_line(fact.scope)}]"
-    return f"- {_line(fact.key)}{scope}: {_line(fact.value)}"
+    unsure = " (perhaps misheard)" if fact.perhaps_misheard else ""
+    return f"- {_line(fact.key)}{scope}: {_line(fact.value)}{unsure}"
 
 
 def _episode(episode: Episode) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgemem.store import beliefs, episodes, facts, preferences
+from edgemem.store.arguments import checked_count, checked_said, lookup
 from edgemem.store.database import Database
 from edgemem.store.doubts import read_doubts
-from edgemem.store.erasing import erase_fact
+from edgemem.store.erasing import erase_fact, erase_preference
+from edgemem.store.forgotten import last_forgotten
 from edgemem.store.markdown import as_markdown
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ class SQLiteMemoryStore:
     Args:
         path: of a file, which this store opens and closes; or an open database, which it only uses.
         clock: only with a path; a database has its own.
-        max_episodes: how many of the newest episodes are kept; 0 keeps all.
+        max_episodes: how many of the newest episodes are kept; 0 keeps all, None 500.
         doubtful_below: a recogniser's confidence below which a fact does not replace one that was heard well, until
             it is heard again; 0: every fact is believed at once.
     """
@@ -39,12 +41,12 @@ class SQLiteMemoryStore:
         path: str | Path | Database,
         *,
         clock: Clock | None = None,
-        max_episodes: int = 500,
+        max_episodes: int | None = 500,
         doubtful_below: float = 0.5,
     ) -> None:
         self._owned = not isinstance(path, Database)
         self.database = path if isinstance(path, Database) else Database(path, clock=clock)
-        self.max_episodes = max_episodes
+        self.max_episodes = 500 if max_episodes is None else checked_count(max_episodes, "max_episodes")
         self.doubtful_below = doubtful_below
 
     # Facts
@@ -77,11 +79,12 @@ class SQLiteMemoryStore:
             level: who may read it, if not what the scope says.
             owner: of a private fact.
         """
+        said = checked_said(value, f"the value of {key!r:.80}")
         self.database.write(
             lambda tx: facts.assert_fact(
                 tx,
                 key,
-                value,
+                said,
                 scope=scope,
                 source=source,
                 valid_from=valid_from,
@@ -98,11 +101,16 @@ class SQLiteMemoryStore:
         return beliefs.get_fact(self.database, key, scope=scope, t=self.database.now())
 
     def facts_version(self) -> tuple[int, ...]:
-        """Return numbers that change when a fact is written or erased, and every half a minute: facts also end."""
-        facts, erased = self.database.query(
-            "select (select max(id) from facts), (select max(id) from index_queue)"
+        """Return numbers that change when something is written or erased, and every half a minute: facts also end."""
+        # What waits for the index is gone from its queue once the index has taken it; the newest forgetting stays.
+        found = self.database.query(
+            "select (select max(id) from facts), (select max(id) from preferences), (select max(id) from index_queue)"
         )[0]
-        return facts or 0, erased or 0, int(self.database.now() // 30)
+        return (
+            *(number or 0 for number in found),
+            last_forgotten(self.database),
+            int(self.database.now() // 30),
+        )
 
     def read_values(
         self, wanted: Collection[tuple[str, str]], *, reader: Reader | None
@@ -143,6 +151,7 @@ class SQLiteMemoryStore:
 
     def forget_fact(self, key: str, *, scope: str = "global") -> bool:
         """Erase a fact with every version of it, from the file too; tell whether there was one."""
+        key, scope = lookup(key), lookup(scope, "a scope")
         found = self.database.write(lambda tx: erase_fact(tx, key, scope=scope))
         return self._erased(found)
 
@@ -158,7 +167,7 @@ class SQLiteMemoryStore:
 
     def forget_preference(self, key: str, *, scope: str = "global") -> bool:
         """Erase a preference, from the file too; tell whether there was one."""
-        found = self.database.write(lambda tx: preferences.forget_preference(tx, key, scope=scope))
+        found = self.database.write(lambda tx: erase_preference(tx, key, scope=scope))
         return self._erased(found)
 
     # Episodes
@@ -174,7 +183,10 @@ class SQLiteMemoryStore:
         level: Level | None = None,
         owner: str | None = None,
     ) -> None:
-        """Store what the robot did or lived through, and how it ended; the household may read it."""
+        """Store what the robot did or lived through, and how it ended.
+
+        The household may read what a recognised speaker caused (`heard`), and anyone the rest, where no level says so.
+        """
         self.database.write(
             lambda tx: episodes.append_episode(
                 tx,
@@ -203,7 +215,9 @@ class SQLiteMemoryStore:
         What is stored is made safe to show to a model. It is the operator's view, so no built-in hook sends it.
         """
         return as_markdown(
-            self.facts()[: max(max_facts, 0)], self.preferences(), self.recent_episodes(max_episodes)
+            self.facts()[: checked_count(max_facts, "max_facts")],
+            self.preferences(),
+            self.recent_episodes(max_episodes),
         )
 
     def flush(self) -> None:

@@ -13,6 +13,7 @@ import msgspec
 from edgemem.store import rows
 from edgemem.store.intake import ImportReport, Intake, Parted
 from edgemem.store.merging_sessions import SessionMerge
+from edgemem.store.preferences import erase_preferences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +90,9 @@ class Merge:
         """Take in the rectangles of one key; tell whether any was new or had been closed since."""
         tx = self._tx
         key_id = self._key_id(first.scope, first.key)
-        here = tx.execute("select coalesce(max(version), 0) from facts where key_id = ?", (key_id,))[0][0]
+        here = tx.execute(
+            "select coalesce(max(version), 0) from facts where key_id = ? and id = origin", (key_id,)
+        )[0][0]
         seen = newest = 0
         changed = False
         version: rows.Line | None = first
@@ -97,7 +100,12 @@ class Merge:
             seen, newest = seen + 1, max(newest, version.version)
             changed |= self._rectangle(key_id, version, here)
             version = next(others, None)
-        stored = tx.execute("select count(*) from facts where key_id = ? and version <= ?", (key_id, newest))
+        # Each row is in one of two partial indexes; without naming both, every key would cost a look at the whole table.
+        stored = tx.execute(
+            "select (select count(*) from facts where key_id = :key and known_to is null and version <= :newest)"
+            " + (select count(*) from facts where key_id = :key and node is not null and version <= :newest)",
+            {"key": key_id, "newest": newest},
+        )
         if stored[0][0] != seen:
             raise Parted("it holds what the file does not know")
         return changed
@@ -174,7 +182,10 @@ class Merge:
             )
             return
         if there != given:
-            self._intake.insert("preferences", columns, given.columns(), replace=True)
+            erase_preferences(
+                self._tx, "scope = :scope and key = :key", {"scope": given.scope, "key": given.key}
+            )
+            self._intake.insert("preferences", f"id, {columns}", (self._tx.tick(), *given.columns()))
         self.report.count("preferences", new=there != given)
 
     def _episode(self, given: rows.Episode) -> None:

@@ -220,6 +220,52 @@ _M002_DOUBTS = (
     """,
 )
 
+_M003_PREFERENCE_IDS = (
+    # What is recalled has an id, in the order of writing; a preference that changes gets a new one.
+    "alter table preferences rename to preferences_without_ids",
+    """
+    create table preferences (
+      id integer primary key,
+      scope text not null,
+      key text not null,
+      value text not null,
+      recorded integer not null,
+      level integer not null,
+      owner text,
+      unique (scope, key)
+    )
+    """,
+    """
+    insert into preferences (id, scope, key, value, recorded, level, owner)
+      select row_number() over (order by recorded, scope, key), scope, key, value, recorded, level, owner
+      from preferences_without_ids
+    """,
+    "drop table preferences_without_ids",
+)
+
+_M004_TOOL_OUTPUTS = (
+    # What tools answered in full, where the message holds only its beginning; bounded, and erased with its turn.
+    # bytes stands before content: all sizes can be added up without reading the texts.
+    """
+    create table tool_outputs (
+      id integer primary key,
+      session_id integer not null,
+      turn integer not null,
+      pointer text not null,
+      bytes integer not null,
+      content text not null
+    )
+    """,
+    "create index tool_outputs_by_pointer on tool_outputs (pointer)",
+    "create index tool_outputs_by_turn on tool_outputs (session_id, turn)",
+    # A turn that is written again is replaced, and a replaced row fires no trigger.
+    """
+    create trigger tool_outputs_of_turn after delete on turns begin
+      delete from tool_outputs where session_id = old.session_id and turn = old.n;
+    end
+    """,
+)
+
 # Where truth and index keep ticks of the clock. meta holds one more, once the rows that bore the newest are erased.
 _TICKS = {
     "facts": "(select max(id) from facts)",
@@ -237,6 +283,8 @@ _TICKS = {
 TRUTH: tuple[Migration, ...] = (
     Migration("m001_truth", _M001_FACTS + _M001_LIFE + _M001_SESSIONS),
     Migration("m002_doubts", _M002_DOUBTS),
+    Migration("m003_preference_ids", _M003_PREFERENCE_IDS),
+    Migration("m004_tool_outputs", _M004_TOOL_OUTPUTS),
 )
 """`db/memory.db`."""
 

@@ -1,8 +1,10 @@
 """NOTES.md: plain text that the robot appends to and people edit.
 
 Appends are durable. The file is bounded: when a note would go over the bound, the file is replaced in one step by
-its newest sections. A change made by hand is picked up with the next call, also one that is saved while the file is
-being replaced; bytes that are not UTF-8 are read as well as they can be, and set aside before anything is rewritten.
+its newest sections; what is older leaves it for good. Only a file that somebody else made longer than the bound is
+copied beside itself first (`NOTES.md.cut-1`). A change made by hand is picked up with the next call, also one that is
+saved while the file is being replaced; bytes that are not UTF-8 are read as well as they can be, and set aside before
+anything is rewritten.
 """
 
 from __future__ import annotations
@@ -11,11 +13,13 @@ import datetime
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
-from edgemem.fence import storable
+from edgemem.records import Level
+from edgemem.store.arguments import checked_count, checked_path, checked_text
 from edgemem.store.filelock import FileLock
 from edgemem.store.files import sync
 from edgemem.store.sections import MARKER, last_lines, newest_part, read_sections, same_heading
@@ -25,6 +29,7 @@ CUT = "… (note cut)\n"
 
 _SMALLEST = 128  # characters; below that not even the marker and one line fit
 _LOCK_TIMEOUT_S = 5.0
+_DAMAGED, _LONG = ".damaged-", ".cut-"  # why a copy stands beside the file
 
 _Stamp = tuple[int, int, int]  # size, time and number: what tells one state of the file from another
 
@@ -37,6 +42,8 @@ class NotesFile:
         max_size_chars: characters that the file may hold; 0: no bound.
         low_water_chars: characters kept when the bound is reached; default: three quarters of it.
         clock: dates the headings, in local time.
+        level: who may read it: `shared`: anyone, as what is stored by hand without a speaker; `household`: recognised
+            speakers.
     """
 
     def __init__(
@@ -46,9 +53,12 @@ class NotesFile:
         max_size_chars: int = 65536,
         low_water_chars: int | None = None,
         clock: Clock | None = None,
+        level: Level = "shared",
     ) -> None:
-        # A link is followed now, so that replacing the file does not replace the link.
-        self.path = Path(os.path.realpath(Path(path).expanduser()))  # Path.resolve fails on links in a circle
+        self.path = checked_path(path, "notes")
+        if level not in ("shared", "household"):
+            raise InvalidInputError(f"Notes cannot be {level!r}; use shared or household.")
+        self.level = level
         self.max_size_chars = max_size_chars
         self.low_water_chars = max_size_chars * 3 // 4 if low_water_chars is None else low_water_chars
         if self.path.is_dir():
@@ -72,6 +82,7 @@ class NotesFile:
 
         A last line that is longer than `max_chars` by itself is cut at its front, after `…`.
         """
+        max_chars = checked_count(max_chars, "max_chars")
         if max_chars < 1:
             return ""
         try:
@@ -97,11 +108,12 @@ class NotesFile:
         Args:
             heading: as it was given to `append`; dates and case do not matter.
         """
+        heading = checked_text(heading, "a heading")
         named = [each for each in read_sections(self.read()) if same_heading(each.heading, heading)]
         return "\n".join(each.text for each in named if each.text)
 
     def append(self, text: str, *, heading: str | None = None) -> None:
-        """Write a note at the end, durably; what is longer than the file may be is cut and says so.
+        """Write a note at the end, durably; one that is longer than the file may be is cut and says so.
 
         Args:
             heading: opens a section, `## heading (YYYY-MM-DD HH:MM)`.
@@ -127,11 +139,11 @@ class NotesFile:
                 self._replace(b"", None)
 
     def _entry(self, text: str, heading: str | None) -> str:
-        entry = f"{body}\n" if (body := storable(text).rstrip()) else ""
+        entry = f"{body}\n" if (body := checked_text(text, "a note").rstrip()) else ""
         if heading is not None:
             when = datetime.datetime.fromtimestamp(self._clock.now(), tz=datetime.timezone.utc).astimezone()
-            entry = f"\n## {' '.join(storable(heading).split())} ({when:%Y-%m-%d %H:%M})\n{entry}"
-        room = self._room() - 1  # for the line end that a file edited by hand may lack
+            entry = f"\n## {' '.join(checked_text(heading, 'a heading').split())} ({when:%Y-%m-%d %H:%M})\n{entry}"
+        room = self.max_size_chars - len(MARKER) - 1  # for the line end that a file edited by hand may lack
         if self.max_size_chars and len(entry) > room:
             entry = entry[: room - len(CUT)] + CUT
         return entry
@@ -156,9 +168,13 @@ class NotesFile:
             try:
                 text = data.decode("utf-8")
             except UnicodeDecodeError:
-                self._keep_original(data)
+                self._keep_original(data, _DAMAGED)
                 text = data.decode("utf-8", "replace")
-            replaced = self._replace((MARKER + newest_part(text + entry, self._room())).encode(), seen)
+            else:
+                if len(text) > self.max_size_chars:
+                    self._keep_original(data, _LONG)
+            room = max(self._room(), len(entry))
+            replaced = self._replace((MARKER + newest_part(text + entry, room)).encode(), seen)
 
     # Files
 
@@ -226,9 +242,9 @@ class NotesFile:
                 part.unlink(missing_ok=True)
         return True
 
-    def _keep_original(self, data: bytes) -> None:
+    def _keep_original(self, data: bytes, why: str) -> None:
         number = 1
-        while (copy := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
+        while (copy := self.path.with_name(f"{self.path.name}{why}{number}")).exists():
             number += 1
         with self._meaningful():
             fd = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -238,7 +254,8 @@ class NotesFile:
                 os.close(fd)
 
     def _set_aside(self) -> list[Path]:
-        return sorted(self.path.parent.glob(f"{self.path.name}.damaged-*"))
+        name = escape(self.path.name)
+        return sorted(path for why in (_DAMAGED, _LONG) for path in self.path.parent.glob(f"{name}{why}*"))
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

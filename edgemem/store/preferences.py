@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgemem.fence import check_key
 from edgemem.records import Preference
+from edgemem.store.arguments import lookup
 from edgemem.store.facts import storable_value
 from edgemem.store.reading import LEVELS, level_and_owner, reading_rule
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from edgemem.records import Reader
     from edgemem.store.database import Database, Transaction
 
@@ -19,19 +22,41 @@ def put_preference(tx: Transaction, key: str, value: str, *, scope: str = "globa
     check_key(key)
     check_key(scope, what="a scope")
     level, owner = level_and_owner(scope, None, None, None)
-    tx.execute(
-        """
-        insert into preferences (scope, key, value, recorded, level, owner) values (?, ?, ?, ?, ?, ?)
-        on conflict (scope, key) do update set value = excluded.value, recorded = excluded.recorded
-        """,
-        (scope, key, storable_value(value, what="the value of a preference"), tx.recorded, level, owner),
+    value = storable_value(value, what="the value of a preference")
+    found = tx.execute("select id, value from preferences where scope = ? and key = ?", (scope, key))
+    if found and found[0][1] == value:
+        tx.execute("update preferences set recorded = ? where id = ?", (tx.recorded, found[0][0]))
+        return
+    # Under a new id it is a new thing to recall, also where the old value stands in a prompt already.
+    number = tx.tick()
+    if found:
+        tx.execute(
+            "update preferences set id = ?, value = ?, recorded = ? where id = ?",
+            (number, value, tx.recorded, found[0][0]),
+        )
+    else:
+        tx.execute(
+            "insert into preferences (id, scope, key, value, recorded, level, owner) values (?, ?, ?, ?, ?, ?, ?)",
+            (number, scope, key, value, tx.recorded, level, owner),
+        )
+    # Always: so a later tick than the id stands in the file, where the clock looks for the newest.
+    announce_preferences(tx, [found[0][0] if found else number])
+
+
+def erase_preferences(tx: Transaction, where: str, bound: Mapping[str, Any]) -> int:
+    """Erase the preferences for which a condition of ours holds; return how many."""
+    found = [number for (number,) in tx.execute(f"select id from preferences where {where}", bound)]  # noqa: S608 - ours
+    announce_preferences(tx, found)
+    tx.executemany("delete from preferences where id = ?", [(number,) for number in found])
+    return len(found)
+
+
+def announce_preferences(tx: Transaction, ids: Iterable[int]) -> None:
+    """Tell the index that these are no more what they were."""
+    tx.executemany(
+        "insert into index_queue (id, kind, ref) values (?, 'preference', ?)",
+        [(tx.tick(), number) for number in ids],
     )
-
-
-def forget_preference(tx: Transaction, key: str, *, scope: str = "global") -> bool:
-    """Erase a preference; tell whether there was one."""
-    tx.execute("delete from preferences where scope = ? and key = ?", (scope, key))
-    return tx.changes > 0
 
 
 def read_preferences(
@@ -43,7 +68,7 @@ def read_preferences(
     rows = db.query(
         "select key, value, recorded, scope, level, owner from preferences"  # noqa: S608 - our own constants
         f" where {of_scope} and {rule} order by scope, key",
-        {**values, "scope": scope},
+        {**values, "scope": None if scope is None else lookup(scope, "a scope")},
     )
     return [
         Preference(key, value, recorded / 1e6, scope_, LEVELS[level], owner)

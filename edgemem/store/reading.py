@@ -43,6 +43,11 @@ def readable(reader: Reader | None, level: Level, owner: str | None) -> bool:
     return level == "household" or (owner == reader.speaker and reader.audience <= {reader.speaker})
 
 
+def level_of_episode(level: Level | None, heard: Heard | None) -> Level:
+    """Return who may read an episode: the household, or anyone if nobody is known to have caused it, as with facts."""
+    return level or ("household" if heard is not None and heard.speaker else "shared")
+
+
 def level_and_owner(
     scope: str, level: Level | None, owner: str | None, heard: Heard | None
 ) -> tuple[int, str | None]:

@@ -31,6 +31,8 @@ class Rectangle(NamedTuple):
     level: int
     owner: str | None
     heard: tuple[Any, ...]
+    badly: bool | None = None
+    """Whether it was heard badly, as decided when it was said; None: the recogniser's confidence decides."""
 
 
 def is_news(touched: Sequence[Rectangle], said: Rectangle) -> bool:
@@ -45,7 +47,7 @@ def cut(touched: Sequence[Rectangle], said: Rectangle) -> list[Rectangle]:
     before = next((old.origin for old in touched if old.valid_from <= begin and old.value is not None), None)
     if not touched:
         # Nothing was known of this key: say so for all other times, so that a search finds that at once.
-        nothing = said._replace(value=None, source="", heard=NOTHING_HEARD)
+        nothing = said._replace(value=None, source="", heard=NOTHING_HEARD, badly=None)
         touched = [nothing._replace(valid_from=-math.inf, valid_to=None)]
     first, last = touched[0], touched[-1]
     left = []

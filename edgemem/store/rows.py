@@ -6,18 +6,14 @@ not a new one that says the same.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from edgemem.records import Heard, Level
 from edgemem.store import line
-from edgemem.store.heard import heard_columns, heard_of
-from edgemem.store.line import HEARD, Number, as_text
-from edgemem.store.reading import LEVELS
+from edgemem.store.line import Number, as_text
 from edgemem.store.session_rows import SAID_IN_TURN, Dropped, Epoch, Message, Session, Turn
+from edgemem.store.shape import LEVEL, SINCE, Shape, json_part
 
 __all__ = [
     "CARRIED",
@@ -81,29 +77,32 @@ class Fact(line.Line, frozen=True):
     owner: str | None = None
     heard: Heard | None = None
 
-    COLUMNS = (
-        "id, recorded, version, origin, value, valid_from, valid_to, known_to, node, supersedes, source,"
-        f" level, owner, {HEARD}"
+    SHAPE = Shape(
+        *(
+            "id",
+            "recorded",
+            "version",
+            "origin",
+            "value",
+            SINCE,
+            "valid_to",
+            "known_to",
+            "node",
+            "supersedes",
+        ),
+        *("source", LEVEL, "owner"),
+        heard=True,
     )
+    COLUMNS = SHAPE.columns
 
     @classmethod
     def of(cls, scope: str, key: str, row: Sequence[Any]) -> Fact:
         """Return the record of a row of COLUMNS."""
-        begin = None if row[5] == -math.inf else row[5]
-        return cls(*(scope, key, *row[:5], begin, *row[6:11], LEVELS[row[11]], row[12], heard_of(row[13:])))
+        return cls(scope=scope, key=key, **cls.SHAPE.fields(row))
 
     def columns(self) -> tuple[Any, ...]:
         """Return the row."""
-        fields = msgspec.structs.astuple(self)
-        begin = -math.inf if self.valid_from is None else self.valid_from
-        return (
-            *fields[2:7],
-            begin,
-            *fields[8:13],
-            LEVELS.index(self.level),
-            self.owner,
-            *heard_columns(self.heard),
-        )
+        return self.SHAPE.row(self)
 
 
 class Doubt(line.Line, frozen=True):
@@ -122,17 +121,20 @@ class Doubt(line.Line, frozen=True):
     owner: str | None = None
     heard: Heard | None = None
 
-    COLUMNS = f"id, value, valid_from, valid_to, settled, confirmed_by, source, level, owner, {HEARD}"
+    SHAPE = Shape(
+        *("id", "value", "valid_from", "valid_to", "settled", "confirmed_by", "source", LEVEL, "owner"),
+        heard=True,
+    )
+    COLUMNS = SHAPE.columns
 
     @classmethod
     def of(cls, scope: str, key: str, row: Sequence[Any]) -> Doubt:
         """Return the record of a row of COLUMNS."""
-        return cls(*(scope, key, *row[:7], LEVELS[row[7]], row[8], heard_of(row[9:])))
+        return cls(scope=scope, key=key, **cls.SHAPE.fields(row))
 
     def columns(self) -> tuple[Any, ...]:
         """Return the row."""
-        fields = msgspec.structs.astuple(self)
-        return (*fields[2:9], LEVELS.index(self.level), self.owner, *heard_columns(self.heard))
+        return self.SHAPE.row(self)
 
 
 class Preference(line.Line, frozen=True):
@@ -145,16 +147,17 @@ class Preference(line.Line, frozen=True):
     level: Level = "shared"
     owner: str | None = None
 
-    COLUMNS = "scope, key, value, recorded, level, owner"
+    SHAPE = Shape("scope", "key", "value", "recorded", LEVEL, "owner")
+    COLUMNS = SHAPE.columns
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Preference:
         """Return the record of a row of COLUMNS."""
-        return cls(*(*row[:4], LEVELS[row[4]], row[5]))
+        return cls(**cls.SHAPE.fields(row))
 
     def columns(self) -> tuple[Any, ...]:
         """Return the row."""
-        return (self.scope, self.key, self.value, self.recorded, LEVELS.index(self.level), self.owner)
+        return self.SHAPE.row(self)
 
 
 class Episode(line.Line, frozen=True):
@@ -169,20 +172,17 @@ class Episode(line.Line, frozen=True):
     owner: str | None = None
     heard: Heard | None = None
 
-    COLUMNS = f"id, kind, payload, outcome, agent, level, owner, {HEARD}"
+    SHAPE = Shape("id", "kind", json_part("payload"), "outcome", "agent", LEVEL, "owner", heard=True)
+    COLUMNS = SHAPE.columns
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Episode:
         """Return the record of a row of COLUMNS."""
-        payload = msgspec.json.decode(row[2])
-        return cls(*(*row[:2], payload, *row[3:5], LEVELS[row[5]], row[6], heard_of(row[7:])))
+        return cls(**cls.SHAPE.fields(row))
 
     def columns(self) -> tuple[Any, ...]:
         """Return the row."""
-        return (
-            *(self.id, self.kind, as_text(self.payload), self.outcome, self.agent),
-            *(LEVELS.index(self.level), self.owner, *heard_columns(self.heard)),
-        )
+        return self.SHAPE.row(self)
 
 
 class Notes(line.Line, frozen=True):

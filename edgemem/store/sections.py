@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import NamedTuple
 
 MARKER = "(earlier notes truncated)\n"
@@ -10,6 +11,8 @@ MARKER = "(earlier notes truncated)\n"
 _HEADING = re.compile(r"#{1,6}\s+(?P<title>.*?)(?:\s+#+)?\s*$")
 _DATED = re.compile(r"(?P<title>.*?)\s*\((?P<when>\d{4}-\d\d-\d\d \d\d:\d\d)\)$")
 _FENCES = ("```", "~~~")
+_WORD = re.compile(r"[^\S\n]+(?=\S)")
+_LONGEST_WORD = 40
 
 
 class Section(NamedTuple):
@@ -54,7 +57,10 @@ def same_heading(one: str, other: str) -> bool:
 
 
 def newest_part(text: str, room: int) -> str:
-    """Return the end of a text that is no longer than `room`: whole sections, or whole lines of a long one, if there are."""
+    """Return the end of a text that is no longer than `room`: whole sections, whole lines, or whole words of a long line.
+
+    Nothing that is whole is worth losing more than half of the room.
+    """
     start = len(text) - room
     if start <= 0:
         return text
@@ -62,7 +68,13 @@ def newest_part(text: str, room: int) -> str:
     if section and len(text) - section >= room // 2:
         return text[section:]
     line = text.find("\n", start - 1) + 1
-    return text[line or start :]
+    if line and len(text) - line >= room // 2:
+        return text[line:]
+    word = _WORD.search(text, start + 1, start + _LONGEST_WORD)
+    begin = word.end() if word else start + 1
+    while begin < len(text) and unicodedata.combining(text[begin]):
+        begin += 1
+    return "…" + text[begin:]
 
 
 def last_lines(text: str, max_chars: int) -> str:

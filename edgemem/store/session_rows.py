@@ -9,10 +9,17 @@ from typing import Any
 import msgspec
 
 from edgemem.records import Heard, Level, TurnState
-from edgemem.store.heard import heard_columns, heard_of
-from edgemem.store.line import HEARD, Line, Number, TokenId, as_text
-from edgemem.store.reading import LEVELS
+from edgemem.store.line import Line, Number, TokenId, as_text
+from edgemem.store.shape import LEVEL, Part, Shape, json_part
 from edgemem.store.turns import STATES
+
+
+def _packed(tokens: Sequence[int]) -> bytes | None:
+    return struct.pack(f"<{len(tokens)}i", *tokens) if tokens else None
+
+
+def _unpacked(column: bytes | None) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(column) // 4}i", column) if column else ()
 
 
 class Session(Line, frozen=True):
@@ -24,16 +31,20 @@ class Session(Line, frozen=True):
     state: dict[str, Any] | None = None
     """The loop's own; None where a file holds only what one person said."""
 
-    COLUMNS = "id, name, recorded, state"
+    SHAPE = Shape(
+        *("id", "name", "recorded"),
+        Part("state", "state", lambda state: as_text(state or {}), msgspec.json.decode),
+    )
+    COLUMNS = SHAPE.columns
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Session:
         """Return the record of a row of COLUMNS."""
-        return cls(*(*row[:3], msgspec.json.decode(row[3])))
+        return cls(**cls.SHAPE.fields(row))
 
     def columns(self) -> tuple[Any, ...]:
         """Return the row."""
-        return (self.id, self.name, self.recorded, as_text(self.state or {}))
+        return self.SHAPE.row(self)
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -46,20 +57,21 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     extra: dict[str, Any] = {}
     tokens: tuple[TokenId, ...] = ()
 
-    COLUMNS = "id, role, content, unheard, extra, tokens"
+    SHAPE = Shape(
+        *("id", "role", "content", "unheard"),
+        json_part("extra", empty={}),
+        Part("tokens", "tokens", _packed, _unpacked),
+    )
+    COLUMNS = SHAPE.columns
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Message:
         """Return the record of a row of COLUMNS."""
-        *said, extra, tokens = row
-        ids = struct.unpack(f"<{len(tokens) // 4}i", tokens) if tokens else ()
-        return cls(*(*said, msgspec.json.decode(extra) if extra else {}, ids))
+        return cls(**cls.SHAPE.fields(row))
 
     def columns(self) -> tuple[Any, ...]:
         """Return the row."""
-        tokens = struct.pack(f"<{len(self.tokens)}i", *self.tokens) if self.tokens else None
-        extra = as_text(self.extra) if self.extra else None
-        return (self.id, self.role, self.content, self.unheard, extra, tokens)
+        return self.SHAPE.row(self)
 
 
 class Turn(Line, frozen=True):
@@ -78,33 +90,28 @@ class Turn(Line, frozen=True):
     heard: Heard | None = None
     messages: tuple[Message, ...] = ()
 
-    COLUMNS = f"n, first_message, last_message, recorded, state, level, owner, block, shown, {HEARD}"
+    SHAPE = Shape(
+        "n",
+        Part("first", "first_message"),
+        Part("last", "last_message"),
+        "recorded",
+        Part("state", "state", STATES.index, STATES.__getitem__),
+        LEVEL,
+        "owner",
+        Part("block", "block", lambda block: block or None, lambda column: column or ""),
+        json_part("shown", empty=()),
+        heard=True,
+    )
+    COLUMNS = SHAPE.columns
 
     @classmethod
     def of(cls, session: str, row: Sequence[Any], messages: Sequence[Message]) -> Turn:
         """Return the record of a row of COLUMNS and its messages."""
-        n, first, last, recorded, state, level, owner, block, shown, *heard = row
-        return cls(
-            *(session, n, first, last, recorded, STATES[state], LEVELS[level], owner, block or ""),
-            tuple(msgspec.json.decode(shown)) if shown else (),
-            heard_of(heard),
-            tuple(messages),
-        )
+        return cls(session=session, messages=tuple(messages), **cls.SHAPE.fields(row))
 
     def columns(self) -> tuple[Any, ...]:
         """Return the row, without the messages."""
-        return (
-            *(
-                self.n,
-                self.first,
-                self.last,
-                self.recorded,
-                STATES.index(self.state),
-                LEVELS.index(self.level),
-            ),
-            *(self.owner, self.block or None, as_text(self.shown) if self.shown else None),
-            *heard_columns(self.heard),
-        )
+        return self.SHAPE.row(self)
 
 
 class Dropped(Line, frozen=True):
@@ -126,11 +133,12 @@ class Epoch(Line, frozen=True):
     summary: str = ""
     reason: str = ""
 
-    COLUMNS = "id, first_turn, started_at, summary, reason"
+    SHAPE = Shape("id", "first_turn", "started_at", "summary", "reason")
+    COLUMNS = SHAPE.columns
 
     def columns(self) -> tuple[Any, ...]:
         """Return the row."""
-        return (self.id, self.first_turn, self.started_at, self.summary, self.reason)
+        return self.SHAPE.row(self)
 
 
 SAID_IN_TURN = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,7 +17,10 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id, storable
 from edgemem.records import Level, Message, Session, StoredMessage
 from edgemem.store import messages
+from edgemem.store.arguments import check_session
+from edgemem.store.blocks import erase_blocks_quoting
 from edgemem.store.database import Database, Transaction
+from edgemem.store.forgotten import note_forgotten
 from edgemem.store.journal import TurnJournal
 from edgemem.store.reading import LEVELS
 from edgemem.store.revisions import Revision, split_block
@@ -74,8 +78,8 @@ class _Part(msgspec.Struct):
 class SQLiteSessionStore:
     """Conversations in a database; safe to use from several threads and processes.
 
-    What is stored already is recognised by the identity of the messages: to change one, put another in its
-    place. Whole turns, with all that belongs to them, are written through `journal`.
+    A message that was changed in place since it was saved is noticed: what is stored is compared with a copy. Whole
+    turns, with all that belongs to them, are written through `journal`.
 
     Args:
         path: a file, opened and closed by this store, or an open database.
@@ -103,6 +107,7 @@ class SQLiteSessionStore:
             blocks: texts that were put before utterances; they are kept apart from what was said.
         """
         check_session_id(id)
+        check_session(session)
         said, state = session.messages, state_text(session.state)
         with self._lock:
             known = self._saved.get(id)
@@ -125,7 +130,7 @@ class SQLiteSessionStore:
                 self._saved.pop(id, None)
                 return None
             saved = self._saved[id] = found[0]
-            return Session(list(saved.messages), msgspec.json.decode(saved.state))
+            return Session([_copied(message) for message in saved.messages], msgspec.json.decode(saved.state))
 
     def delete(self, id: str) -> bool:  # noqa: A002
         """Erase a conversation with all its versions, also from the log; return whether there was one."""
@@ -145,9 +150,16 @@ class SQLiteSessionStore:
         return [name for (name,) in rows]
 
     def close(self) -> None:
-        """Close the file, if this store opened it; may be called twice."""
-        if self._owned:
-            self.database.close()
+        """Write turns that wait, and close the file if this store opened it; may be called twice.
+
+        Raises:
+            StoreError: turns could neither be written nor kept in a file.
+        """
+        try:
+            self.journal.close()
+        finally:
+            if self._owned:
+                self.database.close()
 
     def __enter__(self) -> SQLiteSessionStore:
         return self
@@ -179,7 +191,7 @@ class SQLiteSessionStore:
             gone = list(zip(known.ids[begin:], known.turns[begin:], known.messages[begin:], strict=True))
             kept = (known.ids[begin - 1], known.turns[begin - 1]) if begin else None
             revision.drop(tx, session_id, gone, kept, blocks)
-        added = _Added(known, begin, said[begin:], [], [], state)
+        added = _Added(known, begin, [], [], [], state)
         last = known.turns[begin - 1] if begin else None
         for part in _parts(said, begin, known.turns, blocks):
             rows = [messages.row_of(message) for message in part.said]
@@ -194,6 +206,7 @@ class SQLiteSessionStore:
                 revision.insert_turn(tx, session_id, part.n, _COMPLETE, part.said, ids, part.block)
             added.ids += ids
             added.turns += [part.n] * len(ids)
+        added.messages = [_copied(message) for message in said[begin:]]
         return added
 
 
@@ -219,12 +232,17 @@ def _parts(said: list[Message], begin: int, turns: Sequence[int], blocks: Collec
 
 
 def _prefix(said: list[Message], known: list[Message]) -> int:
-    """Return how many messages at the head are the same; comparing lists looks at identity first, in C."""
+    """Return how many messages at the head are the same; texts are compared by identity first, in C."""
     if said[: len(known)] == known:
         return len(known)
     return next(
         (i for i, (a, b) in enumerate(zip(said, known, strict=False)) if a != b), min(len(said), len(known))
     )
+
+
+def _copied(message: Message) -> Message:
+    """Return a message that does not change when its original does; its texts are shared."""
+    return {key: each if isinstance(each, str) else deepcopy(each) for key, each in message.items()}
 
 
 def _prefix_by_content(said: list[Message], known: _Saved, issued: Mapping[int, str]) -> int:
@@ -272,11 +290,13 @@ def _erase(tx: Transaction, name: str) -> bool:
     found = tx.execute("select id from sessions where name = ?", (name,))
     if not found:
         return False
+    note_forgotten(tx)
     (session_id,) = found[0]
     # A session's id is a tick as well: its messages, dropped ones too, all came later.
     rows = tx.execute("select id from messages where id > ? and session_id = ?", (session_id, session_id))
     tx.executemany("delete from messages where id = ?", rows)
     messages.enqueue(tx, [number for (number,) in rows])
+    erase_blocks_quoting(tx, "turn", [number for (number,) in rows])
     tx.execute("delete from turns where session_id = ?", (session_id,))
     tx.execute("delete from epochs where session_id = ?", (session_id,))
     tx.execute("delete from sessions where id = ?", (session_id,))
@@ -296,11 +316,6 @@ def state_text(state: Mapping[Any, Any]) -> str:
         except InvalidInputError as error:
             _log.warning("This part of a session's state is not stored: %s", error)
     return msgspec.json.encode(kept, order="sorted").decode()
-
-
-def write_state(tx: Transaction, name: str, state: str) -> None:
-    """Keep a session's state, as `state_text` gives it, in the transaction of one of its turns."""
-    tx.execute("update sessions set state = ? where name = ?", (state, name))
 
 
 def read_state(db: Database, name: str) -> dict[str, Any]:

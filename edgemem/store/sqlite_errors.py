@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from edgemem.errors import (
     BusyError,
     CorruptError,
+    DiskError,
     DiskFullError,
     InvalidInputError,
     ReadOnlyError,
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 # Python before 3.11 does not hand out result codes; SQLite's own words are stable, so they serve for all.
 _FULL = "No space is left for {path}; free some and try again. What was stored before is intact."
 _READ_ONLY = (
-    "{path} cannot be written; mend the rights of the file and its folder, or mount the disk read-write."
+    "{path} cannot be written; mend the rights of the file and its folder, or mount the disk read-write. Where nothing may"
+    " be written, copy the whole folder to another disk and open the copy."
 )
+_BROKEN = "The disk under {path} cannot be read or written; look at the card and at `dmesg`."
 _MEANINGS: tuple[tuple[tuple[str, ...], type[StoreError], str], ...] = (
     (
         ("database is locked", "database table is locked", "database schema is locked"),
@@ -42,8 +45,8 @@ _MEANINGS: tuple[tuple[tuple[str, ...], type[StoreError], str], ...] = (
     ),
     (
         ("disk I/O error",),
-        StoreError,
-        "The disk under {path} cannot be read or written; look at the card and at `dmesg`.",
+        DiskError,
+        _BROKEN,
     ),
 )
 _OS_MEANINGS: dict[int, tuple[type[StoreError], str]] = {
@@ -52,6 +55,7 @@ _OS_MEANINGS: dict[int, tuple[type[StoreError], str]] = {
     errno.EROFS: (ReadOnlyError, _READ_ONLY),
     errno.EACCES: (ReadOnlyError, _READ_ONLY),
     errno.EPERM: (ReadOnlyError, _READ_ONLY),
+    errno.EIO: (DiskError, _BROKEN),
 }
 
 

@@ -1,6 +1,7 @@
 """All that was ever said about one key, in memory: what is believed of which time, since when, and what is doubted.
 
-The same said in the same order, with the same threshold, gives the same timeline. So it is enough to keep what was said.
+The same said in the same order gives the same timeline, whatever the threshold is by then: what was heard badly when it
+was said stays so. So it is enough to keep what was said.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Timeline:
 
     def __init__(self, *, doubtful_below: float = 0.0) -> None:
         self.doubts: list[Doubt] = []
+        self.news = False
+        """Whether what was said last changed what is believed, and did not only settle a doubt."""
         self._below = doubtful_below
         self._believed: list[Held] = []
         """In the order of valid time, without gaps."""
@@ -77,6 +80,10 @@ class Timeline:
                 return held
         return None
 
+    def is_unsure(self, what: Rectangle) -> bool:
+        """Tell whether something is believed because it was heard badly twice."""
+        return bool(what.badly) and any(doubt.confirmed_by == what.origin for doubt in self.doubts)
+
     def __iter__(self) -> Iterator[Held]:
         """Yield all that was ever believed, in the order in which it was."""
         return iter(sorted((*self._closed, *self._believed), key=lambda held: held.recorded))
@@ -88,6 +95,9 @@ class Timeline:
         return sorted([*believed, *doubted, *self._repeated], key=_id)
 
     def _take(self, said: Rectangle, *, now: bool) -> bool:
+        # Decided once: another threshold later must not change what was believed.
+        said = said._replace(badly=heard_badly(said, self._below))
+        self.news = False
         first_heard = self._first_heard(said)
         if now and first_heard is not None:
             said = said._replace(valid_from=min(first_heard, said.valid_from))
@@ -108,6 +118,7 @@ class Timeline:
             self._newest = said.id
             self._repeated.append(said)
             return True
+        self.news = True
         self._newest = said.id
         self._closed += [held._replace(known_to=said.id) for held in self._believed[first:after]]
         # Only what was said has a number: by that it is told apart from what is left of something older.

@@ -57,10 +57,14 @@ class WriteAheadLog:
 
     def tidy(self) -> None:
         """Empty the log if it has grown by its limit."""
-        if self._size() > self._limit + self._left:
-            self.empty()
-            # A reader of another process can keep the log from being emptied: do not try after each commit.
-            self._left = self._size()
+        try:
+            if self._size() > self._limit + self._left:
+                self.empty()
+                # A reader of another process can keep the log from being emptied: do not try after each commit.
+                self._left = self._size()
+        except OSError as error:
+            # Nobody waits for this, and the thread that runs it has other work.
+            _log.warning("The log of %s cannot be looked at: %s", self._path, error)
 
     def empty(self) -> None:
         """Empty the log if nobody is in the way; nobody waits for this, so it waits for nobody either."""

@@ -262,6 +262,18 @@ def test_a_retracted_fact_has_a_past(store, hand):
     assert store.fact_history("unknown") == []
 
 
+def test_what_only_settles_a_doubt_had_no_value(store, hand):
+    """Retracting again tells that there was nothing, also where a doubt waited that it refutes."""
+    store.add_fact("door", "open")
+    hand.advance(10)
+    assert store.retract_fact("door")
+    hand.advance(10)
+    store.add_fact("door", "shut", valid_from=hand.wall - 15, heard=Heard(asr_confidence=0.2))
+    assert len(store.doubts()) == 1
+    assert not store.retract_fact("door")
+    assert store.doubts() == []
+
+
 def test_files_are_their_owners_alone(store, tmp_path):
     """Fault 35: whoever else has an account on the robot cannot read what is remembered."""
     store.add_fact("a", "red")
@@ -280,9 +292,9 @@ def test_who_may_read_is_decided_for_every_record(store):
         store.add_fact("k", scope, scope=scope)
         store.set_preference("p", scope, scope=scope)
     store.add_fact("gift", "watch", level="private", heard=Heard("alice"))
-    store.add_episode("talk", {"of": "all"}, "ok")
+    store.add_episode("talk", {"of": "all"}, "ok", heard=Heard("bob"))
     store.add_episode("talk", {"of": "alice"}, "ok", level="private", owner="alice")
-    store.add_episode("talk", {"of": "weather"}, "ok", level="shared")
+    store.add_episode("talk", {"of": "weather"}, "ok")  # by hand: nobody is known to have caused it
 
     def read(reader):
         return (
@@ -498,6 +510,132 @@ def test_a_closed_store_says_so(make):
     ):
         with pytest.raises(ClosedError):
             call()
+
+
+# What a caller may hand over
+
+
+def test_a_payload_that_is_no_dict_is_refused(store):
+    """It would spoil every later rendering; a dict of anything is taken."""
+    for payload in (None, ["a"], "text", 5):
+        with pytest.raises(InvalidInputError, match="must be a dict"):
+            store.add_episode("k", payload, "ok")
+    assert store.recent_episodes() == []
+    store.add_episode("k", {"a": None}, "ok")
+    assert store.render_for_prompt() == "## Recent outcomes\n- [k] a=None → ok"
+
+
+def test_an_odd_payload_that_is_stored_is_rendered_as_text(make, kind, tmp_path):
+    """A file of an earlier version may hold one: it is read, and nothing fails for good."""
+    path = tmp_path / "memory"
+    with make() as store:
+        store.add_episode("k", {"a": 1}, "ok")
+    if kind == "json":
+        path.write_text(path.read_text().replace('{\n        "a": 1\n      }', '["x", 1]'))
+    else:
+        with Database(path) as db:
+            db.write(lambda tx: tx.execute("update episodes set payload = '[\"x\",1]'"))
+    with make() as store:
+        assert store.recent_episodes()[0].payload == {"text": '["x",1]'}
+        assert store.render_for_prompt() == '## Recent outcomes\n- [k] text=["x",1] → ok'
+
+
+def test_a_confidence_that_is_none_never_overrules(make, hand):
+    """What is no number from 0 to 1 counts as heard badly, however a recogniser came to it."""
+    for number, wrong in enumerate((float("nan"), -0.5, 97, float("inf"), "0.9", True)):
+        with make(clock=hand.clock) as store:
+            store.add_fact(f"k{number}", "sure")
+            store.add_fact(f"k{number}", "noise", heard=Heard(asr_confidence=wrong))
+            assert store.get_fact(f"k{number}") == "sure"
+            assert [fact.value for fact in store.doubts()] == ["noise"] * (number + 1)
+
+
+def test_what_was_heard_badly_twice_stays_marked(make, hand):
+    """It is believed, and says on the fact and before the model that it was perhaps misheard, until it is heard well."""
+    badly = Heard(asr_confidence=0.2)
+    with make(clock=hand.clock) as store:
+        store.add_fact("city", "Berlin", heard=Heard(asr_confidence=0.9))
+        store.add_fact("new", "thing", heard=badly)
+        for _ in range(2):
+            hand.advance(1)
+            store.add_fact("city", "Perlin", heard=badly)
+    with make(clock=hand.clock, doubtful_below=0.0) as store:
+        assert {(fact.value, fact.perhaps_misheard) for fact in store.facts()} == {
+            ("Perlin", True), ("thing", False),
+        }  # fmt: skip
+        assert all(fact.is_active for fact in store.facts())
+        versions = [(each.value, each.doubtful, each.perhaps_misheard) for each in store.fact_history("city")]
+        assert versions == [("Berlin", False, False), ("Perlin", True, False), ("Perlin", False, True)]
+        assert "- city: Perlin (perhaps misheard)" in store.render_for_prompt()
+    with make(clock=hand.clock) as store:
+        hand.advance(1)
+        store.add_fact("city", "Perlin", heard=Heard(asr_confidence=0.9))
+        assert not any(fact.perhaps_misheard for fact in store.facts())
+
+
+def test_another_threshold_later_changes_nothing_that_was_believed(make, hand):
+    """What was decided when it was said is kept, whatever bound the store is opened with next."""
+    with make(clock=hand.clock) as store:
+        store.add_fact("city", "Berlin")
+        store.add_fact("city", "Perlin", heard=Heard(asr_confidence=0.4))
+        store.add_fact("tea", "green")
+        store.add_fact("tea", "black", heard=Heard(asr_confidence=0.6))
+    for below in (0.0, 0.9, 0.5):
+        with make(clock=hand.clock, doubtful_below=below) as store:
+            assert (store.get_fact("city"), store.get_fact("tea")) == ("Berlin", "black")
+            assert [fact.value for fact in store.doubts()] == ["Perlin"]
+
+
+WRONG = {
+    "a value that ends the fact unnoticed": (lambda s: s.add_fact("k", None), "retract_fact"),
+    "a year": (lambda s: s.add_fact("k", "v", valid_from="2026"), "seconds since the epoch"),
+    "an end in digits": (lambda s: s.add_fact("k", "v", valid_to="2026"), "seconds since the epoch"),
+    "a moment in digits": (lambda s: s.facts_as_of("2026"), "seconds since the epoch"),
+    "no source": (lambda s: s.add_fact("k", "v", source=None), "must be text, not NoneType"),
+    "no agent": (lambda s: s.add_episode("k", {}, "ok", agent=None), "must be text, not NoneType"),
+    "how it was heard, as a dict": (
+        lambda s: s.add_fact("k", "v", heard={"speaker": "a"}),
+        "must be a Heard",
+    ),
+    "the same of an episode": (lambda s: s.add_episode("k", {}, "ok", heard={}), "must be a Heard"),
+    "no number of episodes": (lambda s: s.recent_episodes(None), "whole number"),
+    "half an episode": (lambda s: s.recent_episodes(2.5), "whole number"),
+    "no number of facts": (lambda s: s.render_for_prompt(max_facts=None), "whole number"),
+    "a list for a key": (lambda s: s.get_fact(["k"]), "a key must be text, not list"),
+    "a list for a scope": (lambda s: s.facts(scope=["k"]), "a scope must be text, not list"),
+    "nothing to forget": (lambda s: s.forget_fact(None), "a key must be text, not NoneType"),
+    "no wish to forget": (lambda s: s.forget_preference(5), "a key must be text, not int"),
+    "no key to retract": (lambda s: s.retract_fact(None), "a key must be text"),
+    "no history": (lambda s: s.fact_history({}), "a key must be text, not dict"),
+    "a kind that is none": (lambda s: s.recent_episodes(kind=5), "a kind must be text, not int"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_no_store_can_take_is_one_sentence(store, wrong):
+    """The same words from every store, and nothing has changed."""
+    store.add_fact("k", "before")
+    act, words = WRONG[wrong]
+    with pytest.raises(InvalidInputError, match=words):
+        act(store)
+    assert values(store.facts()) == [("k", "before")]
+    assert len(store.fact_history("k")) == 1
+
+
+def test_odd_questions_have_the_same_answer_everywhere(make, clock):
+    """Half a character in a name finds nothing, a whole number may be a float, and no number is too large."""
+    with make(clock=clock, max_episodes=None) as store:
+        assert store.max_episodes == 500
+        store.add_fact("k\ufffd", "v")
+        for n in range(3):
+            store.add_episode("k", {"n": n}, "ok")
+        assert store.get_fact("k\ud800") is None
+        assert store.facts(scope="\ud800") == store.recent_episodes(kind="\ud800") == []
+        assert len(store.recent_episodes(2.0)) == 2
+        assert len(store.recent_episodes(10**30)) == 3
+        assert store.recent_episodes(-(10**30)) == []
+        assert values(store.facts_as_of(clock.now(), known_at=1e30)) == values(store.facts())
+        assert store.facts_as_of(clock.now(), known_at=-1e30) == []
 
 
 # The model

@@ -172,6 +172,44 @@ def test_odd_messages_come_back(store):
     ]
 
 
+def test_a_message_that_was_changed_in_place_is_saved(make):
+    """Between two saves, its text, a part of it, or what another process reads; the same once more costs nothing."""
+    with make() as store:
+        session = Session(talk(2))
+        store.save("s", session)
+        session.messages[-1]["content"] = "a longer answer"
+        session.messages[3]["note"] = ["x"]
+        store.save("s", session)
+        assert store.load("s").messages[-1]["content"] == "a longer answer"
+        assert store.load("s").messages[3]["note"] == ["x"]
+        session.messages[3]["note"].append("y")
+        store.save("s", session)
+        loaded = store.load("s")
+        loaded.messages[2]["tool_calls"][0]["function"]["name"] = "listen"
+        assert store.load("s").messages[2]["tool_calls"][0]["function"]["name"] == "look"
+        store.save("s", loaded)
+    with make() as store:
+        messages = store.load("s").messages
+        assert messages[2]["tool_calls"][0]["function"]["name"] == "listen"
+        assert messages[3]["note"] == ["x", "y"]
+        assert len(messages) == len(talk(2))
+
+
+def test_what_is_no_session_is_refused(store):
+    """None, a list and a session without messages are refused in words, and nothing is stored."""
+    for wrong in (None, [], Session(messages=None), Session(state=None)):
+        with pytest.raises(InvalidInputError, match="A session must be"):
+            store.save("s", wrong)
+    assert store.list_ids() == []
+
+
+@pytest.mark.parametrize("wrong", [None, "", "  ", 5, "a\0b"])
+def test_a_hook_needs_a_session_id(store, wrong):
+    """Without one nothing would ever be saved, so the hook says so when it is made."""
+    with pytest.raises(InvalidInputError, match="a session id"):
+        PersistSessionHook(store, session_id=wrong)
+
+
 def test_ids_come_newest_first(make, hand):
     """The conversation that was spoken in last stands first, after reopening and although the clock went wrong."""
     sessions = {name: Session(talk(1)) for name in "abc"}

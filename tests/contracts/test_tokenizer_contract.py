@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from ggufs import write_llama_gguf
+from llama_server import RunningServer
 
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.estimate import EstimateTokenizer
+from edgemem.llama.http import HttpLlama
 from edgemem.llama.protocols import ChatModel, Tokenizer
 from edgemem.llama.template import CHATML
 from edgemem.llama.tokenizer import LlamaTokenizer
@@ -23,7 +25,7 @@ TALK: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture(scope="module", params=["llama", "chat", "estimate"])
+@pytest.fixture(scope="module", params=["llama", "chat", "server", "estimate"])
 def tokenizer(
     request: pytest.FixtureRequest, vocabularies: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Tokenizer]:
@@ -36,9 +38,14 @@ def tokenizer(
     else:
         file = tmp_path_factory.mktemp("model") / "tiny.gguf"
         write_llama_gguf(file, vocabularies=vocabularies, vocabulary="phi-3", layers=1, width=32)
-        with LlamaChat(file, n_ctx=256, threads=1) as chat:
-            assert isinstance(chat, ChatModel)
-            yield chat.tokenizer
+        if request.param == "chat":
+            with LlamaChat(file, n_ctx=256, threads=1) as chat:
+                assert isinstance(chat, ChatModel)
+                yield chat.tokenizer
+            return
+        program = request.getfixturevalue("llama_server")
+        with RunningServer(program, file, file.parent) as server, HttpLlama(server.url) as there:
+            yield there.tokenizer
 
 
 def test_is_a_tokenizer(tokenizer: Tokenizer) -> None:

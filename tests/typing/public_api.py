@@ -69,7 +69,7 @@ def hooks(memory: edgemem.Memory, loop: edgemem.AgentLoop) -> None:
     assert_type(given, list[Hook])
     mine: Hook = Shout()
     registry = HookRegistry([*given, mine])
-    assert_type(registry.register(Shout()), Shout)
+    assert_type(registry.register(Shout()), HookRegistry)
     assert_type(loop.run("hello"), TurnResult)
     assert_type(loop.run("hello").reply, str)
     load("llama_cpp_loop")

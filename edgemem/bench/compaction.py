@@ -1,0 +1,256 @@
+"""What compaction costs a person who speaks: milliseconds of a turn with upkeep at work, and tokens that are read again."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+import edgemem
+from edgemem.bench.corpus import conversation
+from edgemem.bench.ground import KEEP_PLAN, Robot, quiet, real_embedder, real_tokenizer, scratch, ticking
+from edgemem.bench.report import at_most, median, median_ms, percentile, report, say
+from edgemem.config import Profile
+from edgemem.hooks.compaction import ContextCompactionHook
+from edgemem.hooks.conversation import conversation_of
+from edgemem.hooks.upkeep import UpkeepHook
+from edgemem.idle import IdleWorker
+from edgemem.replay import common_prefix
+
+if TYPE_CHECKING:
+    from edgemem.hooks.points import Hook, HookResult
+    from edgemem.llama.protocols import ChatModel, Tokenizer
+    from edgemem.memory import Memory
+    from edgemem.records import Message
+    from edgemem.script import Line
+
+IDLE_S = 600.0
+BAR_MS = 20.0
+FALLBACK_BAR_MS = 5.0
+WARM = 5
+"""Turns that are not counted: models and vocabularies are loaded in them."""
+FALLBACK_TURNS = 200
+"""Some eighteen prompts of 4,096 tokens that do not fit."""
+PAUSE_S, LONG_PAUSE_S = 0.04, 1.0
+"""The longest pause between two turns, and while a compaction is due: it has begun and is often not done."""
+SUMMARY_CTX = 1024
+
+
+class _Timed:
+    """The compaction hook, and how long it took on each turn whose prompt did not fit."""
+
+    def __init__(self, hook: ContextCompactionHook) -> None:
+        self._hook = hook
+        self.points, self.priority = hook.points, hook.priority
+        self.took: list[float] = []
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Call the hook."""
+        layout = conversation_of(ctx).layout
+        before, begun = layout.epoch, perf_counter()
+        result = self._hook(point, ctx, payload)
+        if layout.epoch is not before and layout.epoch.reason == "did not fit":
+            self.took.append((perf_counter() - begun) * 1e3)
+        return result
+
+
+def run(
+    *, turns: int = 400, window: int = 4096, model: bool = False, home: Path | None = None
+) -> dict[str, Any]:
+    """Time turns with the idle worker at work against the same turns without, and count what compaction makes a model read.
+
+    Args:
+        turns: played on both sides, one after the other; every other one first on this side, then on that.
+        window: tokens of the context window; a smaller one is compacted more often.
+        model: let a model of 100 M random weights write the summaries; speech stops it each time.
+        home: where scratch files go; default: the temporary files.
+    """
+    real_embedder()
+    tokenizer = real_tokenizer()
+    try:
+        with scratch(home) as folder:
+            lines = list(conversation(turns + WARM))
+            beside = _beside(folder, tokenizer, lines, window=window, model=model)
+            say("fitting prompts while somebody speaks …")
+            fallback = _fallback(
+                folder / "fallback", tokenizer, conversation(min(turns, FALLBACK_TURNS)), window
+            )
+    finally:
+        tokenizer.close()
+    bars = {"added_p95_ms": at_most(beside["added_p95_ms"], BAR_MS)}
+    if fallback["fallbacks"]:
+        bars["fallback_ms"] = at_most(fallback["fallback_ms"], FALLBACK_BAR_MS)
+    return report("compaction", {"turns": turns, "window": window, **beside, **fallback}, bars)
+
+
+def _beside(
+    folder: Path, tokenizer: Tokenizer, lines: Sequence[Line], *, window: int, model: bool
+) -> dict[str, Any]:
+    """Play the same lines with upkeep at work and without."""
+    chance = random.Random(7)
+    settings = _settings(window, model=model)
+    with ExitStack() as stack:
+        chat = stack.enter_context(_random_model(folder)) if model else None
+        busy = stack.enter_context(edgemem.open(folder / "busy", profile=settings, tokenizer=tokenizer))
+        still = stack.enter_context(
+            edgemem.open(folder / "still", profile=_settings(window), tokenizer=tokenizer, worker=False)
+        )
+        (one, worker, hook), (other, _, _) = _robot(busy, chat), _robot(still)
+        added: list[float] = []
+        steady: list[float] = []
+        before: list[float] = []
+        commits: list[float] = []
+        at_work = 0
+        reread: list[int] = []
+        ids: list[int] = []
+        say("playing turns …")
+        for n, line in enumerate(lines):
+            if n % 2:
+                alone = _alone(other, line, worker)
+            time.sleep(chance.uniform(0.0, LONG_PAUSE_S if hook.due() else PAUSE_S))
+            at_work += worker.working and n >= WARM
+            epoch = conversation_of(one.loop.ctx).layout.epoch
+            beside = _timed(one, line)
+            began = conversation_of(one.loop.ctx).layout.epoch is not epoch
+            if not n % 2:
+                alone = _alone(other, line, worker)
+            ids, again = _reread(tokenizer, alone.handed, other.schemas, ids)
+            still.idle(IDLE_S)
+            if n < WARM:
+                continue
+            reread.append(again)
+            added.append(beside.ms - alone.ms)
+            if not began:
+                steady.append(added[-1])
+            before.append(beside.before_ms - alone.before_ms)
+            commits.append(beside.commit_ms - alone.commit_ms)
+        one.check()
+        other.check()
+        for failure in (*busy.idle_failures(), *still.idle_failures()):
+            raise AssertionError(f"idle work {failure.step} failed: {failure.message}")
+        reasons = dict(
+            busy.database.query("select reason, count(*) from epochs where reason <> 'begin' group by reason")
+        )
+    compactions = [tokens for tokens in reread if tokens]
+    return {
+        "added_ms": median(added),
+        "added_p95_ms": percentile(added, 0.95),
+        "added_p95_between_epochs_ms": percentile(steady or added, 0.95),
+        "noise_p95_ms": percentile([-ms for ms in added], 0.95),
+        "before_the_model_added_p95_ms": percentile(before, 0.95),
+        "commit_added_p95_ms": percentile(commits, 0.95),
+        "worker_at_work": round(at_work / len(added), 3),
+        "epochs": reasons,
+        "compactions": len(compactions),
+        "tokens_a_compaction": round(sum(compactions) / max(1, len(compactions))),
+        "tokens_per_100_turns": round(100 * sum(compactions) / len(added)),
+    }
+
+
+def _fallback(home: Path, tokenizer: Tokenizer, lines: Iterable[Line], window: int) -> dict[str, Any]:
+    """Play turns without any upkeep, so that prompts do not fit when they are needed."""
+    with edgemem.open(
+        home, profile=_settings(window, embedder=False), tokenizer=tokenizer, clock=ticking(), worker=False
+    ) as memory:
+        hooks: list[Hook] = []
+        timed: list[_Timed] = []
+        for hook in memory.hooks(session_id="now"):
+            if isinstance(hook, ContextCompactionHook):
+                timed.append(_Timed(hook))
+                hooks.append(timed[-1])
+            else:
+                hooks.append(hook)
+        robot = Robot(hooks, tools=[KEEP_PLAN])
+        handed = [robot.turn(line).handed[0] for line in lines]
+        robot.check()
+    took = timed[0].took
+    if not took:
+        return {"fallbacks": 0}
+    counts = median_ms(lambda: tokenizer.count(handed[-1], tools=robot.schemas), times=9)
+    return {
+        "fallbacks": len(took),
+        "fallback_ms": median(took),
+        "fallback_most_ms": round(max(took), 2),
+        "one_exact_count_ms": round(counts, 2),
+        "exact_counts_a_fallback": 2,
+    }
+
+
+def _settings(window: int, *, model: bool = False, embedder: bool = True) -> Profile:
+    plain = Profile() if embedder else quiet()
+    replace = msgspec.structs.replace
+    summary = min(plain.context.summary_tokens, window // 8)
+    return replace(
+        plain,
+        idle=replace(plain.idle, settle_s=0.0, index_wait_s=0.0),
+        context=replace(
+            plain.context, window_tokens=window, summary_tokens=summary, reply_tokens=min(256, window // 8)
+        ),
+        compaction=replace(
+            plain.compaction, summarizer="model" if model else "extractive", summary_ctx=SUMMARY_CTX
+        ),
+    )
+
+
+def _random_model(folder: Path) -> Any:
+    from edgemem.bench.model import write_model
+    from edgemem.llama.chat import LlamaChat
+
+    return LlamaChat(write_model(folder / "model.gguf"), n_ctx=512, threads=1)
+
+
+def _robot(memory: Memory, model: ChatModel | None = None) -> tuple[Robot, IdleWorker, ContextCompactionHook]:
+    """Return a robot, the worker that yields to it, and what compacts its prompt."""
+    hooks = memory.hooks(session_id="now", tokenizer=memory.tokenizer, model=model)
+    (worker,) = [
+        hook.upkeep for hook in hooks if isinstance(hook, UpkeepHook) and isinstance(hook.upkeep, IdleWorker)
+    ]
+    (compaction,) = [hook for hook in hooks if isinstance(hook, ContextCompactionHook)]
+    return Robot(hooks, tools=[KEEP_PLAN]), worker, compaction
+
+
+class _Turn(NamedTuple):
+    ms: float
+    before_ms: float
+    """Of it, what a person waits for: between the utterance and the model."""
+    commit_ms: float
+    handed: list[Message]
+    """To the model, at the first hop."""
+
+
+def _timed(robot: Robot, line: Line) -> _Turn:
+    started = perf_counter()
+    result = robot.turn(line)
+    ms = (perf_counter() - started) * 1e3
+    return _Turn(ms, result.hooks_ms, result.commit_ms, result.handed[0])
+
+
+def _alone(robot: Robot, line: Line, worker: IdleWorker) -> _Turn:
+    """Play a turn while the other side's worker stands still."""
+    worker.hold()
+    while worker.working:
+        time.sleep(0.001)
+    try:
+        return _timed(robot, line)
+    finally:
+        worker.release()
+
+
+def _reread(
+    tokenizer: Tokenizer, handed: Sequence[Message], schemas: list[dict[str, Any]], before: list[int]
+) -> tuple[list[int], int]:
+    """Return the ids of a prompt, and how many of them are new although the model had read their text."""
+    ids = tokenizer.render(handed, tools=schemas).ids
+    new = len(ids) - common_prefix(before, ids)
+    asked = [n for n, message in enumerate(handed) if message.get("role") == "user"]
+    if len(asked) < 2 or not before:
+        return ids, 0
+    # What the turn itself adds: all behind the utterance before.
+    known = tokenizer.count(handed[: asked[-2] + 1], tools=schemas)
+    return ids, max(0, new - (len(ids) - known))

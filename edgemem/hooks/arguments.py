@@ -1,0 +1,27 @@
+"""What hooks are made with, checked when they are made: a hook that fails in each turn would only be counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgemem.errors import InvalidInputError
+
+
+def needs(hook: object, given: Any, *methods: str, what: str) -> None:
+    """Raise InvalidInputError unless the object has the methods that a hook calls.
+
+    Args:
+        what: what is wanted, such as `a memory store`.
+    """
+    if isinstance(given, type) or not all(callable(getattr(given, method, None)) for method in methods):
+        said = "a class" if isinstance(given, type) else type(given).__name__
+        raise InvalidInputError(f"{type(hook).__name__} needs {what}, not {said}; open one and pass it.")
+
+
+def header_line(hook: object, given: Any) -> str:
+    """Return the line that opens a block; raise InvalidInputError if it is no text."""
+    if not isinstance(given, str):
+        raise InvalidInputError(
+            f"The header of {type(hook).__name__} must be text, not {type(given).__name__}; '' leaves it out."
+        )
+    return given.strip()

@@ -1,0 +1,145 @@
+"""Left out: why something that is remembered does not stand in the next prompt.
+
+Whoever looks asks as the speaker, without bounds, and once more as the operator: what is closed to the speaker is named
+with the reason, and never quoted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from edgemem.context.block import (
+    NEAR,
+    SETTLED,
+    VALUES,
+    asks,
+    least_score,
+    newest_values,
+    only_asks,
+    worth_saying,
+)
+from edgemem.fence import storable
+from edgemem.records import Recalled
+from edgemem.store.reading import readable
+
+if TYPE_CHECKING:
+    from edgemem.context.layout import About, Layout, Shown
+    from edgemem.hooks.injection import MemoryInjectionHook
+
+Look = Callable[..., Sequence[Recalled]]
+"""Finds for the utterance, with `speaker=…` as that person, else as the operator; nothing is held back for its score."""
+
+_KEYS = {"episode": "min_episode_score", "turn": "min_turn_score"}
+
+
+def candidates(look: Look, *, speaker: str | None) -> list[Recalled]:
+    """Return what is found, whatever it scores, also what is closed to the speaker; best first.
+
+    Args:
+        speaker: None: an unknown voice.
+    """
+    found: dict[str, Recalled] = {}
+    # As the speaker first: what "my" means is part of a score.
+    for item in (*look(speaker=speaker), *look()):
+        found.setdefault(_name(item), item)
+    return sorted(found.values(), key=lambda item: -item.score)
+
+
+class Judge:
+    """Tells why a candidate is no line of the block that was just made.
+
+    Args:
+        injection: the hook that made it.
+        k: items that its recall returned of each sight at most.
+    """
+
+    def __init__(
+        self, injection: MemoryInjectionHook, layout: Layout, shown: Sequence[Shown], *, k: int
+    ) -> None:
+        self._injection = injection
+        self._layout = layout
+        self._shown = shown
+        self._k = k
+        self._asked = asks(layout.utterance)
+        recalled = injection.last
+        self._recalled = {_name(item) for item in recalled}
+        worth = worth_saying(recalled, injection.floors, asked=self._asked)
+        self._considered = {_name(item) for item in injection.considered(worth)}
+        self._best = max((item.score for item in recalled if item.kind in SETTLED), default=None)
+        self._visible = layout.visible()
+
+    def matters(self, item: Recalled) -> bool:
+        """Tell whether it is worth a look: the block says it neither as it is nor as a change.
+
+        What is closed to the speaker matters only where it would else be said.
+        """
+        about = _about(item)
+        if any(one.id == _name(item) or (about is not None and one.about == about) for one in self._shown):
+            return False
+        return self.is_near(item) or not self.is_closed(item)
+
+    def is_closed(self, item: Recalled) -> bool:
+        """Tell whether the speaker, or somebody who listens, may not know it."""
+        return not readable(self._layout.reader, item.level, item.owner)
+
+    def is_near(self, item: Recalled) -> bool:
+        """Tell whether it scores enough to be said."""
+        return item.score >= self._least(item)
+
+    def reason(self, item: Recalled) -> str:
+        """Return why it is left out, in a few words."""
+        layout = self._layout
+        if self.is_closed(item):
+            if item.level == "private":
+                return f"private to {item.owner}" if item.owner else "private"
+            return "closed to a voice that is not recognised"
+        standing = self._standing(item)
+        if standing is not None:
+            return f"before the model already, since turn {self._shown_in(standing)}"
+        if item.session == layout.session and item.turn in layout.visible_turns():
+            return f"before the model already: turn {item.turn} of this conversation"
+        if only_asks(item):
+            return "only asks something"
+        if not self.is_near(item):
+            return self._too_little(item)
+        if _name(item) not in self._recalled:
+            return f"behind the best {self._k} ([recall] k)"
+        if _name(item) not in self._considered:
+            return "behind what is considered ([injection] max_facts, max_episodes, max_chars)"
+        return f"no room in {self._injection.block_tokens} tokens ([context] block_tokens)"
+
+    def _least(self, item: Recalled) -> float:
+        return least_score(item, self._best, self._injection.floors, asked=self._asked)
+
+    def _too_little(self, item: Recalled) -> str:
+        least, best = self._least(item), self._best
+        if item.kind in SETTLED and best is not None and item.score < best and least == NEAR * best:
+            return f"under {least:.2f}, {NEAR:.0%} of the best one"
+        key = _KEYS.get(item.kind, "min_score")
+        if item.kind in SETTLED and self._asked and (best is None or item.score >= best):
+            key = "min_asked_score"
+        return f"under {least:.2f} ([injection] {key})"
+
+    def _standing(self, item: Recalled) -> str | None:
+        """Return under which name it is before the model; a value that changed was told under another one."""
+        name, about = _name(item), _about(item)
+        if name in self._visible or about is None:
+            return name if name in self._visible else None
+        last = newest_values(self._visible).get(about)
+        return last.id if last is not None and last.value == storable(item.value or "") else None
+
+    def _shown_in(self, name: str) -> int:
+        return next(
+            turn.n
+            for turn in self._layout.epoch_turns()
+            if turn.readable(self._layout.reader) and any(item.id == name for item in turn.shown)
+        )
+
+
+def _about(item: Recalled) -> About | None:
+    return (item.kind, item.scope, storable(item.key or "")) if item.kind in VALUES else None
+
+
+def _name(item: Recalled) -> str:
+    return f"{item.kind}:{item.id}"

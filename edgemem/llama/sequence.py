@@ -1,0 +1,137 @@
+"""The state of a context's one sequence: what it depends on, copied out of llama.cpp, and put back."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgemem.llama import backend
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+_SEQUENCE = 0  # llama-cpp-python evaluates everything in this one
+_SAMPLES, _SAMPLE = (
+    256,
+    4096,
+)  # a megabyte of a model's file tells it from another; all of it takes a Pi half a minute
+_CONTEXT = (
+    *("n_ctx", "type_k", "type_v", "flash_attn_type", "offload_kqv", "swa_full", "kv_unified", "n_seq_max"),
+    *("rope_scaling_type", "rope_freq_base", "rope_freq_scale"),
+    *("yarn_ext_factor", "yarn_attn_factor", "yarn_beta_fast", "yarn_beta_slow", "yarn_orig_ctx"),
+)
+
+
+def why_unfit(llama: Any) -> str:
+    """Return why the state of this model's sequence cannot be kept; empty if it can."""
+    api = backend.llama()
+    if api.llama_model_is_recurrent(llama.model) or api.llama_model_is_hybrid(llama.model):
+        return "this model's memory is recurrent and cannot be taken back to where the instructions end"
+    if api.llama_model_n_swa(llama.model) > 0:
+        # llama.cpp leaves out what the window has passed: a cut further back would be answered wrongly, in silence
+        return "this model attends to a sliding window, and llama.cpp saves no more of it than the window"
+    return ""
+
+
+def stamp_of(llama: Any) -> dict[str, str]:
+    """Return everything that a state depends on: the model, llama.cpp, and how its context was made."""
+    api = backend.llama()
+    context, model = llama.context_params, llama.model_params
+    return {
+        "llama-cpp-python": str(api.__version__),
+        "system": api.llama_print_system_info().decode("utf-8", "replace"),
+        "model": _sampled(Path(llama.model_path)),
+        "lora": f"{llama.lora_path or ''} {llama.lora_scale if llama.lora_path else ''}".strip(),
+        "n_gpu_layers": str(model.n_gpu_layers),
+        **{name: str(getattr(context, name, "")) for name in _CONTEXT},
+    }
+
+
+def held_by(llama: Any) -> list[int]:
+    """Return the ids that the sequence holds, in order."""
+    ids: list[int] = llama.input_ids[: llama.n_tokens].tolist()
+    return ids
+
+
+def size_of(llama: Any, tokens: int) -> int:
+    """Return about how many bytes the state of the first `tokens` takes."""
+    whole = int(backend.llama().llama_state_seq_get_size(llama.ctx, _SEQUENCE))
+    held = int(llama.n_tokens)
+    return whole * tokens // max(1, held)
+
+
+def copy_out(llama: Any, tokens: int) -> NDArray[np.uint8] | None:
+    """Return the state of the first `tokens` of the sequence, which goes on as it was; None if llama.cpp fails.
+
+    llama.cpp saves whole sequences only. So the sequence is copied, cut, copied again and put back: three copies in
+    memory, against the seconds that evaluating it again would take.
+    """
+    whole = _copy(llama)
+    if whole is None or tokens >= llama.n_tokens:
+        return whole
+    memory = backend.llama().llama_get_memory(llama.ctx)
+    if not backend.llama().llama_memory_seq_rm(memory, _SEQUENCE, tokens, -1):
+        return None
+    part = _copy(llama)
+    if not _set(llama, whole):
+        _empty(llama)
+    return part
+
+
+def put_in(llama: Any, ids: Sequence[int], data: NDArray[np.uint8]) -> bool:
+    """Let an empty sequence begin with `ids`, whose state is `data`; return whether llama.cpp took it."""
+    api = backend.llama()
+    memory = api.llama_get_memory(llama.ctx)
+    taken = (
+        _set(llama, data)
+        and api.llama_memory_seq_pos_min(memory, _SEQUENCE) == 0
+        and api.llama_memory_seq_pos_max(memory, _SEQUENCE) == len(ids) - 1
+    )
+    if not taken:
+        _empty(llama)
+        return False
+    llama.input_ids[: len(ids)] = ids
+    llama.n_tokens = len(ids)
+    llama._requires_eval = True  # as Llama.load_state does: there are no logits yet
+    return True
+
+
+def _copy(llama: Any) -> NDArray[np.uint8] | None:
+    import numpy as np
+
+    api = backend.llama()
+    size = int(api.llama_state_seq_get_size(llama.ctx, _SEQUENCE))
+    data = np.empty(size, np.uint8)
+    return data if api.llama_state_seq_get_data(llama.ctx, _pointer(data), size, _SEQUENCE) == size else None
+
+
+def _set(llama: Any, data: NDArray[np.uint8]) -> bool:
+    taken = backend.llama().llama_state_seq_set_data(llama.ctx, _pointer(data), data.size, _SEQUENCE)
+    return bool(taken == data.size)
+
+
+def _empty(llama: Any) -> None:
+    """Let the next prompt be evaluated from its first token."""
+    api = backend.llama()
+    api.llama_memory_seq_rm(api.llama_get_memory(llama.ctx), _SEQUENCE, -1, -1)
+    llama.reset()
+
+
+def _pointer(data: NDArray[np.uint8]) -> Any:
+    return data.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+
+
+def _sampled(path: Path) -> str:
+    """Return a hash of a model's size and of pieces from all over its file."""
+    size = path.stat().st_size
+    state = hashlib.sha256(str(size).encode())
+    with path.open("rb") as file:
+        for n in range(_SAMPLES):
+            file.seek(n * max(0, size - _SAMPLE) // (_SAMPLES - 1))
+            state.update(file.read(_SAMPLE))
+    return state.hexdigest()

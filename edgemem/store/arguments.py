@@ -1,0 +1,140 @@
+"""Arguments: what a caller hands to a store, looked at in one place.
+
+So every store takes the same and refuses the same, with the same sentence.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+from pathlib import Path
+from typing import Any
+
+from edgemem.errors import InvalidInputError
+from edgemem.fence import storable
+from edgemem.records import Heard, Session
+
+_LONGEST_PART = 255 - len(".lock") - 1  # bytes; beside a file stands its lock
+_LONGEST_PATH = 4000
+
+_NO_NAME = "\0"
+"""Stands in no key and no scope."""
+
+MOST = 2**62
+"""The largest number that is passed on; SQLite takes no larger ones."""
+
+
+def checked_name(value: str, what: str) -> str:
+    """Return a short text such as a source as it can be stored; raise InvalidInputError if it is no text."""
+    if not isinstance(value, str):
+        raise InvalidInputError(
+            f"{what} must be text, not {type(value).__name__}; pass a string, or leave it out."
+        )
+    return storable(value)
+
+
+def checked_text(text: str, what: str) -> str:
+    """Return a text as a file can hold it; raise InvalidInputError if it is none."""
+    if not isinstance(text, str):
+        raise InvalidInputError(f"{what} must be text, not {type(text).__name__}; pass a string.")
+    return storable(text)
+
+
+def lookup(name: str, what: str = "a key") -> str:
+    """Return a name to look something up by; one that no store can hold finds nothing, but it must be text."""
+    return name if checked_text(name, what) == name else _NO_NAME
+
+
+def checked_heard(heard: Heard | None) -> Heard | None:
+    """Return how something was heard; raise InvalidInputError if that is no Heard."""
+    if heard is None or isinstance(heard, Heard):
+        return heard
+    raise InvalidInputError(
+        f"heard must be a Heard, not {type(heard).__name__}; write heard=Heard(speaker='alice')."
+    )
+
+
+def checked_said(value: str | None, what: str) -> str:
+    """Return what is said of a fact; raise InvalidInputError for None, which would end the fact unnoticed."""
+    if value is None:
+        raise InvalidInputError(
+            f"{what} must be text, not None; to end a fact call retract_fact, to erase it forget_fact."
+        )
+    return value
+
+
+def check_session(session: Session) -> None:
+    """Raise InvalidInputError unless this has messages and a state, as a Session of edgemem or EdgeVox does."""
+    if not isinstance(getattr(session, "messages", None), list) or not isinstance(
+        getattr(session, "state", None), dict
+    ):
+        raise InvalidInputError(
+            f"A session must be a Session with messages and a state, not {type(session).__name__}."
+        )
+
+
+def checked_path(path: str | Path, what: str) -> Path:
+    """Return where a path leads; raise InvalidInputError if no file can have it.
+
+    A link is followed now, so that replacing the file does not replace the link.
+    """
+    try:
+        given = os.fspath(path)
+        if not isinstance(given, str):
+            raise TypeError(f"not {type(given).__name__}")
+        found = Path(os.path.realpath(Path(given).expanduser()))  # Path.resolve fails on links in a circle
+        sizes = [len(os.fsencode(part)) for part in found.parts]
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidInputError(
+            f"{what} cannot be at {repr(path)[:80]} ({error}); give another path."
+        ) from error
+    if max(sizes) > _LONGEST_PART or sum(sizes) + len(sizes) > _LONGEST_PATH:
+        raise InvalidInputError(
+            f"{what} cannot be at {str(path)[:80]}…: names in a path have at most {_LONGEST_PART} bytes and all of it"
+            f" {_LONGEST_PATH:,}; give a shorter one."
+        )
+    return found
+
+
+def whole_number(n: Any, what: str) -> int:
+    """Return a whole number; raise InvalidInputError if it is none."""
+    try:
+        return int(n) if isinstance(n, float) and n.is_integer() else operator.index(n)
+    except TypeError as error:
+        raise InvalidInputError(f"{what} must be a whole number, not {repr(n)[:40]}.") from error
+
+
+def checked_count(n: Any, what: str) -> int:
+    """Return a number of records, 0 if it is negative; raise InvalidInputError if it is no whole number."""
+    return min(max(whole_number(n, what), 0), MOST)
+
+
+def checked_time(seconds: float, what: str) -> float:
+    """Return seconds since the epoch; raise InvalidInputError for what is no such number.
+
+    A text is refused, also one of digits: "2026" would be a moment in 1970.
+    """
+    try:
+        value = math.nan if isinstance(seconds, (str, bytes, bytearray, bool)) else float(seconds)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise InvalidInputError(
+            f"{what} must be seconds since the epoch, not {repr(seconds)[:40]}; of a date, give its timestamp()."
+        )
+    return value
+
+
+def checked_tick(seconds: float, what: str) -> int:
+    """Return a moment as microseconds since the epoch, as the file has it; what is further away is the end of time."""
+    return round(max(-MOST, min(checked_time(seconds, what) * 1e6, MOST)))
+
+
+def checked_payload_type(payload: Any) -> dict[str, Any]:
+    """Return what an episode tells; raise InvalidInputError if it is no dict."""
+    if not isinstance(payload, dict):
+        raise InvalidInputError(
+            f"The payload of an episode must be a dict, not {type(payload).__name__}; pass one such as {{'text': '…'}}."
+        )
+    return payload

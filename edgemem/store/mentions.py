@@ -1,0 +1,114 @@
+"""Mentions: where a name stands in what others said, and in notes. Forgetting a person tells of these and erases none.
+
+What somebody else said is theirs, and only a person can tell whether the Ann of a note is that Ann.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from edgemem.store.database import Database
+    from edgemem.store.notes import NotesFile
+
+Where = Literal["note", "fact", "preference", "turn", "summary", "episode"]
+
+TEXT_CHARS = 200
+"""Longer text is cut."""
+
+_ROWS_AT_ONCE = 2000
+
+
+class Mention(msgspec.Struct, frozen=True):
+    """One place where a name stands."""
+
+    kind: Where
+    where: str
+    """A line's number in NOTES.md, a scope, or a conversation and its turn."""
+    text: str
+    by: str = ""
+    """Who said it, where that is known."""
+
+
+class Mentions(msgspec.Struct, frozen=True):
+    """The first of them, and how many there are."""
+
+    found: tuple[Mention, ...] = ()
+    count: int = 0
+
+
+_FACTS = """
+  select f.id, k.scope, k.key || ': ' || f.value, f.speaker
+  from facts f join fact_keys k on k.id = f.key_id
+  where f.id > ? and f.known_to is null and f.value is not null order by f.id limit ?
+"""
+_TURNS = """
+  select m.id, s.name || ' ' || m.turn, m.content, case m.role when 'user' then t.speaker else m.role end
+  from messages m join sessions s on s.id = m.session_id
+    left join turns t on t.session_id = m.session_id and t.n = m.turn
+  where m.id > ? and m.content is not null order by m.id limit ?
+"""
+_EPISODES = (
+    "select id, kind, payload || ' ' || outcome, speaker from episodes where id > ? order by id limit ?"
+)
+_SUMMARIES = """
+  select e.id, s.name, e.summary, '' from epochs e join sessions s on s.id = e.session_id
+  where e.id > ? and e.summary <> '' order by e.id limit ?
+"""
+_PLACES: tuple[tuple[Where, str], ...] = (
+    ("fact", _FACTS),
+    ("turn", _TURNS),
+    ("episode", _EPISODES),
+    ("summary", _SUMMARIES),
+)
+
+
+def find_mentions(
+    db: Database, names: Iterable[str], *, notes: NotesFile | None = None, most: int = 50
+) -> Mentions:
+    """Return where any of these names stands as a word of its own.
+
+    Args:
+        names: a person's name, and what else they are called.
+        most: how many are quoted; all are counted.
+    """
+    wanted = "|".join(re.escape(name.strip()) for name in names if name.strip())
+    if not wanted:
+        return Mentions()
+    pattern = re.compile(rf"(?<!\w)(?:{wanted})(?!\w)", re.IGNORECASE)
+    found: list[Mention] = []
+    count = 0
+    for mention in _everything(db, notes):
+        if pattern.search(mention.text):
+            count += 1
+            if len(found) < most:
+                found.append(msgspec.structs.replace(mention, text=_around(mention.text, pattern)))
+    return Mentions(tuple(found), count)
+
+
+def _everything(db: Database, notes: NotesFile | None) -> Iterator[Mention]:
+    if notes is not None:
+        for n, text in enumerate(notes.read().splitlines(), 1):
+            yield Mention("note", str(n), text)
+    for scope, key, value in db.query("select scope, key, value from preferences"):
+        yield Mention("preference", scope, f"{key}: {value}")
+    for kind, sql in _PLACES:
+        last = 0
+        while rows := db.query(sql, (last, _ROWS_AT_ONCE)):
+            last = rows[-1][0]
+            for _, where, text, by in rows:
+                yield Mention(kind, where, text, by or "")
+
+
+def _around(text: str, pattern: re.Pattern[str]) -> str:
+    """Return the line that a name stands in, or the part of it around the name."""
+    at = pattern.search(text)
+    start = at.start() if at is not None else 0
+    begin = max(0, start - TEXT_CHARS // 2)
+    part = " ".join(text[begin : begin + TEXT_CHARS].split())
+    return ("…" if begin else "") + part + ("…" if begin + TEXT_CHARS < len(text) else "")

@@ -1,0 +1,204 @@
+"""Copies that the memory's own tools made: their calls and results stand in conversations, and are forgotten too.
+
+What a person said in their own words stays; what a tool repeated of it goes, with the ids that the model generated.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from edgemem.fence import clean
+from edgemem.store import messages
+
+if TYPE_CHECKING:
+    from edgemem.records import StoredMessage
+    from edgemem.store.transaction import Transaction
+
+MEMORY_TOOLS = frozenset(
+    {"remember_fact", "forget_fact", "recall_fact", "list_facts", "search_memory", "read_more"}
+)
+"""The tools of the memory itself."""
+
+ERASED = "(erased)"
+
+_HEAD = 60  # of a long value: results are cut, so its beginning must be enough to know it by
+_SHORT = 4  # a shorter value ("no", "5") is looked for only beside its key
+
+
+class Erased(NamedTuple):
+    """A fact that was erased, as its copies are found: in memory only, and never stored."""
+
+    scope: str
+    key: str
+    anywhere: re.Pattern[str] | None
+    """Finds the values that say enough by themselves."""
+    beside_key: re.Pattern[str] | None
+    """Finds all of them."""
+
+    @classmethod
+    def of(cls, scope: str, key: str, values: Iterable[str | None]) -> Erased:
+        """Return what finds the values of a fact, as they were stored and as tools tell them."""
+        told = sorted({form for value in values if value for form in _forms(value)}, key=len, reverse=True)
+        return cls(scope, key, _found([form for form in told if len(form) >= _SHORT]), _found(told))
+
+    def out_of(self, text: str, *, within: str = "") -> str:
+        """Return a text without the values.
+
+        Args:
+            within: the text that this one is a part of.
+        """
+        named = self.key.casefold() in (within or text).casefold()
+        pattern = self.beside_key if named else self.anywhere
+        return text if pattern is None else pattern.sub(ERASED, text)
+
+
+def read_erased(tx: Transaction, key: str, *, scope: str, said_by: str | None = None) -> Erased:
+    """Return what finds the copies of a fact that is going to be erased.
+
+    Args:
+        said_by: only the versions that this person said or owns.
+    """
+    rows = tx.execute(
+        """
+        with wanted as (select id from fact_keys where scope = :scope and key = :key)
+        select value from facts where key_id in wanted and (:name is null or owner = :name or speaker = :name)
+        union select value from doubts where key_id in wanted and (:name is null or owner = :name or speaker = :name)
+        """,
+        {"scope": scope, "key": key, "name": said_by},
+    )
+    return Erased.of(scope, key, (value for (value,) in rows))
+
+
+def erase_tool_copies(tx: Transaction, gone: Sequence[Erased]) -> None:
+    """Erase facts from what the memory's tools were told and answered, in all conversations, and from summaries of it."""
+    if not any(each.beside_key for each in gone):
+        return
+    rows = tx.execute(
+        f"select session_id, turn, {messages.COLUMNS} from messages m"  # noqa: S608 - our own constant
+        " where role in ('assistant', 'tool') and extra is not null order by session_id, turn, id"
+    )
+    for _, turn in groupby(rows, key=lambda row: row[:2]):
+        said = [messages.message_of(row[2:]) for row in turn]
+        for before, after in zip(said, without_copies(said, gone), strict=True):
+            if after is not before:
+                row = messages.row_of(after)
+                tx.execute(
+                    "update messages set content = ?, extra = ?, tokens = ? where id = ?",
+                    (row.content, row.extra, row.tokens, after.id),
+                )
+                messages.enqueue(tx, [after.id])
+    for number, summary in tx.execute("select id, summary from epochs where summary <> ''"):
+        left = summary_without(summary, gone)
+        if left != summary:
+            tx.execute("update epochs set summary = ? where id = ?", (left, number))
+
+
+def without_copies(said: Sequence[StoredMessage], gone: Sequence[Erased]) -> list[StoredMessage]:
+    """Return the messages of one turn without what the memory's tools repeat; what changes nothing is the same object."""
+    ours = {
+        str(call.get("id")) for message in said for call in _calls(message) if _called(call) in MEMORY_TOOLS
+    }
+    return [_without(message, ours, gone) for message in said]
+
+
+def summary_without(summary: str, gone: Sequence[Erased]) -> str:
+    """Return a summary without the lines in which the memory's tools tell of what is erased."""
+
+    def stays(line: str) -> bool:
+        name, arrow, outcome = line.partition(" -> ")
+        if not arrow or name.rpartition(" ")[2] not in MEMORY_TOOLS:
+            return True
+        # An outcome may be cut in the middle of the value.
+        return not any(
+            each.key.casefold() in outcome.casefold() or each.out_of(outcome) != outcome for each in gone
+        )
+
+    return "\n".join(filter(stays, summary.splitlines())) if gone else summary
+
+
+def _without(message: StoredMessage, ours: set[str], gone: Sequence[Erased]) -> StoredMessage:
+    extra = message.extra
+    if message.role == "tool" and (
+        extra.get("name") in MEMORY_TOOLS or str(extra.get("tool_call_id")) in ours
+    ):
+        content, parts = message.content, extra.get("content")
+        for each in gone:
+            content = content and each.out_of(content)
+            parts = _within(parts, each, json.dumps(parts, default=str)) if parts else parts
+        changed = {**extra, "content": parts} if parts else extra
+        if content == message.content and changed == extra:
+            return message
+        return msgspec.structs.replace(message, content=content, extra=changed, tokens=())
+    calls = _calls(message)
+    if not calls:
+        return message
+    left = [_call_without(call, gone) if _called(call) in MEMORY_TOOLS else call for call in calls]
+    if left == calls:
+        return message
+    return msgspec.structs.replace(message, extra={**extra, "tool_calls": left}, tokens=())
+
+
+def _call_without(call: dict[str, Any], gone: Sequence[Erased]) -> dict[str, Any]:
+    function = call["function"]
+    given = function.get("arguments")
+    as_text = isinstance(given, str)
+    try:
+        arguments = json.loads(given) if as_text else given
+    except (ValueError, RecursionError):
+        arguments = given  # the model wrote no JSON
+    left, whole = arguments, str(arguments)
+    for each in gone:
+        left = _within(left, each, whole)
+    if left == arguments:
+        return call
+    written = json.dumps(left, ensure_ascii=False) if as_text and not isinstance(left, str) else left
+    return {**call, "function": {**function, "arguments": written}}
+
+
+def _within(value: Any, erased: Erased, whole: str) -> Any:
+    """Return a JSON value without what is erased; models give values as numbers and lists too."""
+    if isinstance(value, str):
+        return erased.out_of(value, within=whole)
+    if isinstance(value, dict):
+        return {name: _within(part, erased, whole) for name, part in value.items()}
+    if isinstance(value, list):
+        joined = ", ".join(map(str, value))
+        if erased.out_of(joined, within=whole) == ERASED:
+            return ERASED
+        return [_within(part, erased, whole) for part in value]
+    text = json.dumps(value)
+    return ERASED if erased.out_of(text, within=whole) != text else value
+
+
+def _calls(message: StoredMessage) -> list[dict[str, Any]]:
+    calls = message.extra.get("tool_calls")
+    if not isinstance(calls, list):
+        return []
+    return [call for call in calls if isinstance(call, dict) and isinstance(call.get("function"), dict)]
+
+
+def _called(call: dict[str, Any]) -> str:
+    return str(call["function"].get("name"))
+
+
+def _forms(value: str) -> set[str]:
+    """Return a value as it was given and as tools tell it; of a long one also its beginning."""
+    told = clean(value, max_chars=2 * len(value) + 64)  # a line break becomes a longer mark
+    return {value, told, value[:_HEAD], told[:_HEAD]} - {""}
+
+
+def _found(forms: Sequence[str]) -> re.Pattern[str] | None:
+    return re.compile("|".join(map(_alternative, forms))) if forms else None
+
+
+def _alternative(form: str) -> str:
+    """Return what finds a form as whole words; behind the beginning of a long one, the rest of its line goes too."""
+    begin = r"(?<!\w)" if re.match(r"\w", form[0]) else ""
+    end = r"(?!\w)" if re.match(r"\w", form[-1]) else ""
+    return begin + re.escape(form) + (r"[^\n]*" if len(form) == _HEAD else end)

@@ -1,0 +1,199 @@
+"""Steps of the journal, as data: what is done with a turn, and what is written in the same transaction.
+
+A step can wait, in memory and in a file, until the database can be written again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.records import Epoch, Heard, Level, Turn
+from edgemem.store import turns
+from edgemem.store.blocks import erase_blocks
+from edgemem.store.episodes import append_episode
+from edgemem.store.epochs import append_epoch
+from edgemem.store.forgotten import forgotten_until
+from edgemem.store.tool_outputs import keep_output
+
+if TYPE_CHECKING:
+    from edgemem.store.transaction import Transaction
+
+_OPEN, _UNFINISHED = turns.STATES.index("open"), turns.STATES.index("unfinished")
+
+
+class Accept(msgspec.Struct, frozen=True, tag="accept"):
+    """Keep an open turn."""
+
+    turn: Turn
+
+    def run(self, tx: Transaction, known: int | None) -> int:
+        """Write it; return its number."""
+        placed = _placed(tx, self.turn)
+        turns.begin_turn(tx, placed.session, placed.n, placed)
+        return placed.n
+
+
+class Commit(msgspec.Struct, frozen=True, tag="commit"):
+    """Write a whole turn."""
+
+    turn: Turn
+
+    def run(self, tx: Transaction, known: int | None) -> int:
+        """Write it in place of the accepted one, whose number is `known`; return its number."""
+        placed = _placed(tx, self.turn, known)
+        turns.commit_turn(tx, placed)
+        return placed.n
+
+
+class Amend(msgspec.Struct, frozen=True, tag="amend"):
+    """Keep of a turn's reply what was heard."""
+
+    session: str
+    n: int | None
+    """The turn's number; None: the one that its commit gave it."""
+    heard_text: str
+
+    def run(self, tx: Transaction, known: int | None) -> bool:
+        """Amend the turn; return whether there is one."""
+        number = known if self.n is None else self.n
+        return number is not None and turns.amend_turn(tx, self.session, number, heard_text=self.heard_text)
+
+
+class Discard(msgspec.Struct, frozen=True, tag="discard"):
+    """Erase an accepted turn."""
+
+    session: str
+
+    def run(self, tx: Transaction, known: int | None) -> bool:
+        """Erase it; return whether there was one."""
+        return known is not None and _erase(tx, self.session, known)
+
+
+Step = Accept | Commit | Amend | Discard
+
+
+class BeginEpoch(msgspec.Struct, frozen=True, tag="epoch"):
+    """A session's prompt begins anew."""
+
+    epoch: Epoch
+
+    def __call__(self, tx: Transaction) -> None:
+        """Write it."""
+        append_epoch(tx, self.epoch)
+
+
+class KeepState(msgspec.Struct, frozen=True, tag="state"):
+    """The loop's own state of a session, as `state_text` gives it."""
+
+    session: str
+    state: str
+
+    def __call__(self, tx: Transaction) -> None:
+        """Write it."""
+        tx.execute("update sessions set state = ? where name = ?", (self.state, self.session))
+
+
+class AddEpisode(msgspec.Struct, frozen=True, tag="episode"):
+    """Something that happened within the turn; the fields are those of `append_episode`."""
+
+    kind: str
+    payload: dict[str, Any]
+    outcome: str
+    agent: str = ""
+    heard: Heard | None = None
+    level: Level | None = None
+    owner: str | None = None
+    keep: int = 500
+
+    def __call__(self, tx: Transaction) -> None:
+        """Write it."""
+        append_episode(
+            tx,
+            self.kind,
+            self.payload,
+            self.outcome,
+            agent=self.agent,
+            heard=self.heard,
+            level=self.level,
+            owner=self.owner,
+            keep=self.keep,
+        )
+
+
+class DropErased(msgspec.Struct, frozen=True, tag="erased"):
+    """Keep no block of the turn if something was forgotten after it was laid out: the block may hold it.
+
+    `forgotten` is the tick of the newest forgetting that was known then.
+    """
+
+    session: str
+    forgotten: int
+
+    def __call__(self, tx: Transaction) -> None:
+        """Take the block off the turn that this transaction has written."""
+        if forgotten_until(tx) != self.forgotten:
+            tx.execute(
+                "update turns set block = null, shown = null where session_id = (select id from sessions where name = :name)"
+                " and n = (select max(n) from turns where session_id = (select id from sessions where name = :name))",
+                {"name": self.session},
+            )
+
+
+class EraseBlocks(msgspec.Struct, frozen=True, tag="blocks"):
+    """Erase the blocks that showed what was erased in another file; pairs of scope and key."""
+
+    pairs: tuple[tuple[str, str], ...]
+
+    def __call__(self, tx: Transaction) -> None:
+        """Erase them."""
+        erase_blocks(tx, self.pairs)
+
+
+class KeepOutput(msgspec.Struct, frozen=True, tag="output"):
+    """Keep what a tool answered in full, whose beginning stands in the turn."""
+
+    session: str
+    pointer: str
+    text: str
+    most_bytes: int
+    """Of all such texts together."""
+
+    def __call__(self, tx: Transaction) -> None:
+        """Write it."""
+        keep_output(tx, self.session, self.pointer, self.text, most_bytes=self.most_bytes)
+
+
+Companion = BeginEpoch | KeepState | AddEpisode | DropErased | EraseBlocks | KeepOutput
+"""What is written together with a turn, and can wait with it in a file."""
+
+
+def _placed(tx: Transaction, turn: Turn, accepted: int | None = None) -> Turn:
+    """Return the turn with a number that is free, or its own if it was accepted and nothing came after it."""
+    newest = tx.execute(
+        "select n from turns where session_id = (select id from sessions where name = ?)"
+        " order by n desc limit 1",
+        (turn.session,),
+    )
+    last = newest[0][0] if newest else -1
+    if accepted is not None:
+        if accepted == last and _reopen(tx, turn.session, accepted):
+            return msgspec.structs.replace(turn, n=accepted)
+        # Another loop has spoken since: turns stand in the order in which they ended.
+        _erase(tx, turn.session, accepted)
+    return msgspec.structs.replace(turn, n=max(turn.n, last + 1))
+
+
+def _erase(tx: Transaction, session: str, n: int) -> bool:
+    return _reopen(tx, session, n) and turns.discard_turn(tx, session, n)
+
+
+def _reopen(tx: Transaction, session: str, n: int) -> bool:
+    """Open an accepted turn again that another loop took for cut off; return whether it is open."""
+    tx.execute(
+        "update turns set state = ? where session_id = (select id from sessions where name = ?)"
+        " and n = ? and state in (?, ?)",
+        (_OPEN, session, n, _OPEN, _UNFINISHED),
+    )
+    return tx.changes > 0

@@ -1,0 +1,217 @@
+"""kill -9 at each step of a compaction: the session goes on wholly in the old epoch or wholly in the new one."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from word_tokenizer import WordTokenizer
+
+import edgemem
+from edgemem.bench.ground import KEEP_PLAN, Robot
+from edgemem.config import Profile
+from edgemem.context.grouping import repair_orphans
+from edgemem.script import Line, ScriptedCall
+
+ROOT = Path(__file__).parents[2]
+TRUTH = ("sessions", "turns", "messages", "epochs", "facts", "episodes")
+STEPS = ("planning", "summarising", "switching", "writing", "written")
+
+TALKER = """
+import json, sys, time
+from test_compaction_kill import line, open_home, robot_of
+from edgemem.context.epochs import EpochPlanner
+from edgemem.context.layout import Layout
+from edgemem.context.summarizer import ExtractiveSummarizer
+from edgemem.hooks.conversation import conversation_of
+from edgemem.store import turn_steps
+
+home, step, turns = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+def hold(at):
+    if at == step:
+        print("held", flush=True)
+        time.sleep(600)
+
+def watched(owner, name, at, before=False, happened=lambda result: True):
+    plain = getattr(owner, name)
+    def call(*arguments, **options):
+        if before:
+            hold(at)
+        result = plain(*arguments, **options)
+        if not before and happened(result):
+            hold(at)
+        return result
+    setattr(owner, name, call)
+
+watched(EpochPlanner, "plan", "planning", happened=lambda first: first is not None)
+watched(ExtractiveSummarizer, "_fill", "summarising", before=True)
+watched(Layout, "switch", "switching")
+watched(turn_steps, "append_epoch", "writing", happened=lambda epoch: epoch.first_turn > 0)
+
+with open_home(home, worker=step == "random") as memory:
+    robot = robot_of(memory)
+    epochs = 1
+    for n in range(turns):
+        handed = robot.turn(line(robot)).handed[0]
+        layout = conversation_of(robot.loop.ctx).layout
+        print(json.dumps([layout.next_n, layout.epoch.first_turn, handed]), flush=True)
+        if step == "random":
+            time.sleep(0.003)
+            continue
+        memory.idle(60)
+        found = memory.database.query("select count(*) from epochs")[0][0]
+        if found > max(epochs, 1):
+            hold("written")
+        epochs = found
+"""
+
+
+def line(robot: Robot) -> Line:
+    """Return the next turn of a talk that never repeats itself; every other one calls a tool."""
+    n = len(robot.loop.session.messages)
+    call = ScriptedCall("keep_plan", {"text": f"plan {n}", "who": "mara"}, f"kept plan {n}")
+    text = f"The {n}th cup stands in drawer {n}, behind the old kettle."
+    return Line(text, speaker="mara", reply=f"Cup {n} it is.", tools=(call,) if n % 2 else ())
+
+
+def open_home(home: Path | str, *, worker: bool = False) -> edgemem.Memory:
+    """Open a home whose window is full after a few turns."""
+    plain = Profile()
+    replace = msgspec.structs.replace
+    profile = replace(
+        plain,
+        llama=replace(plain.llama, embedder=""),
+        store=replace(plain.store, commit_wait_s=60.0),
+        idle=replace(plain.idle, settle_s=0.0),
+        context=replace(
+            plain.context,
+            window_tokens=500,
+            reply_tokens=50,
+            block_tokens=20,
+            summary_tokens=60,
+            high_water=0.7,
+        ),
+    )
+    return edgemem.open(home, profile=profile, tokenizer=WordTokenizer(), worker=worker)
+
+
+def robot_of(memory: edgemem.Memory) -> Robot:
+    """Return a robot in the one session."""
+    return Robot(memory.hooks(session_id="kitchen", speaker="mara"), tools=[KEEP_PLAN])
+
+
+def rows(home: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Return every row of the truth, as a person would read them."""
+    with closing(sqlite3.connect(f"file:{home}/db/memory.db?mode=ro", uri=True)) as database:
+        return {table: database.execute(f"select * from {table}").fetchall() for table in TRUTH}
+
+
+def start(home: Path, step: str, turns: int) -> subprocess.Popen[str]:
+    """Start a robot that talks until it comes to a step."""
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "crash")])
+    return subprocess.Popen(
+        [sys.executable, "-c", TALKER, str(home), step, str(turns)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+
+
+def check_resumed(home: Path, before: dict[str, list[tuple[Any, ...]]], told: str) -> int:
+    """Reopen, and check that the session goes on in one epoch with all that was said; return the epoch's first turn.
+
+    Args:
+        told: what the robot printed last: how many turns there were, the first of its epoch, and its newest prompt.
+    """
+    turns, began, shown = json.loads(told)
+    with open_home(home) as memory:
+        assert memory.database.quick_check() == []
+        journal = memory.sessions.journal
+        epoch = journal.latest_epoch("kitchen")
+        assert epoch is not None
+        stands = journal.read_turns("kitchen", from_n=epoch.first_turn)
+        robot = robot_of(memory)
+        handed = robot.turn(line(robot)).handed[0]
+        robot.check()
+        said = [message.as_message() for turn in stands for message in turn.messages]
+        past = handed[1:-1]
+        if past and past[-1] == {
+            "role": "assistant",
+            "content": "…",
+        }:  # a turn that was cut off before its answer
+            past = past[:-1]
+        assert [message["role"] for message in past] == [message["role"] for message in repair_orphans(said)]
+        # In the same epoch the prompt goes on where it was, byte for byte; a later one was begun by the turn that was cut.
+        assert epoch.first_turn == began or (epoch.first_turn > began and len(before["turns"]) > turns)
+        if epoch.first_turn == began:
+            assert handed[: len(shown)] == shown
+        # Every call stands before its result, and the summary, if there is one, in front of the epoch's first words.
+        assert repair_orphans(past) == past
+        first = handed[1]
+        assert first["role"] == "user"
+        assert ("Earlier in this conversation:" in first["content"]) == bool(epoch.summary)
+        assert bool(epoch.summary) == (epoch.first_turn > 0)
+        # What left the prompt is still there, and is found.
+        memory.idle(60)
+        (found, *_) = memory.recall("the 0th cup stands in drawer 0", kinds=("turn",))
+        assert "drawer 0" in found.text
+        assert WordTokenizer().count(handed) < 500
+    after = rows(home)
+    for table in TRUTH:
+        kept = {row[0]: row for row in after[table]}
+        if table not in ("turns", "sessions"):  # an open turn is marked unfinished
+            assert all(kept[row[0]] == row for row in before[table]), table
+    assert len(after["turns"]) == len(before["turns"]) + 1
+    return epoch.first_turn
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_a_step(tmp_path: Path, step: str) -> None:
+    """Held at a named step of the first compaction and killed, the robot finds what was committed, row for row."""
+    home = tmp_path / "home"
+    process = start(home, step, 60)
+    assert process.stdout is not None
+    with process.stdout as told:
+        lines = list(iter(told.readline, "held\n"))
+        before = rows(home)
+        process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert rows(home) == before
+    first = check_resumed(home, before, lines[-1])
+    # Before the transaction is over the old epoch holds, behind it the new one.
+    assert (first > 0) == (step == "written")
+
+
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    """With the idle worker compacting all the while, each kill leaves one epoch and every acknowledged turn."""
+    home = tmp_path / "home"
+    chance = random.Random(5)
+    first = 0
+    for _ in range(5):
+        process = start(home, "random", 1000)
+        assert process.stdout is not None
+        with process.stdout as told:
+            acknowledged = [told.readline()]
+            time.sleep(chance.uniform(0.05, 0.4))
+            process.send_signal(signal.SIGKILL)
+            acknowledged += [one for one in told.read().splitlines(keepends=True) if one.endswith("\n")]
+        assert process.wait() == -signal.SIGKILL
+        before = rows(home)
+        newest = check_resumed(home, before, acknowledged[-1])
+        assert newest >= first
+        first = newest
+    assert first > 0
+    assert len(rows(home)["epochs"]) > 3

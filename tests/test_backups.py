@@ -1,0 +1,190 @@
+"""Backups: made in idle time, checked, bounded, named where the truth is damaged, and gone with what was forgotten."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_turn_durability import python
+
+import edgemem
+from edgemem.clock import Clock
+from edgemem.config import BackupSettings, LlamaSettings, Profile
+from edgemem.errors import CorruptError, StoreError
+from edgemem.memory import Memory
+from edgemem.store.backups import Backups, backup_paths, stamp_of
+from edgemem.store.database import Database, is_sound
+from edgemem.store.memory_store import SQLiteMemoryStore
+
+DAY = 86_400.0
+
+
+class Wall:
+    """A clock that a test turns on."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def clock(self) -> Clock:
+        """Return a robot's clock that shows this time."""
+        return Clock(wall=lambda: time.time() + self.ahead, monotonic=lambda: time.monotonic() + self.ahead)
+
+
+@pytest.fixture
+def wall() -> Wall:
+    """Return a clock to turn on."""
+    return Wall()
+
+
+@pytest.fixture
+def memory(tmp_path: Path, wall: Wall) -> Iterator[Memory]:
+    """Return an open memory without a model."""
+    profile = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(keep=2))
+    with edgemem.open(tmp_path / "home", profile=profile, clock=wall.clock(), worker=False) as opened:
+        yield opened
+
+
+def backups_of(memory: Memory) -> list[Path]:
+    """Return the backups of a memory, newest first."""
+    return backup_paths(memory.home / "backups")
+
+
+def value_in(path: Path, key: str, folder: Path) -> str | None:
+    """Return a fact's value in a copy of a backup."""
+    copy = folder / "opened.db"
+    shutil.copy(path, copy)
+    with SQLiteMemoryStore(copy) as store:
+        return store.get_fact(key)
+
+
+def test_idle_time_backs_up_once_a_day_if_anything_changed(
+    memory: Memory, wall: Wall, tmp_path: Path
+) -> None:
+    """A copy a day is made and the newest ones are kept, for the owner alone; nothing new makes none."""
+    memory.store.add_fact("tea", "green")
+    assert memory.idle(10)
+    (first,) = backups_of(memory)
+    assert first.stat().st_mode & 0o777 == 0o600
+    assert value_in(first, "tea", tmp_path) == "green"
+    wall.ahead = 2 * DAY
+    assert memory.idle(10)
+    assert backups_of(memory) == [first]
+    for n, tea in enumerate(("black", "white"), 3):
+        memory.store.add_fact("tea", tea)
+        wall.ahead = n * DAY
+        assert memory.idle(10)
+    newest, older = backups_of(memory)
+    assert first not in (newest, older)
+    assert value_in(newest, "tea", tmp_path) == "white"
+    (check,) = [each for each in memory.check() if each.name == "backups"]
+    assert (check.state, newest.name in check.detail) == ("ok", True)
+    wall.ahead = 9 * DAY
+    memory.store.add_fact("tea", "mint")
+    (check,) = [each for each in memory.check() if each.name == "backups"]
+    assert check.state == "warn"
+
+
+def test_forgetting_removes_the_backups_that_hold_it(memory: Memory) -> None:
+    """They go at once, also where only the store forgot; a fresh one without it follows in idle time."""
+    memory.store.add_fact("pin", "4711-zebra")
+    memory.store.add_fact("tea", "green")
+    memory.idle(10)
+    (old,) = backups_of(memory)
+    assert b"zebra" in old.read_bytes()
+    begun = old.with_name(f".{old.name}.123.part")
+    begun.write_bytes(old.read_bytes())
+    memory.forget("pin")
+    assert list(old.parent.iterdir()) == []
+    memory.idle(10)
+    (new,) = backups_of(memory)
+    assert b"zebra" not in new.read_bytes()
+    memory.store.forget_fact("tea")
+    memory.idle(10)
+    (newest,) = backups_of(memory)
+    assert newest != new
+    assert b"green" not in newest.read_bytes()
+
+
+def test_whoever_speaks_stops_a_backup_without_a_trace(memory: Memory) -> None:
+    """It is asked in small steps; what was begun is gone, and the next idle time begins anew."""
+    for n in range(300):
+        memory.store.add_fact(f"fact.{n}", "x" * 2000)
+    asked = 0
+
+    def stop() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 3
+
+    assert not memory.backups.work(stop)
+    assert asked == 4
+    assert list((memory.home / "backups").iterdir()) == []
+    assert memory.backups.work()
+    assert len(backups_of(memory)) == 1
+
+
+def test_a_database_that_is_too_large_is_told_once_an_hour(tmp_path: Path, wall: Wall) -> None:
+    """The cap is kept; not every turn tries again."""
+    with Database(tmp_path / "x.db", clock=wall.clock()) as database:
+        SQLiteMemoryStore(database).add_fact("tea", "green")
+        database.checkpoint()
+        backups = Backups(tmp_path, database, max_mb=0.001)
+        with pytest.raises(StoreError, match="max_mb"):
+            backups.work()
+        assert not backups.work()
+        wall.ahead = 3700
+        with pytest.raises(StoreError, match="max_mb"):
+            backups.work()
+
+
+def test_a_damaged_truth_names_the_newest_good_backup(tmp_path: Path) -> None:
+    """Its commands bring everything of the backup back; a damaged backup is passed over."""
+    home = tmp_path / "home"
+    profile = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(every_h=1e-9))
+    with edgemem.open(home, profile=profile, worker=False) as memory:
+        memory.store.add_fact("tea", "green")
+        memory.idle(10)
+        memory.store.add_fact("tea", "black")
+        memory.idle(10)
+        newest, good = backups_of(memory)[:2]
+    newest.write_bytes(newest.read_bytes()[:4096] + b"\0" * 8192)
+    assert not is_sound(newest)
+    truth = home / "db" / "memory.db"
+    truth.write_bytes(b"\0" * 5000)
+    with pytest.raises(CorruptError, match=good.name) as caught:
+        edgemem.open(home, profile=profile, worker=False)
+    commands = str(caught.value).partition("To restore it: ")[2]
+    subprocess.run(["sh", "-ec", commands], check=True)
+    with edgemem.open(home, profile=profile, worker=False) as memory:
+        assert memory.store.get_fact("tea") == "green"
+        assert memory.idle(10)
+        assert memory.recall("tea")[0].value == "green"
+
+
+def test_a_kill_during_a_backup_leaves_whole_ones_only(tmp_path: Path) -> None:
+    """What stands under a backup's name is sound, however the process ended."""
+    code = """
+import sys, edgemem
+from edgemem.config import BackupSettings, LlamaSettings, Profile
+profile = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(every_h=1e-9))
+with edgemem.open(sys.argv[1], profile=profile, worker=False) as memory:
+    for n in range(100_000):
+        memory.store.add_fact(f"fact.{n}", "x" * 3000)
+        memory.backups.work()
+        print(n, flush=True)
+"""
+    process = python(code, tmp_path / "home")
+    assert process.stdout is not None
+    for _ in range(5):
+        process.stdout.readline()
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    paths = backup_paths(tmp_path / "home" / "backups")
+    assert paths
+    assert all(is_sound(path) for path in paths)
+    assert all(stamp_of(path) for path in paths)

@@ -1,0 +1,294 @@
+"""Listing: the injection hook over stores that no recall looks through, with the arguments of EdgeVox."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgemem import (
+    AgentLoop,
+    EpisodeLoggerHook,
+    JSONMemoryStore,
+    MemoryInjectionHook,
+    NotesFile,
+    NotesInjectorHook,
+    SQLiteMemoryStore,
+    VectorMemoryStore,
+    memory_tools,
+)
+from edgemem.errors import InvalidInputError
+from edgemem.loop import Reply
+from edgemem.records import Heard, Message
+
+
+class Listener:
+    """Answers, and keeps the newest thing it was handed."""
+
+    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
+        self.newest = str(messages[-1]["content"])
+        return Reply("Certainly.")
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+
+class Watching:
+    """Looks when the prompt is ready, before the model is called."""
+
+    points = frozenset({"before_llm"})
+    priority = -5
+
+    def __init__(self, look: Any) -> None:
+        self.look = look
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> None:
+        self.look()
+
+
+def loop_with(*hooks: Any) -> tuple[AgentLoop, Listener]:
+    return AgentLoop(model := Listener(), hooks=list(hooks)), model
+
+
+@pytest.fixture(params=["json", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    kinds = {"json": JSONMemoryStore, "sqlite": SQLiteMemoryStore}
+    with kinds[request.param](tmp_path / "memory") as opened:
+        yield opened
+
+
+def test_the_caps_of_the_seed_hold(store: Any) -> None:
+    """Without recall no budget of tokens cuts what the caps let pass: 12 short facts are 12 lines, 25 are 20."""
+    for n in range(12):
+        store.add_fact(f"shelf.{n}", f"box {n}")
+    agent, model = loop_with(MemoryInjectionHook(store))
+    agent.run("hello")
+    assert model.newest.count("- shelf.") == 12
+    for n in range(12, 25):
+        store.add_fact(f"shelf.{n}", f"box {n}")
+    for hook, most in ((MemoryInjectionHook(store), 20), (MemoryInjectionHook(store, max_facts=3), 3)):
+        agent, model = loop_with(hook)
+        agent.run("hello")
+        assert model.newest.count("- shelf.") == most
+    agent, model = loop_with(MemoryInjectionHook(store, max_chars=40))
+    agent.run("hello")
+    assert model.newest.count("- shelf.") == 2
+    agent, model = loop_with(MemoryInjectionHook(store, block_tokens=40))
+    agent.run("hello")
+    assert 0 < model.newest.count("- shelf.") < 5
+
+
+def test_preferences_are_listed_and_told_when_they_change(store: Any) -> None:
+    """As the seed's prompt has them; a key that is a fact as well is not mixed up with it."""
+    store.set_preference("units", "metric")
+    store.add_fact("units", "two")
+    agent, model = loop_with(MemoryInjectionHook(store))
+    agent.run("hello")
+    assert model.newest == "<memory>\n- units: two\n- units: metric\n</memory>\nhello"
+    store.set_preference("units", "imperial")
+    agent.run("hello again")
+    assert model.newest == "<memory>\n- units: now imperial\n</memory>\nhello again"
+    store.forget_preference("units")
+    agent.run("and now")
+    assert model.newest == "<memory>\n- units is no longer known\n</memory>\nand now"
+    agent.run("and now?")
+    assert model.newest == "and now?"
+
+
+def test_a_change_is_told_once(store: Any) -> None:
+    """The fact that changed has a new id, and is before the model all the same."""
+    store.add_fact("tea", "black")
+    agent, model = loop_with(MemoryInjectionHook(store))
+    agent.run("hello")
+    store.add_fact("tea", "green")
+    agent.run("which tea?")
+    assert model.newest == "<memory>\n- tea: now green (before: black)\n</memory>\nwhich tea?"
+    agent.run("which tea?")
+    assert model.newest == "which tea?"
+
+
+def test_facts_are_read_again_only_when_something_was_written(tmp_path: Path) -> None:
+    """10,000 facts are not read and split into words each turn."""
+
+    class Counting(SQLiteMemoryStore):
+        reads = 0
+
+        def facts(self, **given: Any) -> Any:
+            self.reads += 1
+            return super().facts(**given)
+
+    with Counting(tmp_path / "memory.db") as store:
+        store.add_fact("tea", "black")
+        agent, model = loop_with(MemoryInjectionHook(store))
+        began = int(store.database.now() // 30)
+        for n in range(5):
+            agent.run(f"hello {n}")
+        if int(store.database.now() // 30) == began:  # facts also end, so they are read every half a minute
+            assert store.reads == 1
+        store.add_fact("milk", "oat")
+        agent.run("milk?")
+        assert "milk: oat" in model.newest
+
+
+def test_a_store_that_finds_by_meaning_ranks_what_is_listed(tmp_path: Path) -> None:
+    """The hook asks it for what is near, embeds no stored text before the model is called, and some of it after."""
+    calls: list[str] = []
+
+    def embed(text: str) -> list[float]:
+        calls.append(text)
+        return [1.0, 0.0] if "peanuts" in text or "eat" in text else [0.0, 1.0]
+
+    with VectorMemoryStore(tmp_path / "v.db", embed_fn=embed, embedding_dim=2) as store:
+        store.add_fact("user.allergies", "peanuts")
+        for n in range(30):
+            store.add_fact(f"shelf.{n}", "screws")
+        agent, model = loop_with(MemoryInjectionHook(store, max_facts=3))
+        calls.clear()
+        before: list[str] = []
+        agent.hooks.register(Watching(lambda: before.extend(calls)))
+        agent.run("what must I not eat?")
+        assert set(before) <= {"what must I not eat?"}
+        assert len(calls) > len(before)
+        assert "peanuts" not in model.newest
+        while store.embed_pending():
+            pass
+        calls.clear()
+        agent, model = loop_with(MemoryInjectionHook(store, max_facts=3))
+        agent.run("what must I not eat?")
+        assert model.newest.splitlines()[1] == "- user.allergies: peanuts"
+        assert model.newest.count("- ") == 3
+
+
+def test_a_function_that_takes_too_long_does_not_hold_a_turn_up(tmp_path: Path) -> None:
+    """Words find what meaning was too late for, and nobody waits for the function twice."""
+    slow = False
+
+    def embed(text: str) -> list[float]:
+        if slow:
+            time.sleep(0.5)
+        return [1.0, float(len(text))]
+
+    with VectorMemoryStore(tmp_path / "v.db", embed_fn=embed, embedding_dim=2) as store:
+        store.add_fact("tea", "black")
+        store.embed_pending()
+        slow = True
+        assert [fact.key for fact in store.recall_facts("which tea?", deadline_s=0.02)] == ["tea"]
+        assert [fact.key for fact in store.recall_facts("which tea?", deadline_s=0.02)] == ["tea"]
+
+
+@dataclasses.dataclass
+class PlainFact:
+    """A fact as EdgeVox has it: no level, no owner."""
+
+    key: str
+    value: str
+    scope: str = "global"
+    updated_at: float = 0.0
+    source: str = ""
+
+
+@dataclasses.dataclass
+class PlainWish:
+    key: str
+    value: str
+
+
+@dataclasses.dataclass
+class PlainEpisode:
+    kind: str
+    payload: dict[str, Any]
+    outcome: str
+    timestamp: float = 0.0
+    agent: str = ""
+
+
+class PlainStore:
+    """A user's own store, with records of its own."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[str, str], PlainFact] = {}
+
+    def add_fact(self, key: str, value: str, *, scope: str = "global", source: str = "") -> None:
+        self.known[scope, key] = PlainFact(key, value, scope, time.time(), source)
+
+    def get_fact(self, key: str, *, scope: str = "global") -> str | None:
+        return self.known[scope, key].value if (scope, key) in self.known else None
+
+    def facts(self, *, scope: str | None = None) -> Any:
+        return [fact for fact in self.known.values() if scope in (None, fact.scope)]
+
+    def forget_fact(self, key: str, *, scope: str = "global") -> bool:
+        return self.known.pop((scope, key), None) is not None
+
+    def set_preference(self, key: str, value: str) -> None:
+        """Keep none."""
+
+    def preferences(self) -> Any:
+        return [PlainWish("units", "metric")]
+
+    def add_episode(self, kind: str, payload: dict[str, Any], outcome: str, *, agent: str = "") -> None:
+        """Keep none."""
+
+    def recent_episodes(self, n: int = 5, *, kind: str | None = None) -> Any:
+        return [PlainEpisode("tool_call", {"name": "timer"}, "ok", 1.0)]
+
+    def render_for_prompt(self, *, max_facts: int = 20, max_episodes: int = 5) -> str:
+        return ""
+
+
+def test_records_of_other_classes_are_read_with_the_levels_of_their_scope() -> None:
+    """What a user's own record does not know is as edgemem's has it by default."""
+    store = PlainStore()
+    store.add_fact("tea", "black")
+    store.add_fact("diet", "vegan", scope="user:alice")
+    agent, model = loop_with(MemoryInjectionHook(store), EpisodeLoggerHook(store))
+    agent.run("hello", speaker="bob")
+    assert "- tea: black" in model.newest
+    assert "- units: metric" in model.newest
+    assert "timer: ok" in model.newest
+    assert "vegan" not in model.newest
+    agent.run("hello", speaker="alice")
+    assert "- alice's diet: vegan" in model.newest
+    store.forget_fact("tea")
+    agent.run("thanks", speaker="bob")
+    assert "- tea is no longer known" in model.newest
+    assert agent.hooks.failures() == []
+    tools = {tool.name: tool for tool in memory_tools(store)}
+    tools["remember_fact"].run(None, key="milk", value="oat")
+    assert "oat" in tools["recall_fact"].run(None, key="milk")
+    assert "oat" in tools["forget_fact"].run(None, key="milk")
+
+
+def test_what_is_stored_by_hand_without_a_speaker_is_shared(store: Any, tmp_path: Path) -> None:
+    """An unknown voice reads it, as it reads facts; what a recognised speaker caused is the household's."""
+    notes = NotesFile(tmp_path / "notes.md")
+    notes.append("The oven runs hot.")
+    store.add_episode("tool_call", {"name": "bell"}, "ok")
+    store.add_episode("tool_call", {"name": "safe"}, "ok", heard=Heard("alice"))
+    agent, model = loop_with(MemoryInjectionHook(store), NotesInjectorHook(notes))
+    agent.run("hello")
+    assert ("oven" in model.newest, "bell" in model.newest, "safe" in model.newest) == (True, True, False)
+    assert agent.hooks.failures() == []
+
+
+def test_closed_notes_are_left_out_for_an_unknown_voice_and_that_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever wonders finds it in the log."""
+    notes = NotesFile(tmp_path / "notes.md", level="household")
+    notes.append("The oven runs hot.")
+    agent, model = loop_with(NotesInjectorHook(notes))
+    for _ in range(2):
+        agent.run("hello")
+        assert model.newest == "hello"
+    assert [record.message for record in caplog.records] == [
+        "notes.md is for recognised speakers and was left out, because nobody knows who speaks ([notes] level)."
+    ]
+    agent.run("hello", speaker="alice")
+    assert "oven" in model.newest
+    with pytest.raises(InvalidInputError, match="use shared or household"):
+        NotesFile(tmp_path / "notes.md", level="private")

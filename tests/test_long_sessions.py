@@ -1,0 +1,107 @@
+"""Sessions of thousands of turns: what a turn costs does not grow with what was said before its epoch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import edgemem
+from edgemem import AgentLoop, Memory
+from edgemem.context.layout import Layout
+from edgemem.hooks.conversation import conversation_of
+from edgemem.loop import Reply
+from edgemem.records import Epoch, Message
+
+
+class Model:
+    """Answers the same each time."""
+
+    handed = 0
+
+    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
+        self.handed = len(messages)
+        return Reply("It stands on the second shelf, I think.")
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+
+def live(loop: AgentLoop, layout: Layout, turns: int) -> None:
+    """Put turns straight into the loop and its layout, as a process that has lived through them holds them."""
+    for n in range(turns):
+        said: list[Message] = [
+            {"role": "user", "content": f"hello number {n}"},
+            {"role": "assistant", "content": f"hello yourself, number {n}"},
+        ]
+        loop.session.messages += said
+        layout.begin().said = list(said)
+        layout.commit()
+
+
+def calls_of(work: Callable[[], Any]) -> int:
+    """Return how many functions are called while some work is done in this thread, of C too."""
+    calls = 0
+
+    def count(_frame: Any, event: str, _arg: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def opened(home: Path) -> Memory:
+    """Open a home that finds by words."""
+    home.mkdir()
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    return edgemem.open(home, worker=False, watch=False)
+
+
+def test_a_turn_costs_the_same_after_ten_thousand(tmp_path: Path) -> None:
+    """All hooks together do as much in a turn after 10,000 turns as after 100, and the prompt is as long."""
+    with opened(tmp_path / "home") as memory:
+        model = Model()
+        loop = AgentLoop(
+            model, hooks=memory.hooks(session_id="s"), instructions="You are Pip.", speaker="alice"
+        )
+        loop.run("hello")
+        layout = conversation_of(loop.ctx).layout
+        costs, prompts = [], []
+        for turns in (100, 9_900):
+            live(loop, layout, turns)
+            layout.switch(Epoch("s", layout.next_n - 3, started_at=1.0))
+            for _ in range(3):
+                loop.run("hello")
+            memory.idle(10)
+            costs.append(min(calls_of(lambda: loop.run("hello")) for _ in range(3)))
+            prompts.append(model.handed)
+        assert loop.hooks.failures() == []
+    assert len(loop.session.messages) > 20_000
+    assert prompts[0] == prompts[1]
+    assert costs[1] < 2 * costs[0], costs  # recall looks at some more turns; each message would be 20,000
+
+
+def test_a_change_before_the_epoch_changes_no_prompt() -> None:
+    """A loop that edits what left the prompt long ago gets the same prompt; one that drops messages is followed."""
+    layout = Layout("s")
+    messages: list[Message] = []
+    for n in range(20):
+        messages += [{"role": "user", "content": f"u{n}"}, {"role": "assistant", "content": f"a{n}"}]
+        layout.take(messages)
+        layout.commit()
+    layout.switch(Epoch("s", 15))
+    messages.append({"role": "user", "content": "and now?"})
+    layout.take(messages)
+    before = layout.view()
+    layout.take([{"role": "user", "content": "edited"}, *messages[1:]])
+    assert layout.view() == before
+    assert [turn.n for turn in layout.epoch_turns()] == list(range(15, 20))
+    layout.take(messages[10:])
+    assert [message["content"] for message in layout.view()][-1] == "and now?"
+    assert layout.said == messages[10:-1]

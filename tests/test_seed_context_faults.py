@@ -1,0 +1,277 @@
+"""Faults of EdgeVox's turns (research/edgevox.md, sections 3.2 and 3.3) that must not be found here, by number."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ggufs import write_llama_gguf
+
+import edgemem
+from edgemem import AgentLoop, JSONSessionStore, Memory, PersistSessionHook, SQLiteSessionStore
+from edgemem.chatting import ChatReplies
+from edgemem.context.grouping import NO_RESULT
+from edgemem.hooks.compaction import ContextCompactionHook
+from edgemem.hooks.points import ON_RUN_START
+from edgemem.llama.chat import LlamaChat
+from edgemem.loop import Reply, Tool, ToolCall, ToolTurn
+from edgemem.records import Message
+
+SMALL = """
+[llama]
+embedder = ""
+[context]
+window_tokens = 700
+reply_tokens = 40
+block_tokens = 40
+summary_tokens = 60
+"""
+
+
+class Model:
+    """Answers what it is told to, and keeps what it was handed."""
+
+    def __init__(self, *replies: Reply) -> None:
+        self.replies = list(replies)
+        self.handed: list[list[Message]] = []
+        self.while_asked: Callable[[], None] = lambda: None
+
+    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
+        self.handed.append(list(messages))
+        self.while_asked()
+        return self.replies.pop(0) if self.replies else Reply("ok")
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Return an open memory that finds by words."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text(SMALL)
+    with edgemem.open(home, worker=False) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def talker(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
+    """Return a real chat model of random weights."""
+    path = tmp_path_factory.mktemp("talker") / "qwen2.gguf"
+    return write_llama_gguf(path, vocabularies=vocabularies, width=32)
+
+
+def spoken(session: Any) -> list[tuple[str, Any]]:
+    """Return who said what in a session."""
+    return [(message["role"], message["content"]) for message in session.messages]
+
+
+def test_19_compaction_leaves_the_models_cache_alone(tmp_path: Path, talker: Path) -> None:
+    """While idle time compacts, a real model evaluates nothing, and each turn reads only what is new in its epoch."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text(SMALL)
+    with (
+        LlamaChat(talker, n_ctx=1024, threads=1) as chat,
+        edgemem.open(home, tokenizer=chat.tokenizer, worker=False) as memory,
+    ):
+        loop = AgentLoop(
+            ChatReplies(chat, max_tokens=8),
+            instructions="You are Pip, a robot in a kitchen.",
+            hooks=memory.hooks(session_id="s"),
+        )
+        begun = []
+        for n in range(24):
+            epoch = loop.session.state["__edgemem"].layout.epoch if n else None
+            loop.run(
+                f"turn {n}: the red cup number {n} stands on the shelf beside the window", speaker="alice"
+            )
+            made = chat.last
+            layout = loop.session.state["__edgemem"].layout
+            if epoch is not None and layout.epoch is not epoch:
+                begun.append(n)
+                assert layout.epoch.reason == "high water"
+            elif n:
+                assert made.evaluated_tokens < 90, (n, made)
+            assert memory.idle(5)
+            assert chat.last is made
+        assert len(begun) >= 1
+        assert loop.hooks.failures() == []
+
+
+def test_19_no_summary_is_written_while_somebody_waits(memory: Memory) -> None:
+    """A turn that begins only switches: what summarises is called in idle time."""
+    hooks = memory.hooks(session_id="s")
+    (compaction,) = (hook for hook in hooks if isinstance(hook, ContextCompactionHook))
+    loop = AgentLoop(Model(), hooks=hooks, speaker="alice")
+    speaking: list[bool] = []
+    running = False
+
+    class Noting:
+        def summarize(self, *_: Any, **__: Any) -> str:
+            speaking.append(running)
+            return "They talked about cups."
+
+    assert compaction.planner is not None
+    compaction.planner.summarizer = Noting()
+    for n in range(40):
+        running = True
+        loop.run(f"turn {n}: the red cup number {n} stands on the shelf beside the window")
+        running = False
+        memory.idle(5)
+    assert len(speaking) >= 2
+    assert not any(speaking)
+    assert loop.hooks.failures() == []
+
+
+@pytest.mark.parametrize("kind", [JSONSessionStore, SQLiteSessionStore])
+def test_28_an_agent_within_a_tool_leaves_the_session_whole(
+    tmp_path: Path, kind: Callable[[Path], Any]
+) -> None:
+    """With the very same hooks, the inner agent's few messages replace nothing, and its reply is in the outer session."""
+    with kind(tmp_path / "sessions") as store:
+        hooks = [PersistSessionHook(store, session_id="kitchen")]
+        inner = AgentLoop(Model(Reply("two eggs")), hooks=hooks)
+        meanwhile: list[int] = []
+
+        def answer() -> str:
+            reply = inner.run("how many eggs?").reply
+            meanwhile.append(len(store.load("kitchen").messages))
+            return reply
+
+        ask = Tool("ask", "", {}, answer)
+        outer = AgentLoop(Model(), hooks=hooks, tools=[ask], speaker="alice")
+        for n in range(50):
+            outer.run(f"question {n}")
+        outer.model.replies = [Reply("", (ToolCall("ask", {}),)), Reply("Take two.")]  # type: ignore[attr-defined]
+        outer.run("and for the cake?")
+        outer.run("thanks")
+        assert outer.hooks.failures() == []
+        assert inner.hooks.failures() == []
+        stored = store.load("kitchen")
+    assert meanwhile[0] >= 100
+    assert len(stored.messages) == 50 * 2 + 4 + 2
+    assert spoken(stored) == spoken(outer.session)
+    assert ("tool", "two eggs") in spoken(stored)
+    assert ("user", "how many eggs?") not in spoken(stored)
+    assert spoken(inner.session) == [("user", "how many eggs?"), ("assistant", "two eggs")]
+
+
+def test_28_an_agent_within_a_tool_leaves_the_prompt_alone(memory: Memory) -> None:
+    """The outer turn goes on behind its own prefix, is one whole turn, and the inner agent has a prompt of its own."""
+    hooks = memory.hooks(session_id="kitchen")
+    inside = Model(Reply("two eggs"))
+    inner = AgentLoop(inside, hooks=hooks, instructions="You are the cook.")
+    ask = Tool("ask", "", {}, lambda: inner.run("how many eggs?", speaker="alice").reply)
+    model = Model(Reply("hello"), Reply("", (ToolCall("ask", {}),)), Reply("Take two."))
+    outer = AgentLoop(model, hooks=hooks, tools=[ask], speaker="alice", instructions="You are Pip.")
+    outer.run("good morning")
+    outer.run("and for the cake?")
+    assert outer.hooks.failures() == inner.hooks.failures() == []
+    assert model.handed[2][: len(model.handed[1])] == model.handed[1]
+    assert [message["role"] for message in inside.handed[0]] == ["system", "user"]
+    turns = memory.sessions.journal.read_turns("kitchen")
+    assert [(turn.state, len(turn.messages)) for turn in turns] == [("complete", 2), ("complete", 4)]
+
+
+@pytest.mark.parametrize("kind", [JSONSessionStore, SQLiteSessionStore])
+def test_28_a_conversation_that_is_handed_over_goes_on(tmp_path: Path, kind: Callable[[Path], Any]) -> None:
+    """Each agent takes up what the other said; the store holds all of it, in order."""
+    with kind(tmp_path / "sessions") as store:
+        hooks = [PersistSessionHook(store, session_id="kitchen")]
+        first, second = (AgentLoop(Model(), hooks=hooks, speaker="alice") for _ in range(2))
+        for n, agent in enumerate([first, first, second, first, second, second]):
+            agent.run(f"turn {n}")
+        assert first.hooks.failures() == second.hooks.failures() == []
+        stored = store.load("kitchen")
+    asked = [content for role, content in spoken(stored) if role == "user"]
+    assert asked == [f"turn {n}" for n in range(6)]
+    assert spoken(second.session) == spoken(stored)
+    assert len(first.model.handed[-1]) == 7  # type: ignore[attr-defined]
+
+
+def test_31_a_cut_at_the_very_beginning_of_a_turn_is_not_wiped() -> None:
+    """Whoever cuts in while hooks still look things up hears nothing: the model is not asked."""
+
+    class CutIn:
+        points = frozenset({ON_RUN_START})
+        priority = 0
+
+        def __call__(self, point: str, ctx: Any, payload: Any) -> None:
+            other = threading.Thread(target=loop.interrupt, args=("",))
+            other.start()
+            other.join()
+
+    model = Model()
+    loop = AgentLoop(model, hooks=[CutIn()])
+    result = loop.run("drive to the door")
+    assert result.interrupted
+    assert model.handed == []
+    assert spoken(loop.session) == [("user", "drive to the door"), ("assistant", "")]
+
+
+def test_31_a_cut_reaches_the_agent_within_the_tool() -> None:
+    """Somebody cuts the outer agent off while the inner one answers: neither is asked again, and both say so."""
+    inside = Model(Reply("", (ToolCall("move", {}),)), Reply("I moved."))
+    moved: list[int] = []
+    inner = AgentLoop(inside, tools=[Tool("move", "", {}, lambda: moved.append(1))])
+    inside.while_asked = lambda: outer.interrupt("")
+    results = []
+
+    def ask(turn: ToolTurn) -> str:
+        results.append(inner.run("move, please", stop=turn.stop))
+        return results[-1].reply
+
+    model = Model(Reply("", (ToolCall("ask", {}), ToolCall("ask", {}))), Reply("Done."))
+    outer = AgentLoop(model, tools=[Tool("ask", "", {}, ask, wants_turn=True)])
+    result = outer.run("send somebody")
+    assert result.interrupted
+    assert [inner_result.interrupted for inner_result in results] == [True]
+    assert (len(model.handed), len(inside.handed), moved) == (1, 1, [])
+    # The next turn of both begins without the old cut.
+    assert not outer.run("and now?").interrupted
+    inside.while_asked = lambda: None
+    assert not inner.run("and now?").interrupted
+
+
+def test_32_a_reply_that_was_cut_off_is_marked(memory: Memory) -> None:
+    """The turn says that it was interrupted, keeps what was not heard apart, and the model is told so next time."""
+    model = Model(Reply("The cup stands on the shelf in the hall."))
+    loop = AgentLoop(model, hooks=memory.hooks(session_id="s"), speaker="alice")
+    loop.run("where is the cup?")
+    loop.interrupt("The cup stands")
+    loop.run("go on")
+    (cut, later) = memory.sessions.journal.read_turns("s")
+    assert (cut.state, later.state) == ("interrupted", "complete")
+    assert cut.messages[-1].content == "The cup stands"
+    assert cut.messages[-1].unheard == " on the shelf in the hall."
+    assert "interrupted after: The cup stands" in model.handed[1][-1]["content"]
+    assert model.handed[1][1]["content"] == "The cup stands"
+
+
+def test_32_a_cut_between_two_hops_leaves_a_whole_turn(memory: Memory) -> None:
+    """Every call has its result and every question an answer, in the loop, in the store and in the next prompt."""
+    calls = (ToolCall("look", {"n": 1}), ToolCall("look", {"n": 2}))
+    model = Model(Reply("", calls), Reply("never asked"), Reply("Yes."))
+
+    def look(n: int) -> str:
+        loop.interrupt("")
+        return f"a cup {n}"
+
+    loop = AgentLoop(
+        model, hooks=memory.hooks(session_id="s"), tools=[Tool("look", "", {}, look)], speaker="alice"
+    )
+    assert loop.run("where is the cup?").interrupted
+    loop.run("are you there?")
+    roles = ["user", "assistant", "tool", "tool", "assistant", "user", "assistant"]
+    assert [role for role, _ in spoken(loop.session)] == roles
+    assert [content for role, content in spoken(loop.session) if role == "tool"] == ["a cup 1", NO_RESULT]
+    assert len(model.handed) == 2
+    assert [message["role"] for message in model.handed[1]] == roles[:-1]
+    stored = memory.sessions.load("s")
+    assert stored is not None
+    assert [role for role, _ in spoken(stored)] == roles

@@ -1,0 +1,181 @@
+"""Tests of copies that the memory's own tools make: forgetting takes them out of every conversation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import edgemem
+from edgemem.cli import main
+from edgemem.fence import clean
+from edgemem.loop import AgentLoop, Reply, ToolCall
+from edgemem.memory import Memory
+from edgemem.records import Epoch, StoredMessage
+from edgemem.store.epochs import append_epoch
+from edgemem.store.tool_copies import ERASED, Erased, summary_without, without_copies
+
+SECRET = "TOOLX77"
+
+
+class Model:
+    """Answers what a test has it answer, and then `ok`."""
+
+    def __init__(self) -> None:
+        self.replies: list[Reply] = []
+        self.handed: list[list[dict[str, Any]]] = []
+
+    def complete(self, messages: list[dict[str, Any]], **_: Any) -> Reply:
+        """Give the next reply."""
+        self.handed.append([dict(message) for message in messages])
+        return self.replies.pop(0) if self.replies else Reply("ok", tokens=(1, 2))
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing is kept."""
+
+    def calls(self, name: str, **arguments: Any) -> None:
+        """Have the next reply call a tool."""
+        self.replies = [Reply("", (ToolCall(name, arguments),), tokens=(7, 8, 9)), Reply("ok")]
+
+
+def _files_with(home: Path, word: str) -> list[str]:
+    found = (path for path in home.rglob("*") if path.is_file() and word.encode() in path.read_bytes())
+    return sorted(path.name for path in found)
+
+
+def _remembered(memory: Memory) -> tuple[AgentLoop, Model]:
+    """Return a loop whose model has remembered a pin, looked it up and listed it."""
+    model = Model()
+    loop = AgentLoop(model, hooks=memory.hooks(session_id="k"), tools=memory.tools())
+    for name, arguments in (
+        ("remember_fact", {"key": "pin", "value": "OLDER" + SECRET}),
+        ("remember_fact", {"key": "pin", "value": SECRET}),
+        ("recall_fact", {"key": "pin"}),
+        ("list_facts", {}),
+        ("search_memory", {"query": f"pin {SECRET}"}),
+    ):
+        model.calls(name, **arguments)
+        loop.run("my pin, please", speaker="alice")
+    return loop, model
+
+
+@pytest.mark.parametrize("way", ["tool", "memory", "command line"])
+def test_a_forgotten_value_is_in_no_file(tmp_path: Path, way: str) -> None:
+    """What the tools were told and answered is erased, however one forgets, also where the loop goes on talking."""
+    home = tmp_path / "home"
+    with edgemem.open(home, worker=False) as memory:
+        loop, model = _remembered(memory)
+        assert "memory.db" in "".join(_files_with(home, SECRET))
+        if way == "tool":
+            model.calls("forget_fact", key="pin")
+            result = loop.run("forget my pin", speaker="alice")
+            assert SECRET in result.tools[0].result  # whoever asked hears it once
+        elif way == "memory":
+            assert memory.forget("pin", scope="household")
+        if way != "command line":
+            loop.run("thanks", speaker="alice")
+            memory.idle(5)
+            memory.database.checkpoint()
+            assert _files_with(home, SECRET) == []
+            said = memory.sessions.load("k")
+            assert said is not None
+            assert sum(ERASED in json.dumps(message) for message in said.messages) >= 6
+            assert "my pin, please" in json.dumps(said.messages)
+    if way == "command line":
+        ran = CliRunner().invoke(main, ["facts", "forget", "pin", "--yes", "--home", str(home)])
+        assert ran.exit_code == 0, ran.output
+    assert _files_with(home, SECRET) == []
+
+
+def test_the_ids_of_an_erased_call_go_with_it(tmp_path: Path) -> None:
+    """The ids that the model generated for a call would spell the value out."""
+    with edgemem.open(tmp_path / "home", worker=False) as memory:
+        _remembered(memory)
+        memory.forget("pin", scope="household")
+        rows = memory.database.query("select tokens, extra from messages where extra like '%tool_calls%'")
+        assert [tokens for tokens, extra in rows if "remember_fact" in extra] == [None, None]
+        assert any(tokens for tokens, extra in rows if "list_facts" in extra)
+
+
+def test_what_a_person_said_stays(tmp_path: Path) -> None:
+    """A turn in a person's own words is theirs to be forgotten, and no copy of ours; so is another tool's result."""
+    with edgemem.open(tmp_path / "home", worker=False) as memory:
+        loop, model = _remembered(memory)
+        model.calls("open_door", pin=SECRET)
+        loop.run(f"my pin is {SECRET}", speaker="alice")
+        memory.forget("pin", scope="household")
+        said = memory.sessions.load("k")
+        assert said is not None
+        left = [message for message in said.messages if SECRET in json.dumps(message)]
+        assert [message["role"] for message in left] == ["user", "assistant"]
+
+
+def test_a_value_that_is_remembered_again_is_stored_again(tmp_path: Path) -> None:
+    """Forgetting concerns what was said until then."""
+    with edgemem.open(tmp_path / "home", worker=False) as memory:
+        loop, model = _remembered(memory)
+        memory.forget("pin", scope="household")
+        model.calls("remember_fact", key="pin", value=SECRET)
+        loop.run("keep my pin after all", speaker="alice")
+        said = memory.sessions.load("k")
+        assert said is not None
+        assert SECRET in json.dumps(said.messages[-4:])
+
+
+def test_a_summary_does_not_bring_it_back(tmp_path: Path) -> None:
+    """Lines of the memory's tools leave stored summaries, and those that a running conversation still makes."""
+    summary = f"Alice: Good morning.\nremember_fact -> Remembered: pin: {SECRET}.\nlights -> on"
+    with edgemem.open(tmp_path / "home", worker=False) as memory:
+        loop, _ = _remembered(memory)
+        memory.database.write(lambda tx: append_epoch(tx, Epoch("k", 1, summary)))
+        memory.forget("pin", scope="household")
+        assert memory.database.query("select summary from epochs where first_turn = 1") == [
+            ("Alice: Good morning.\nlights -> on",)
+        ]
+        loop.session.messages.clear()
+    gone = [Erased.of("household", "pin", [SECRET])]
+    assert summary_without(summary, gone) == "Alice: Good morning.\nlights -> on"
+
+
+@pytest.mark.parametrize(
+    ("value", "arguments", "content"),
+    [
+        ("milk, eggs", {"key": "list", "value": ["milk", "eggs"]}, "Remembered: list: milk, eggs."),
+        ("4711", {"key": "list", "value": 4711}, "- list: 4711 (household)"),
+        ("5", {"key": "list", "value": "5"}, "Remembered: list: 5."),
+        (
+            'say "hi"\nnow',
+            {"key": "list", "value": 'say "hi"\nnow'},
+            "Remembered: list: " + clean('say "hi"\nnow', max_chars=50),
+        ),
+        ("word " * 200, {"key": "list", "value": "word " * 200}, f"Remembered: list: {'word ' * 90}wo…"),
+    ],
+)
+def test_values_are_found_as_tools_write_them(value: str, arguments: dict[str, Any], content: str) -> None:
+    """Lists, numbers, short, quoted, broken and cut values are found in calls and in results."""
+    function = {"name": "remember_fact", "arguments": json.dumps(arguments)}
+    said = [
+        StoredMessage(
+            "assistant", None, {"tool_calls": [{"id": "c", "type": "function", "function": function}]}
+        ),
+        StoredMessage("tool", content, {"tool_call_id": "c"}),
+    ]
+    call, result = without_copies(said, [Erased.of("global", "list", [value])])
+    left = json.loads(call.extra["tool_calls"][0]["function"]["arguments"])
+    assert left == {"key": "list", "value": ERASED}
+    assert value.split(maxsplit=1)[0] not in (result.content or "")
+    assert "list" in (result.content or "")
+
+
+def test_other_results_keep_their_words() -> None:
+    """A short value is no reason to touch what is told of something else, nor is a part of a word."""
+    gone = [Erased.of("global", "sugar", ["no"]), Erased.of("global", "tea", ["black"])]
+    said = [
+        StoredMessage("tool", "- coriander: no", {"name": "recall_fact"}),
+        StoredMessage("tool", "- berry: blackberry", {"name": "recall_fact"}),
+        StoredMessage("tool", "tea: black", {"name": "kettle"}),
+    ]
+    assert all(after is before for before, after in zip(said, without_copies(said, gone), strict=True))

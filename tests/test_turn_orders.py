@@ -1,0 +1,226 @@
+"""Prepare, abort, interrupt, commit and restart in any order, over a real home: the prompt is that of what was kept."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import edgemem
+from edgemem import AgentLoop
+from edgemem.fence import fence
+from edgemem.loop import Reply, Tool, ToolCall
+from edgemem.records import Message
+
+QUIET = """
+[llama]
+embedder = ""
+[store]
+commit_wait_s = 0.0
+[injection]
+min_turn_score = 1.0
+min_episode_score = 1.0
+[recall]
+deadline_ms = 60000
+"""
+"""Only facts are injected, in however long a time, so that the reference can tell every line; no turn waits for the disk."""
+
+FACTS = {"cup": "red shelf", "boat": "blue lake"}
+INSTRUCTIONS = {"role": "system", "content": "You are Pip."}
+SCHEMA = {"type": "object", "properties": {}}
+
+HEARD = ["beginning", "spelt", "nothing", "all", "other"]
+
+
+class Step(NamedTuple):
+    """A turn: what it is about, what its tool does, how much is heard of it before it ends, and how it ends."""
+
+    topic: str
+    tool: str
+    during: str | None
+    ending: str
+
+
+class Kept(NamedTuple):
+    """A committed turn of the reference: its messages as the model shall see them, and its whole reply."""
+
+    messages: list[Message]
+    reply: str
+    lines: frozenset[str]
+    heard: str | None
+
+
+steps = st.one_of(
+    st.builds(
+        Step,
+        st.sampled_from(["cup", "boat", "weather"]),
+        st.sampled_from(["", "", "looks", "is cut off"]),
+        st.sampled_from([None, None, *HEARD]),
+        st.sampled_from(["commit", "commit", "abort", "replaced"]),
+    ),
+    st.sampled_from([*HEARD, *HEARD, "restart"]),
+)
+
+
+def heard_of(reply: str, kind: str) -> tuple[str, str]:
+    """Return what the voice tells, and what of the reply that is."""
+    begun = reply[: reply.find(" is")] if reply else ""
+    return {
+        "beginning": (begun, begun),
+        "spelt": (begun.lower().replace(",", " ").replace(":", ""), begun),
+        "nothing": ("", ""),
+        "all": (reply, reply),
+        "other": ("nobody ever said so", ""),
+    }[kind]
+
+
+class House:
+    """A home that is opened again and again, with a loop in it; plays the steps and compares with a plain list."""
+
+    def __init__(self, home: Path) -> None:
+        home.mkdir()
+        (home / "edgemem.toml").write_text(QUIET)
+        self.home = home
+        self.counter = itertools.count()
+        self.dropped: set[str] = set()
+        self.sessions: list[str] = []
+        self.memory = edgemem.open(home, worker=False)
+        for key, value in FACTS.items():
+            self.memory.store.add_fact(key, value)
+
+    def begin(self, session: str) -> None:
+        """Take a session up with a new loop."""
+        self.session = session
+        look = Tool("look", "Look.", SCHEMA, self.look)
+        hooks = self.memory.hooks(session_id=session)
+        self.loop = AgentLoop(self, hooks=hooks, instructions="You are Pip.", tools=[look], speaker="alice")
+        self.fresh = True
+
+    def restart(self) -> None:
+        """Close the home and open it again."""
+        self.memory.close()
+        self.memory = edgemem.open(self.home, worker=False)
+        self.begin(self.session)
+
+    # -- the model and its tool --------------------------------------------------------------------------
+
+    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
+        self.handed.append(list(messages))
+        if self.step.tool and len(self.handed) == 1:
+            return Reply("", (ToolCall("look", {}, "c1"),))
+        if self.step.during is not None:
+            self.loop.interrupt(heard_of(self.reply, self.step.during)[0])
+        return Reply(self.reply)
+
+    def look(self) -> str:
+        if self.step.tool == "is cut off":
+            self.loop.interrupt("")
+        return "seen"
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+    # -- the reference -----------------------------------------------------------------------------------
+
+    def play(self, orders: Sequence[Step | str]) -> None:
+        """Play an order of steps in a session of its own."""
+        if len(self.sessions) == 3:
+            self.check()
+        self.begin(f"s{next(self.counter)}")
+        self.sessions.append(self.session)
+        kept: list[Kept] = []
+        for step in [*orders, Step("cup", "", None, "commit")]:
+            if step == "restart":
+                self.restart()
+            elif isinstance(step, str):
+                self.late(kept, step)
+            else:
+                self.turn(kept, step)
+        assert self.loop.hooks.failures() == []
+
+    def check(self) -> None:
+        """Look for what was dropped in every table, and empty the sessions, so that recall stays the same."""
+        database = self.memory.database
+        database.flush()
+        tables = [name for (name,) in database.query("select name from sqlite_master where type = 'table'")]
+        held = repr([database.query(f"select * from {table}") for table in tables])
+        found = [mark for mark in self.dropped if mark in held]
+        for session in self.sessions:
+            self.memory.sessions.delete(session)
+        self.sessions.clear()
+        self.dropped.clear()
+        assert "zq" in held
+        assert not found
+
+    def late(self, kept: list[Kept], kind: str) -> None:
+        """Interrupt the speech that outlasts its turn; after a restart nothing is spoken."""
+        if self.fresh:
+            return
+        told, heard = heard_of(kept[-1].reply if kept else "", kind)
+        self.loop.interrupt(told)
+        if kept:
+            said = [*kept[-1].messages[:-1], {"role": "assistant", "content": heard or "…"}]
+            kept[-1] = kept[-1]._replace(messages=said, heard=heard)
+
+    def turn(self, kept: list[Kept], step: Step) -> None:
+        """Prepare a turn, compare the prompts, and end it."""
+        mark = f"zq{next(self.counter):06d}"
+        self.step, self.handed, self.fresh = step, [], False
+        self.reply = f"Reply, {mark}: it is near."
+        asked = f"Where is the {step.topic}, {mark}?"
+        self.loop.prepare(asked)
+        lines = []
+        if kept and kept[-1].heard is not None:
+            after = f" after: {kept[-1].heard}" if kept[-1].heard else ""
+            lines.append(f"- you were interrupted{after}")
+        fact = f"- {step.topic}: {FACTS.get(step.topic)}"
+        if step.topic in FACTS and not any(fact in turn.lines for turn in kept):
+            lines.append(fact)
+        block = fence(lines) if lines else ""
+        messages: list[Message] = [{"role": "user", "content": block + asked}]
+        before = [INSTRUCTIONS, *(message for turn in kept for message in turn.messages)]
+        assert self.handed[0] == [*before, *messages]
+        if step.tool:
+            function = {"name": "look", "arguments": "{}"}
+            calls = [{"id": "c1", "type": "function", "function": function}]
+            messages.append({"role": "assistant", "content": None, "tool_calls": calls})
+            messages.append({"role": "tool", "tool_call_id": "c1", "name": "look", "content": "seen"})
+        reply, heard = self.reply, None
+        if step.tool == "is cut off":
+            reply = heard = ""
+        else:
+            assert self.handed[-1] == [*before, *messages]
+            if step.during is not None:
+                heard = heard_of(reply, step.during)[1]
+        if step.ending != "commit":
+            self.dropped.add(mark)
+            if step.ending == "abort":
+                self.loop.abort()
+            else:
+                self.turn(kept, Step(step.topic, "", None, "commit"))
+            return
+        self.loop.commit()
+        said = reply if heard is None else heard
+        messages.append({"role": "assistant", "content": said or "…"})
+        kept.append(Kept(messages, reply, frozenset(lines), heard))
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """Return an open house."""
+    house = House(tmp_path_factory.mktemp("orders") / "home")
+    yield house
+    house.check()
+    house.memory.close()
+
+
+@settings(max_examples=1000, deadline=None, database=None)
+@given(st.lists(steps, max_size=3))
+def test_the_prompt_is_that_of_the_committed_history(house: House, orders: list[Step | str]) -> None:
+    """What was dropped was never shown, and what was shown stands byte for byte where it was put."""
+    house.play(orders)
