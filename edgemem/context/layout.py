@@ -86,6 +86,8 @@ class LaidTurn(msgspec.Struct):
     """What was heard of its reply before somebody cut it off; None: nobody did."""
     unheard: str = ""
     """The rest of that reply."""
+    whole: list[Message] | None = None
+    """Of a committed turn: its messages as every template takes them; made anew after a change."""
 
     def carrier(self) -> int | None:
         """Return the number of the message that carries the block; the newest user message unless it was put before."""
@@ -320,7 +322,7 @@ class Layout:
         for turn in turns:
             carrier = turn.carrier() if turn.block else None
             carried = turn.said[carrier] if carrier is not None else None
-            for message in turn.said if turn is self._open else _whole(turn.said):
+            for message in turn.said if turn is self._open else _as_whole(turn):
                 lead = ""
                 if head and message.get("role") == "user":
                     lead, head = head, ""
@@ -401,6 +403,7 @@ class Layout:
         # A loop may know only roughly what was heard: then nothing of what was said is lost either.
         turn.unheard = reply.removeprefix(heard_text)
         turn.said[at] = {**turn.said[at], "content": heard_text}
+        turn.whole = None
         self._flatten()
         return None if turn is self._open else turn
 
@@ -434,6 +437,13 @@ def _heard_until(turn: Turn) -> str | None:
         return None
     last = turn.messages[-1]
     return (last.content or "") if last.role == "assistant" else ""
+
+
+def _as_whole(turn: LaidTurn) -> list[Message]:
+    # Every prompt has all turns of the epoch, several times a turn; history is looked through once.
+    if turn.whole is None:
+        turn.whole = _whole(turn.said)
+    return turn.whole
 
 
 def _whole(said: Sequence[Message]) -> list[Message]:

@@ -31,12 +31,16 @@ _log = logging.getLogger(__name__)
 Select = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 
 _COMPLETE = STATES.index("complete")
+_LOOKED_AT = 64
+"""Messages at the end that a save looks through for changes in place: some turns with their tools."""
 
 
 class _Saved(msgspec.Struct):
-    """What is stored of a session: the messages as the loop holds them, their ids and turns, the state."""
+    """What is stored of a session: copies of its messages, their ids and turns, the state."""
 
     messages: list[Message] = []
+    held: list[Message] = []
+    """The messages themselves, as the loop holds them."""
     ids: list[int] = []
     turns: list[int] = []
     state: str = "{}"
@@ -52,7 +56,7 @@ class _Added(msgspec.Struct):
 
     stored: _Saved
     begin: int
-    messages: list[Message]
+    held: list[Message]
     ids: list[int]
     turns: list[int]
     state: str
@@ -60,7 +64,8 @@ class _Added(msgspec.Struct):
     def onto_stored(self) -> _Saved:
         """Return what is stored now; lists grow in place, so that a long session costs nothing here."""
         stored, begin = self.stored, self.begin
-        stored.messages[begin:] = self.messages
+        stored.held[begin:] = self.held
+        stored.messages[begin:] = [_copied(message) for message in self.held]
         stored.ids[begin:] = self.ids
         stored.turns[begin:] = self.turns
         stored.state = self.state
@@ -78,8 +83,8 @@ class _Part(msgspec.Struct):
 class SQLiteSessionStore:
     """Conversations in a database; safe to use from several threads and processes.
 
-    A message that was changed in place since it was saved is noticed: what is stored is compared with a copy. Whole
-    turns, with all that belongs to them, are written through `journal`.
+    A message that was changed in place since it was saved is noticed among the newest 64, which are compared with copies;
+    further back, put another message in its place. Whole turns, with all that belongs to them, are written through `journal`.
 
     Args:
         path: a file, opened and closed by this store, or an open database.
@@ -111,7 +116,7 @@ class SQLiteSessionStore:
         said, state = session.messages, state_text(session.state)
         with self._lock:
             known = self._saved.get(id)
-            begin = _prefix(said, known.messages) if known else 0
+            begin = _prefix(said, known) if known else 0
             if (
                 known
                 and begin == len(said) == len(known.ids)
@@ -130,7 +135,8 @@ class SQLiteSessionStore:
                 self._saved.pop(id, None)
                 return None
             saved = self._saved[id] = found[0]
-            return Session([_copied(message) for message in saved.messages], msgspec.json.decode(saved.state))
+            saved.held = [_copied(message) for message in saved.messages]
+            return Session(list(saved.held), msgspec.json.decode(saved.state))
 
     def delete(self, id: str) -> bool:  # noqa: A002
         """Erase a conversation with all its versions, also from the log; return whether there was one."""
@@ -191,7 +197,7 @@ class SQLiteSessionStore:
             gone = list(zip(known.ids[begin:], known.turns[begin:], known.messages[begin:], strict=True))
             kept = (known.ids[begin - 1], known.turns[begin - 1]) if begin else None
             revision.drop(tx, session_id, gone, kept, blocks)
-        added = _Added(known, begin, [], [], [], state)
+        added = _Added(known, begin, said[begin:], [], [], state)
         last = known.turns[begin - 1] if begin else None
         for part in _parts(said, begin, known.turns, blocks):
             rows = [messages.row_of(message) for message in part.said]
@@ -206,7 +212,6 @@ class SQLiteSessionStore:
                 revision.insert_turn(tx, session_id, part.n, _COMPLETE, part.said, ids, part.block)
             added.ids += ids
             added.turns += [part.n] * len(ids)
-        added.messages = [_copied(message) for message in said[begin:]]
         return added
 
 
@@ -231,12 +236,15 @@ def _parts(said: list[Message], begin: int, turns: Sequence[int], blocks: Collec
         yield part
 
 
-def _prefix(said: list[Message], known: list[Message]) -> int:
-    """Return how many messages at the head are the same; texts are compared by identity first, in C."""
-    if said[: len(known)] == known:
-        return len(known)
+def _prefix(said: list[Message], known: _Saved) -> int:
+    """Return how many messages at the head are the same; all but the newest by identity first, which is quick."""
+    length = len(known.messages)
+    older = max(0, min(length, len(known.held)) - _LOOKED_AT)
+    if said[:older] == known.held[:older] and said[older:length] == known.messages[older:]:
+        return length
     return next(
-        (i for i, (a, b) in enumerate(zip(said, known, strict=False)) if a != b), min(len(said), len(known))
+        (i for i, (a, b) in enumerate(zip(said, known.messages, strict=False)) if a != b),
+        min(len(said), length),
     )
 
 
@@ -262,7 +270,7 @@ def _read(select: Select, name: str) -> tuple[_Saved, dict[int, str]] | None:
     if not found:
         return None
     session_id, state = found[0]
-    saved, blocks = _Saved([], [], [], state), {}
+    saved, blocks = _Saved(state=state), {}
     for turn, block, *columns in select(
         f"select t.n, t.block, {messages.COLUMNS} from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own
         " where t.session_id = ? order by t.n, m.id",
