@@ -16,6 +16,7 @@ from edgemem.errors import EdgememError
 from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.registry import HookFailure, HookRegistry
 from edgemem.llama.template import text_of
+from edgemem.llama.tokenlog import common_prefix
 from edgemem.loop import AgentLoop, LoopModel, Reply, Tool, ToolCall, TurnResult
 from edgemem.records import Message, Recalled
 from edgemem.script import Line, ScriptedCall, seconds
@@ -236,14 +237,6 @@ class Player:
             key, value, scope=scope, source="said", valid_from=since, valid_to=until, heard=heard
         )
         return "done"
-
-
-def common_prefix(before: Sequence[int], after: Sequence[int]) -> int:
-    """Return how many ids two prompts have in common at their heads."""
-    n = min(len(before), len(after))
-    if before[:n] == after[:n]:
-        return n
-    return next(i for i in range(n) if before[i] != after[i])
 
 
 def _schema(values: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.idle import IdleWorker
-from edgemem.replay import common_prefix
+from edgemem.llama.tokenlog import common_prefix
 
 if TYPE_CHECKING:
     from edgemem.hooks.points import Hook, HookResult

@@ -18,7 +18,7 @@ import msgspec
 from edgemem.bench.report import timed_ms
 from edgemem.llama import backend
 from edgemem.llama.chat import LlamaChat
-from edgemem.replay import common_prefix
+from edgemem.llama.tokenlog import common_prefix
 
 if TYPE_CHECKING:
     from edgemem.llama.prompt import Prompt

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.hooks.conversation import conversation_of
-from edgemem.replay import PlayedTurn, Player, common_prefix
+from edgemem.llama.tokenlog import common_prefix
+from edgemem.replay import PlayedTurn, Player
 
 if TYPE_CHECKING:
     from collections.abc import Callable
