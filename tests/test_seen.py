@@ -67,6 +67,11 @@ def test_fact_is_seen_until_a_block_says_otherwise() -> None:
     assert not Seen([call]).holds(fact("bin.day", "Monday"))
     assert not Seen([call, later]).holds(fact("bin.day", "Thursday"))
     assert Seen([later, call]).holds(fact("bin.day", "Thursday"))
+    again = called("remember_fact", {"key": "bin.day", "value": "Monday"})
+    assert Seen([call, again]).holds(fact("bin.day", "Monday"))
+    assert not Seen([call, again]).holds(fact("bin.day", "Thursday"))
+    call.said[1]["tool_calls"] += again.said[1]["tool_calls"]
+    assert Seen([call]).holds(fact("bin.day", "Monday"))
 
 
 def test_nothing_is_seen_in_an_empty_prompt() -> None:

@@ -46,14 +46,21 @@ class Seen:
 
     def holds_fact(self, key: str, value: str) -> bool:
         """Tell whether the newest that stands there of a fact is the model's own call that gave it this value."""
-        for turn in reversed(self._turns):
+        return key in self._given and bool(self._given[key] == value)
+
+    @cached_property
+    def _given(self) -> dict[str, object]:
+        """The values that the model itself gave to facts, where no later block says anything of the key."""
+        given: dict[str, object] = {}
+        for turn in self._turns:
+            for item in turn.shown:
+                if item.about is not None:
+                    given.pop(item.about[2], None)
             for call in _calls(turn):
-                given = _arguments(call)
-                if call_name(call) in REMEMBERING and given.get("key") == key:
-                    return bool(given.get("value") == value)
-            if any(item.about is not None and item.about[2] == key for item in turn.shown):
-                return False
-        return False
+                if call_name(call) in REMEMBERING:
+                    arguments = _arguments(call)
+                    given[str(arguments.get("key"))] = arguments.get("value")
+        return given
 
     @cached_property
     def _lines(self) -> frozenset[str]:
