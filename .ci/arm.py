@@ -83,7 +83,9 @@ def install() -> None:
 
 def check() -> str:
     """Run `edgemem check`, and return what it says about vec0 and the database."""
-    inside("a first fact", ["edgemem", "facts", "add", "board", "aarch64"])  # a home that is missing is no `ok`
+    inside(
+        "a first fact", ["edgemem", "facts", "add", "board", "aarch64"]
+    )  # a home that is missing is no `ok`
     found = {one["name"]: one for one in json.loads(inside("edgemem check", ["edgemem", "check", "--json"]))}
     bad = [f"{one['name']}: {one['detail']}" for one in found.values() if one["state"] != "ok"]
     if bad:
