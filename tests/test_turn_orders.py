@@ -23,12 +23,15 @@ embedder = ""
 [store]
 commit_wait_s = 0.0
 [injection]
+min_score = 0.0
+min_asked_score = 0.0
 min_turn_score = 1.0
 min_episode_score = 1.0
 [recall]
 deadline_ms = 60000
 """
-"""Only facts are injected, in however long a time, so that the reference can tell every line; no turn waits for the disk."""
+"""Only facts are injected, in however long a time, so that the reference can tell every line; no turn waits for the disk.
+A fact has no floor here: by words alone it falls under the default one when its question has been asked twenty times."""
 
 FACTS = {"cup": "red shelf", "boat": "blue lake"}
 INSTRUCTIONS = {"role": "system", "content": "You are Pip."}
