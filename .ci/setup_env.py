@@ -308,7 +308,10 @@ def main() -> None:
     asked = sys.argv[1] if len(sys.argv) > 1 else "demo"
     kind = "dev" if asked == "server" else asked
     version = pinned("llama-cpp-python")
-    CACHE.mkdir(parents=True, exist_ok=True)
+    try:
+        CACHE.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"{CACHE} cannot be made ({error.strerror}). Name a folder: make EDGEMEM_CACHE=/var/tmp/edgemem")
     with (CACHE / "lock").open("w") as lock:
         # Two set-ups at once would tread on each other's half-built files.
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,24 +1,38 @@
 """From a chat model's stream to the loop's replies: text for the voice, tool calls for the loop.
 
-Tool calls are read in the two forms that small models write: a JSON object between `<tool_call>` tags (Qwen, Hermes),
-and a reply that is nothing but a JSON object which names one of the offered tools (Llama 3). Neither is ever spoken.
+A thought is neither spoken nor history. `edgemem.llama.markup` names the markers of thoughts and calls; calls are read as
+
+- JSON between `<tool_call>` tags (Qwen 2.5 and 3, Hermes, Granite 4) or `<tool_calls>`, `<TOOLCALL>` (Nemotron) and
+  `<|START_ACTION|>` (Command R7B); behind `<|tool_call|>` (Phi 4 mini, Granite 3), `<|function_call|>` or `functools`;
+- arguments in tags of their own: `<function=…>` (Qwen 3.5), `<function name="…">` (MiniCPM 5), `<arg_key>` (GLM);
+- `[TOOL_CALLS][{…}]` and `[TOOL_CALLS]name[ARGS]{…}` (Mistral);
+- `<|tool_call_start|>[name(key="value")]<|tool_call_end|>` (LFM 2) and `<|tool_call>call:name{…}<tool_call|>` (Gemma 4);
+- a reply that is nothing but JSON which names offered tools, also behind `<|python_tag|>` (Llama 3) or in a block of code.
+
+What begins with such a marker and cannot be read is not spoken either, nor is a call of DeepSeek, Kimi or gpt-oss.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from edgemem.llama.calls import read_bare
+from edgemem.llama.markup import THOUGHTS, begun, find_hidden
+from edgemem.llama.meaning import meaning_of
 from edgemem.loop import Reply, ToolCall
 from edgemem.records import Message
 
 if TYPE_CHECKING:
+    from edgemem.llama.calls import Call
     from edgemem.llama.protocols import ChatModel, Tokenizer
 
-OPEN, CLOSE = "<tool_call>", "</tool_call>"
-BRACE = "{"
+_BARE = re.compile(r"\{|\[\s*\{|```")  # nobody speaks like this: whether it is a call shows at its end
+_PERHAPS_BARE = re.compile(r"(?:\[\s*|`{1,2})?")
+_NAMED = re.compile(r'\W*(?:json\s*\W*)?(?:type"\s*:\s*"function"\s*,\s*")?name"\s*:\s*"([^"]*)("?)')
 
 
 class ChatReplies:
@@ -53,11 +67,28 @@ class ChatReplies:
             now=now,
         )
         names = frozenset(str(tool["function"]["name"]) for tool in tools)
-        for piece in spoken(pieces, names):
-            on_text(piece)
+        voice = Voice(names)
+        said = ""
+        for piece in pieces:
+            if text := voice.take(piece):
+                said += text
+                on_text(text)
         last = self.chat.last
-        content, calls = parse(last.text, names)
-        return Reply(content, calls, last.ids, last.stopped == "interrupted")
+        if last.stopped == "interrupted":
+            if voice.holds:
+                self.chat.cut(
+                    said
+                )  # what was held back is no history, so the next prompt has nothing like it
+            return Reply(said, (), () if voice.thought else last.ids, interrupted=True)
+        if text := voice.end():
+            said += text
+            on_text(text)
+        _, calls = parse(last.text, names)
+        return Reply(
+            said.strip() if calls else said,
+            tuple(ToolCall(call.name, typed(call.arguments, call.name, tools)) for call in calls),
+            () if voice.thought else last.ids,
+        )
 
     def cut(self, heard_text: str) -> None:
         """Forget what was generated beyond what was heard."""
@@ -70,89 +101,102 @@ def prints_tools(tokenizer: Tokenizer, schemas: Sequence[dict[str, Any]]) -> boo
     return tokenizer.count(asked, tools=schemas) > tokenizer.count(asked)
 
 
-def spoken(pieces: Iterable[str], names: frozenset[str] = frozenset()) -> Iterator[str]:
-    """Yield what is meant for the voice: everything but tool calls, held back only while one may begin.
+class Voice:
+    """Lets through what is said aloud, piece by piece: no thoughts, no calls, and no half of a marker.
 
     Args:
         names: the tools that were offered.
     """
-    held = ""
-    inside = False
-    pieces = iter(pieces)
-    for piece in pieces:
-        held += piece
-        if names:
-            begun = held.lstrip()
-            if not begun:
+
+    def __init__(self, names: frozenset[str] = frozenset()) -> None:
+        self._names = names
+        self._held = ""
+        self._opens = ""
+        self._said = False
+        self._hid = False
+        self.thought = False
+        """Whether a thought was left out so far."""
+
+    @property
+    def holds(self) -> bool:
+        """Tell whether something was generated that was neither said nor left out for good."""
+        return bool(self._held)
+
+    def take(self, piece: str) -> str:
+        """Take what was generated, and return what of it and of what was held back is said now."""
+        self._held += piece
+        out = ""
+        while self._held:
+            if self._opens:
+                hidden = find_hidden(self._held)
+                if hidden is None or not hidden.closed:
+                    break
+                self._held, self._opens = self._held[hidden.end :], ""
                 continue
-            if begun.startswith(BRACE):
-                # Nobody speaks in braces: whether this is a call shows at its end.
-                held += "".join(pieces)
-                if _bare_call(held, names) is not None:
-                    return
-            names = frozenset()
-        while held:
-            mark = CLOSE if inside else OPEN
-            before, found, after = held.partition(mark)
-            if found:
-                if before and not inside:
-                    yield before
-                held, inside = after, not inside
+            if not self._said:
+                begins = self._held.lstrip()
+                if not begins or (self._names and (_PERHAPS_BARE.fullmatch(begins) or _BARE.match(begins))):
+                    break
+            hidden = find_hidden(self._held)
+            if hidden is not None:
+                before = self._held[: hidden.begin]
+                out += self._let(before if self._said or before.strip() else "")
+                self._held, self._opens, self._hid = self._held[hidden.begin :], hidden.opens, True
+                self.thought = self.thought or hidden.opens in THOUGHTS
                 continue
-            keep = _beginning(held, mark)
-            if not inside and len(held) > keep:
-                yield held[: len(held) - keep]
-            held = held[len(held) - keep :] if keep else ""
+            sure = len(self._held) - begun(self._held)
+            if self._said or self._held[:sure].strip():
+                out += self._let(self._held[:sure])
+                self._held = self._held[sure:]
             break
-    if held and not inside:
-        yield held
+        return out
+
+    def end(self) -> str:
+        """Return what was held back and is no call after all: the reply has ended by itself."""
+        if self._opens or self._is_bare_call():
+            return ""
+        self._names = frozenset()
+        out = self.take("")
+        return out if self._opens else out + self._let(self._held)
+
+    def _let(self, text: str) -> str:
+        if self._hid and not self._said:
+            text = text.lstrip()
+        self._said = self._said or bool(text)
+        return text
+
+    def _is_bare_call(self) -> bool:
+        """Tell whether what is held back calls an offered tool, or was going to when the reply ended."""
+        if not self._names or self._said:
+            return False
+        bare = read_bare(self._held)
+        if bare:
+            return all(call.name in self._names for call in bare)
+        named = _NAMED.match(self._held)
+        if named is None:
+            return False
+        return named[1] in self._names if named[2] else any(n.startswith(named[1]) for n in self._names)
 
 
-def parse(text: str, names: frozenset[str] = frozenset()) -> tuple[str, tuple[ToolCall, ...]]:
+def parse(text: str, names: frozenset[str] = frozenset()) -> tuple[str, tuple[Call, ...]]:
     """Return what is said and the tools that are called in a reply; a malformed call counts as speech.
 
     Args:
         names: the tools that were offered.
     """
-    bare = _bare_call(text, names)
-    if bare is not None:
-        return "", (bare,)
-    said = ""
-    calls: list[ToolCall] = []
-    rest = text
-    while True:
-        before, found, after = rest.partition(OPEN)
-        said += before
-        if not found:
-            return said.strip() if calls else said, tuple(calls)
-        inner, closed, rest = after.partition(CLOSE)
-        call = _call(inner) if closed else None
-        if call is None:
-            said += found + inner + closed
-        else:
-            calls.append(call)
+    meant = meaning_of(text, names)
+    return meant.text, meant.calls
 
 
-def _call(text: str) -> ToolCall | None:
-    try:
-        raw = msgspec.json.decode(text.strip())
-    except msgspec.DecodeError:
-        return None
-    if not isinstance(raw, dict) or not isinstance(raw.get("name"), str):
-        return None
-    arguments = raw.get("arguments", raw.get("parameters"))
-    return ToolCall(raw["name"], arguments if isinstance(arguments, dict) else {})
-
-
-def _bare_call(text: str, names: frozenset[str]) -> ToolCall | None:
-    """Return the call that a whole reply is, if it names a tool that was offered."""
-    call = _call(text) if names and text.lstrip().startswith(BRACE) else None
-    return call if call is not None and call.name in names else None
-
-
-def _beginning(text: str, mark: str) -> int:
-    """Return how many characters at the end of `text` may be the beginning of `mark`."""
-    for n in range(min(len(text), len(mark) - 1), 0, -1):
-        if mark.startswith(text[-n:]):
-            return n
-    return 0
+def typed(arguments: dict[str, Any], name: str, tools: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return arguments as the tool's schema wants them: models that write XML spell numbers and lists as text."""
+    schema: dict[str, Any] = next(
+        (tool["function"] for tool in tools if tool["function"]["name"] == name), {}
+    )
+    wanted = (schema.get("parameters") or {}).get("properties") or {}
+    made = dict(arguments)
+    for key, value in arguments.items():
+        if isinstance(value, str) and (wanted.get(key) or {}).get("type", "string") != "string":
+            with suppress(ValueError):
+                made[key] = json.loads(value)
+    return made

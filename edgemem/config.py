@@ -22,6 +22,9 @@ Amount = Annotated[float, msgspec.Meta(gt=0)]
 AmountOrZero = Annotated[float, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
+LEAST_TURN_TOKENS = 16
+"""What two messages of a word or two take, with the markers of their template."""
+
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One table of a profile."""
@@ -104,12 +107,29 @@ class ContextSettings(_Section, frozen=True):
     """Tokens of the window kept free for the reply: a spoken answer of a minute and a half."""
     block_tokens: CountOrZero = 80
     """Tokens of memory put before one utterance; on a small board each costs 10 to 90 ms of silence."""
+    min_block_tokens: CountOrZero = 0
+    """Tokens of it that a small window must still have; a window without them is refused."""
+    notes_tokens: CountOrZero = 200
+    """Tokens of the end of NOTES.md, once an epoch: what `inject_chars` lets through, in scripts of few letters a token too."""
+    min_notes_tokens: CountOrZero = 0
+    """Tokens of it that a small window must still have."""
+    history_tokens: CountOrZero = 0
+    """Tokens of the conversation, its newest utterance and what tools answer; 0: all that is left. On a slow board a
+    smaller number bounds what a new epoch reads, although the model's window is larger."""
+    min_history_tokens: Count = 64
+    """Tokens of it that a small window must still have: one sentence, and the answer to the one before it."""
+    instructions_tokens: CountOrZero = 0
+    """Tokens that the instructions may take; larger ones are refused when a loop is attached. 0: what the window leaves."""
+    tools_tokens: CountOrZero = 0
+    """The same for what the tools are described with, which each new tool makes larger."""
     high_water: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.92
     """Part of the room for the prompt at which older turns are compacted; two or three turns still fit then."""
     low_water: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.5
     """Part of the room that a compaction leaves filled, so that the next one is far away."""
     summary_tokens: Count = 300
     """Tokens of the summary that stands for compacted turns."""
+    min_summary_tokens: CountOrZero = 0
+    """Tokens of it that a small window must still have."""
     keep_last_turns: Count = 4
     """Turns that a compaction never touches: what `it` and `there` refer to."""
     speech_chars_s: Amount = 15.0
@@ -120,9 +140,31 @@ class ContextSettings(_Section, frozen=True):
         """Check what one field alone cannot tell."""
         if self.low_water >= self.high_water:
             raise ValueError("`low_water` must be below `high_water`")
+        for least, most in (
+            ("min_block_tokens", "block_tokens"),
+            ("min_notes_tokens", "notes_tokens"),
+            ("min_summary_tokens", "summary_tokens"),
+            ("min_history_tokens", "history_tokens"),
+        ):
+            unbounded = most == "history_tokens" and self.history_tokens == 0
+            if getattr(self, least) > getattr(self, most) and not unbounded:
+                raise ValueError(f"`{least}` must not be above `{most}`")
         if self.reply_tokens + self.block_tokens + self.summary_tokens >= self.window_tokens:
             raise ValueError(
                 "`reply_tokens`, `block_tokens` and `summary_tokens` together must be below `window_tokens`"
+            )
+        least_tokens = self.reply_tokens + self.min_block_tokens + self.min_notes_tokens
+        least_tokens += self.min_summary_tokens + self.min_history_tokens
+        if least_tokens > self.window_tokens:
+            raise ValueError(
+                f"`reply_tokens`, `min_history_tokens`, `min_block_tokens`, `min_notes_tokens` and `min_summary_tokens` "
+                f"together are {least_tokens:,}, above the {self.window_tokens:,} of `window_tokens`"
+            )
+        held = (self.window_tokens - self.reply_tokens) // LEAST_TURN_TOKENS
+        if self.keep_last_turns > max(1, held):
+            raise ValueError(
+                f"`keep_last_turns` is {self.keep_last_turns:,}, but what `window_tokens` leaves beside `reply_tokens` holds "
+                f"{max(1, held):,} turns at most"
             )
 
 
@@ -137,6 +179,11 @@ class CompactionSettings(_Section, frozen=True):
     take 12 MB with Qwen2.5 0.5B, 117 with Llama 3.2 3B, 403 with Phi-3.5 mini, and some 20 for the computation."""
     summary_threads: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     """Threads of that context; one leaves the others to speech recognition."""
+    warm: bool = False
+    """Whether a new epoch begins only when the chat model, in this process, has read its prompt in idle time: the first
+    turn then reads its own words alone. Costs what reading half a window costs, a minute of all cores on a small board,
+    for each compaction, and meanwhile three quarters of the conversation's cache once more: with 4,096 tokens 38 MB with
+    Qwen2.5 0.5B and 352 with Llama 3.2 3B. Speech stops it at once, and goes on in the old epoch."""
 
 
 class InjectionSettings(_Section, frozen=True):
@@ -151,13 +198,17 @@ class InjectionSettings(_Section, frozen=True):
     max_chars: CountOrZero = 1200
     """Characters that are considered before tokens are counted."""
     min_score: Share = 0.18
-    """Score below which no fact, preference or note is injected: a wrong memory is worse than none."""
+    """Score below which no fact or preference is injected: a wrong memory is worse than none."""
     min_asked_score: Share = 0.09
     """The same for the best fact when somebody asks: a question in other words than the fact scores low."""
     min_episode_score: Share = 0.3
     """The same for what tools did."""
+    min_note_score: Share = 0.4
+    """The same for a paragraph of NOTES.md: its end stands in the prompt anyway."""
     min_turn_score: Share = 0.4
     """The same for what was said: long, and seldom the answer by itself."""
+    min_unasked_score: Share = 0.6
+    """The same for what tools did, for notes and for what was said, where nobody asks anything."""
 
 
 class LlamaSettings(_Section, frozen=True):
@@ -190,6 +241,9 @@ class ChatSettings(_Section, frozen=True):
     """Hosts beside this machine that `server` may name; what is said leaves the robot for them."""
     slot: Annotated[int, msgspec.Meta(ge=-1)] = -1
     """The server's slot for the conversation, from 0; -1: one that no other in this process has."""
+    summary_slot: Annotated[int, msgspec.Meta(ge=-1)] = -1
+    """The server's slot for summaries, where the model writes them; -1: one that no conversation in this process has, or
+    none where `slot` is named, since other processes then have slots too."""
     connect_s: Amount = 2.0
     """Seconds to reach the server; on this machine it takes microseconds."""
     load_s: AmountOrZero = 60.0

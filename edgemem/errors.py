@@ -46,6 +46,10 @@ class CorruptError(StoreError):
     """The file is damaged or not a database; restore a backup."""
 
 
+class LostError(StoreError):
+    """More turns wait to be written than the profile allows, so this one is lost; free the disk or the database."""
+
+
 class NewerSchemaError(StoreError):
     """A newer edgemem wrote this database; update edgemem."""
 

@@ -78,6 +78,7 @@ class _Export:
         yield from self._sessions()
         if self.person is None:
             yield from self._dropped()
+        yield from self._outputs()
 
     def withheld(self) -> int:
         """Return how many facts of the person also hold what is private to somebody else."""
@@ -166,6 +167,17 @@ class _Export:
         )
         for row in self._pages(sql, {"session": session.id, "id": 0}, ("id",)):
             yield rows.Epoch(session.name, *row)
+
+    def _outputs(self) -> Iterator[rows.Line]:
+        columns = ", ".join(f"o.{name}" for name in rows.Output.COLUMNS.split(", "))
+        # In the order in which they came: the oldest are dropped first, wherever they are read in.
+        sql = (
+            f"select o.id, s.name, {columns} from tool_outputs o cross join sessions s on s.id = o.session_id"  # noqa: S608 - ours
+            " cross join turns t on t.session_id = o.session_id and t.n = o.turn"
+            f" where o.id > :id and t.last_message <= :until and {_THEIRS} order by o.id limit :page"
+        )
+        for row in self._pages(sql, {"id": 0}, ("id",)):
+            yield rows.Output(*row[1:])
 
     def _dropped(self) -> Iterator[rows.Line]:
         columns = ", ".join(f"m.{name}" for name in rows.Message.COLUMNS.split(", "))

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 
 from edgemem.errors import InvalidInputError
 
-OPEN = "<memory>\n"
+OPEN = "<memory>"
 CLOSE = "</memory>\n"
+BULLET = "- "
 
 MAX_KEY_CHARS = 256
 """Longest key, scope or session id; people and models write names, not texts."""
@@ -96,18 +97,27 @@ def clean(text: str, *, max_chars: int) -> str:
 def fence(lines: Sequence[str], *, header: str = "") -> str:
     """Return the block that goes before an utterance; empty if there are no lines.
 
-    The same lines give the same bytes. Lines and header are made safe here once more, whoever wrote them.
+    The same lines give the same bytes. Lines and header are made safe here once more, whoever wrote them. A single
+    line stands between the tags without a bullet and lines of its own, which takes 3 or 4 tokens less (counted with
+    qwen2, llama-bpe and phi-3); two of three blocks of `edgemem bench prefill` have one line.
     """
     body = [line for line in map(_defang, lines) if line]
     if not body:
         return ""
     title = _defang(header)
-    return OPEN + "".join(f"{line}\n" for line in ([title, *body] if title else body)) + CLOSE
+    if len(body) == 1 and not title:
+        return OPEN + (body[0].removeprefix(BULLET) or body[0]) + CLOSE
+    return f"{OPEN}\n" + "".join(f"{line}\n" for line in ([title, *body] if title else body)) + CLOSE
 
 
 def is_fenced(text: str) -> bool:
     """Tell whether the text begins with a block as `fence` makes it."""
-    return text.startswith(OPEN) and "\n" + CLOSE in text
+    return text.startswith(OPEN) and CLOSE in text
+
+
+def is_alone(block: str) -> bool:
+    """Tell whether a block has a single line, which stands between the tags as it is."""
+    return block.startswith(OPEN) and not block.startswith(f"{OPEN}\n")
 
 
 def check_text(text: str, *, what: str, max_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""Health: what works in this home on this machine, and what to do about the rest."""
+"""Health: what works in this home on this machine, and what to do about the rest; `model_health` looks at models."""
 
 from __future__ import annotations
 
@@ -9,38 +9,30 @@ import shutil
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.context.summary_counts import SummaryCounts, memory_of
 from edgemem.hooks.loader import load_entry_points
 from edgemem.hooks.persist import TURNS_WAIT
 from edgemem.hooks.registry import HookFailure
+from edgemem.hooks.window_plan import WINDOW
 from edgemem.llama.catalog import find_entry
-from edgemem.llama.growth import grows_by_appending
-from edgemem.llama.state_file import headers_in
+from edgemem.model_health import age_of, check_compaction, check_state, check_tokenizer, check_window
+from edgemem.records import Check
 from edgemem.store.backups import backup_paths, stamp_of
-from edgemem.store.epochs import count_reasons
 from edgemem.store.pending_file import pending_paths
 from edgemem.watch import fault_of_watching
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory
 
+__all__ = ["Check", "FailureLog", "check"]
+
 _log = logging.getLogger(__name__)
 
 SPARE_MB = 200
 """Below this much free space a robot that logs and learns will soon stop doing so."""
-
-
-class Check(msgspec.Struct, frozen=True):
-    """One thing that was looked at."""
-
-    name: str
-    state: Literal["ok", "warn", "fail"]
-    detail: str
-    advice: str = ""
 
 
 class FailureLog:
@@ -85,9 +77,10 @@ def check(memory: Memory) -> list[Check]:
         _backups(memory),
         _vectors(memory),
         _embedder(memory),
-        _tokenizer(memory),
-        _state(memory),
-        _compaction(memory),
+        check_tokenizer(memory),
+        check_window(memory),
+        check_state(memory),
+        check_compaction(memory),
         _disk(memory),
         _clock(memory),
         _upkeep(memory),
@@ -135,19 +128,13 @@ def _backups(memory: Memory) -> Check:
         told = "none yet; one is made when nobody speaks" if every_h else "switched off ([backup] every_h)"
         return Check("backups", "ok" if every_h else "warn", told)
     hours = (memory.database.now() - stamp_of(newest) / 1e6) / 3600
-    age = _age(hours)
+    age = age_of(hours)
     count = len(backup_paths(memory.backups.folder))
     told = f"{count} kept, the newest is {age} old and was good when it was made: {newest.name}"
     changed = memory.database.high_water() > stamp_of(newest)
     if every_h and changed and hours > 2 * every_h:
         return Check("backups", "warn", told, "Leave the robot idle for a minute; if it stays, see `upkeep`.")
     return Check("backups", "ok", told)
-
-
-def _age(hours: float) -> str:
-    if hours >= 48:
-        return f"{hours / 24:.0f} days"
-    return f"{hours:.0f} hours" if hours >= 2 else "under two hours"
 
 
 def _vectors(memory: Memory) -> Check:
@@ -181,68 +168,6 @@ def _embedder(memory: Memory) -> Check:
         "ok",
         f"{name}, {memory.embedder.dimensions} dimensions, {memory.profile.llama.embed_threads} thread",
     )
-
-
-def _tokenizer(memory: Memory) -> Check:
-    if not memory.tokenizer.exact:
-        return Check(
-            "tokenizer",
-            "ok",
-            "none of its own: counts are exact where a chat model lends its tokenizer, and estimates elsewhere",
-        )
-    growth = grows_by_appending(memory.tokenizer)
-    if not growth:
-        return Check(
-            "tokenizer",
-            "warn",
-            f"{growth.reason}: about {growth.tokens} tokens are read again each turn (measured over ten turns)",
-            "Replies are right, only later; pass another chat template if that is too slow.",
-        )
-    if growth.reason:
-        spared = f"about {growth.own_tokens} tokens a turn are spared (measured over ten turns)"
-        return Check("tokenizer", "ok", f"exact; {growth.reason}, and is kept from it: {spared}")
-    return Check("tokenizer", "ok", "exact; the chat template only appends")
-
-
-def _state(memory: Memory) -> Check:
-    """Tell what is kept of chat models, so that a restart need not evaluate it again."""
-    name, here = "kept state", memory.kept_states()
-    for kept in here:
-        if kept.off:
-            advice = "A restart evaluates the whole prompt."
-            return Check(name, "warn", f"nothing is kept: {kept.off}", advice)
-    if memory.profile.chat.keep_state == "off":
-        return Check(name, "ok", "switched off ([chat] keep_state)")
-    what = {"prefix": "instructions and tools", "whole": "the whole conversation"}
-    told = [
-        f"{what[header.kind]} of {header.name}: {len(header.ids):,} tokens, {path.stat().st_size / 1e6:.1f} MB,"
-        f" {_age((memory.database.now() - header.at) / 3600)} old"
-        for path, header in headers_in(memory.home / "db")
-    ]
-    faults = [f"a kept state was not used: {kept.fault}" for kept in here if kept.ignored]
-    faults += [kept.fault for kept in here if kept.fault and not kept.ignored]
-    if faults:
-        advice = "The prompt is evaluated anew; the state is kept again by itself."
-        return Check(name, "warn", "; ".join([*faults, *told]), advice)
-    none = "none yet; a chat model in this process writes it after a turn"
-    return Check(name, "ok", "; ".join(told) or none)
-
-
-def _compaction(memory: Memory) -> Check:
-    """Tell how summaries are made, what that costs, and why the model's were not used."""
-    settings = memory.profile.compaction
-    told = "summaries are made of sentences that were said"
-    if settings.summarizer == "model":
-        told = (
-            f"the chat model writes summaries in a second context of {settings.summary_ctx:,} tokens"
-            f" ({memory_of(settings.summary_ctx)}, while it writes)"
-        )
-    counts = SummaryCounts.of(count_reasons(memory.database))
-    detail = "; ".join(filter(None, (told, counts.told())))
-    if settings.summarizer == "model" and counts.poor:
-        advice = 'Take a larger chat model, or set summarizer = "extractive" under [compaction], which costs nothing.'
-        return Check("compaction", "warn", detail, advice)
-    return Check("compaction", "ok", detail)
 
 
 def _disk(memory: Memory) -> Check:
@@ -302,7 +227,7 @@ def _files(memory: Memory) -> Check:
 
 
 def _hooks(memory: Memory) -> Check:
-    failures = memory.failures.read()
+    failures = [failure for failure in memory.failures.read() if failure.hook != WINDOW]
     if not memory.sessions.journal.outbox.turns and not pending_paths(memory.database.path):
         failures = [failure for failure in failures if TURNS_WAIT not in failure.message]
     if not failures:

@@ -40,16 +40,25 @@ class IdleFailure(msgspec.Struct, frozen=True):
 class IdleWorker:
     """Runs steps when nobody speaks."""
 
-    def __init__(self, steps: Sequence[Step], *, settle_s: float = 0.5, again_s: float = 600.0) -> None:
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        *,
+        settle_s: float = 0.5,
+        again_s: float = 600.0,
+        on_hold: Callable[[], None] = lambda: None,
+    ) -> None:
         """Make the worker; nothing runs until `start`.
 
         Args:
+            on_hold: called as soon as somebody speaks, in their thread: stops what a step cannot look up from.
             settle_s: how long it waits after a turn before it begins, in seconds.
             again_s: how long it waits before it looks again, for work that only time makes due.
         """
         self._steps = tuple(steps)
         self.settle_s = settle_s
         self._again_s = again_s
+        self._on_hold = on_hold
         # Weak, so that an agent that is dropped in the middle of a turn does not stop upkeep for ever.
         self._speaking: WeakSet[Any] = WeakSet()
         self._wake = threading.Event()
@@ -73,6 +82,7 @@ class IdleWorker:
         """
         with self._held:
             self._speaking.add(self if by is None else by)
+        self._on_hold()
 
     def release(self, by: object = None) -> None:
         """Go on with upkeep, unless another holds it: the turn is over."""
@@ -135,6 +145,8 @@ class IdleWorker:
             for step in self._steps:
                 if step.name in failed:
                     continue
+                if stop():
+                    return False
                 try:
                     worked = step.run(stop)
                 except Exception as error:  # noqa: BLE001 - upkeep must not stop because one kind of it fails; it is counted

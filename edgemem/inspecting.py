@@ -5,13 +5,15 @@ Only hooks that put the prompt together are asked, and the turn never ends, so n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from edgemem.context.layout import Layout, Shown
-from edgemem.errors import InvalidInputError
+from edgemem.context.plan import PARTS, Budget, Share, bounds_of, divide_with
+from edgemem.errors import ContextOverflowError, InvalidInputError
+from edgemem.fence import BULLET, is_alone
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.injection import MemoryInjectionHook
@@ -22,17 +24,25 @@ from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
 from edgemem.hooks.registry import HookRegistry
 from edgemem.hooks.timing import TimingHook
 from edgemem.hooks.token_budget import TokenBudgetHook
+from edgemem.hooks.tool_output import ToolOutputTruncatorHook
 from edgemem.hooks.turn_log import TurnLogHook
+from edgemem.hooks.window_plan import WindowPlanHook
 from edgemem.left_out import Judge, Look, candidates
 from edgemem.prompt_parts import Part, parts_of
 from edgemem.recall.search import RecallStats
 from edgemem.records import Message, Recalled, Session
 
 if TYPE_CHECKING:
-    from edgemem.llama.protocols import Tokenizer
     from edgemem.store.journal import TurnJournal
 
-ASKED = (LayoutHook, MemoryInjectionHook, NotesInjectorHook, ContextCompactionHook, TokenBudgetHook)
+ASKED = (
+    LayoutHook,
+    WindowPlanHook,
+    MemoryInjectionHook,
+    NotesInjectorHook,
+    ContextCompactionHook,
+    TokenBudgetHook,
+)
 """Hooks that lay out a prompt and write nothing."""
 
 PLAN = ("instructions", "tools", "summary", "history", "memory", "notes", "utterance", "opening")
@@ -63,6 +73,16 @@ class BlockLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why it is not in the block; empty where it is."""
 
 
+class PlanRow(msgspec.Struct, frozen=True):
+    """One part of the window: what a prompt takes of it, and what of its share is free; all of both are the window."""
+
+    part: str
+    tokens: int
+    free: int
+    floor: int
+    ceiling: int
+
+
 class Inspection(msgspec.Struct, frozen=True):
     """The next prompt, and what it leaves for the answer."""
 
@@ -79,8 +99,11 @@ class Inspection(msgspec.Struct, frozen=True):
     exact: bool
     """Whether tokens were counted by a model's tokenizer, or are estimates."""
     window_tokens: int
+    """Of the model in use, or the profile's where that is smaller."""
     reply_tokens: int
     """Kept free for the answer at least."""
+    division: list[PlanRow]
+    """How the window is divided with this prompt in it."""
     block_limit: int | None
     """Of the block of memory; None: only its candidates are capped."""
     notes: list[str]
@@ -91,7 +114,20 @@ class Inspection(msgspec.Struct, frozen=True):
     @property
     def free_tokens(self) -> int:
         """Return the room for the answer."""
-        return self.window_tokens - self.tokens
+        return max(0, self.window_tokens - self.tokens)
+
+    @property
+    def over_tokens(self) -> int:
+        """Return by how many tokens the prompt and the least answer are more than the window."""
+        return max(0, self.tokens + self.reply_tokens - self.window_tokens)
+
+    @property
+    def over_advice(self) -> str:
+        """Return what to do about that."""
+        head = self.plan["instructions"] + self.plan["tools"]
+        if self.plan["utterance"] >= head:
+            return "say it shorter, or give the model a larger window."
+        return "shorten the instructions, offer fewer tools, or give the model a larger window."
 
     @property
     def plan(self) -> dict[str, int]:
@@ -106,9 +142,6 @@ def inspect_prompt(
     hooks: Sequence[Hook],
     utterance: str,
     *,
-    tokenizer: Tokenizer,
-    window_tokens: int,
-    reply_tokens: int,
     speaker: str | None = None,
     instructions: str = "",
     tools: Sequence[dict[str, Any]] = (),
@@ -119,8 +152,7 @@ def inspect_prompt(
     """Return the prompt that the next turn of a session would hand to the model.
 
     Args:
-        hooks: those of the session, made for this look.
-        tokenizer: the chat model's; counts what the hooks count with.
+        hooks: those of the session, made for this look with the chat model's tokenizer.
         speaker: who says it; None: an unknown voice.
         instructions: the loop's system message.
         tools: the schemas of the loop's tools; they stand in the prompt's head.
@@ -132,6 +164,8 @@ def inspect_prompt(
         raise InvalidInputError("Nothing was said: give the utterance that the prompt is for.")
     registry = HookRegistry(hook for hook in hooks if isinstance(hook, ASKED))
     injection = next(hook for hook in hooks if isinstance(hook, MemoryInjectionHook))
+    budget = next(hook for hook in hooks if isinstance(hook, WindowPlanHook)).budget
+    tokenizer = budget.tokenizer
     ctx = TurnContext(Session(), speaker=speaker)
     said = {"task": utterance, "speaker": speaker}
     registry.fire(ON_RUN_START, ctx, said)
@@ -167,20 +201,59 @@ def inspect_prompt(
         layout.sections[name].shown if name in layout.sections else () for name in ("memory", "notes")
     )
     judge = Judge(injection, layout, memory, k=k)
+    taken_by: dict[str, int] = {}
+    for part in parts:
+        share = part.name if part.name in PARTS else "history"
+        taken_by[share] = taken_by.get(share, 0) + part.tokens
+    alone = layout.running is not None and is_alone(layout.running.block)
+
+    def size_of(line: str) -> int:
+        return len(tokenizer.encode(line.removeprefix(BULLET) if alone else f"{line}\n"))
+
     return Inspection(
         parts,
-        [_line(item, injection.last, tokenizer) for item in memory],
-        [_line(item, (), tokenizer) for item in noted],
+        [_line(item, injection.last, size_of) for item in memory],
+        [_line(item, (), size_of) for item in noted],
         [_left_out(item, judge) for item in others if judge.matters(item)],
         stats,
         sum(part.tokens for part in parts),
         tokenizer.exact,
-        window_tokens,
-        reply_tokens,
+        budget.window_tokens,
+        budget.context.reply_tokens,
+        _division(budget, taken_by),
         injection.block_tokens,
         [*_notes(hooks, registry, layout, stats), *([NO_TOOLS] if unprinted else [])],
         messages,
     )
+
+
+def _too_small(budget: Budget) -> Iterable[str]:
+    try:
+        budget.check_head()
+    except ContextOverflowError as error:
+        yield str(error)
+
+
+def _division(budget: Budget, taken: Mapping[str, int]) -> list[PlanRow]:
+    """Return the plan with a prompt in it; where the prompt does not fit, nothing is free and the answer has what is left."""
+    window = budget.window_tokens
+    bounds = bounds_of(
+        budget.context,
+        window_tokens=window,
+        instructions=taken.get("instructions", 0),
+        tools=taken.get("tools", 0),
+    )
+    try:
+        shares = divide_with(window, bounds, taken).shares
+    except ContextOverflowError:
+        shares = {part: Share(taken.get(part, 0), *bounds[part]) for part in PARTS}
+        left = max(0, window - sum(taken.values()))
+        shares["answer"] = Share(left, *bounds["answer"])
+    used = {**taken, "answer": shares["answer"].tokens}
+    return [
+        PlanRow(part, used.get(part, 0), shares[part].tokens - used.get(part, 0), *bounds[part])
+        for part in PARTS
+    ]
 
 
 def _resume(hooks: Iterable[Hook], ctx: TurnContext, conversation: Conversation) -> None:
@@ -195,8 +268,8 @@ def _resume(hooks: Iterable[Hook], ctx: TurnContext, conversation: Conversation)
         ctx.session.messages.extend(conversation.layout.said)
 
 
-def _line(item: Shown, recalled: Sequence[Recalled], tokenizer: Tokenizer) -> BlockLine:
-    tokens = len(tokenizer.encode(item.line + "\n"))
+def _line(item: Shown, recalled: Sequence[Recalled], size_of: Callable[[str], int]) -> BlockLine:
+    tokens = size_of(item.line)
     found = next((one for one in recalled if f"{one.kind}:{one.id}" == item.id), None)
     if found is not None:
         return BlockLine(item.id, item.line, tokens, found.score, found.why)
@@ -214,8 +287,11 @@ def _notes(
     for failure in registry.failures():
         yield f"{failure.hook} failed, so its part is missing: {failure.message}"
     for hook in hooks:
-        if BEFORE_LLM in hook.points and not isinstance(hook, (*ASKED, TurnLogHook, TimingHook)):
+        watching = (TurnLogHook, TimingHook, ToolOutputTruncatorHook)
+        if BEFORE_LLM in hook.points and not isinstance(hook, (*ASKED, *watching)):
             yield f"{getattr(hook, 'name', type(hook).__name__)} was not asked, because it may store something."
+        if isinstance(hook, WindowPlanHook):
+            yield from _too_small(hook.budget)
         note = getattr(hook, "note", "")
         if isinstance(hook, (TokenBudgetHook, NotesInjectorHook)) and note:
             yield note

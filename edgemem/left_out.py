@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from edgemem.context.asking import asks
 from edgemem.context.block import (
     NEAR,
-    SETTLED,
     VALUES,
-    asks,
     least_score,
     newest_values,
     only_asks,
+    repeats,
     worth_saying,
 )
 from edgemem.fence import storable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Look = Callable[..., Sequence[Recalled]]
 """Finds for the utterance, with `speaker=…` as that person, else as the operator; nothing is held back for its score."""
 
-_KEYS = {"episode": "min_episode_score", "turn": "min_turn_score"}
+_KEYS = {"episode": "min_episode_score", "note": "min_note_score", "turn": "min_turn_score"}
 
 
 def candidates(look: Look, *, speaker: str | None) -> list[Recalled]:
@@ -64,9 +64,10 @@ class Judge:
         self._asked = asks(layout.utterance)
         recalled = injection.last
         self._recalled = {_name(item) for item in recalled}
-        worth = worth_saying(recalled, injection.floors, asked=self._asked)
+        worth = worth_saying(recalled, injection.floors, utterance=layout.utterance)
+        self._worth = {_name(item) for item in worth}
         self._considered = {_name(item) for item in injection.considered(worth)}
-        self._best = max((item.score for item in recalled if item.kind in SETTLED), default=None)
+        self._best = max((item.score for item in recalled if item.kind in VALUES), default=None)
         self._visible = layout.visible()
 
     def matters(self, item: Recalled) -> bool:
@@ -101,10 +102,14 @@ class Judge:
             return f"before the model already: turn {item.turn} of this conversation"
         if only_asks(item):
             return "only asks something"
+        if repeats(item, layout.utterance):
+            return "says what has just been said"
         if not self.is_near(item):
             return self._too_little(item)
         if _name(item) not in self._recalled:
             return f"behind the best {self._k} ([recall] k)"
+        if _name(item) not in self._worth:
+            return "says what a line of the block says"
         if _name(item) not in self._considered:
             return "behind what is considered ([injection] max_facts, max_episodes, max_chars)"
         return f"no room in {self._injection.block_tokens} tokens ([context] block_tokens)"
@@ -114,10 +119,12 @@ class Judge:
 
     def _too_little(self, item: Recalled) -> str:
         least, best = self._least(item), self._best
-        if item.kind in SETTLED and best is not None and item.score < best and least == NEAR * best:
+        if item.kind in VALUES and best is not None and item.score < best and least == NEAR * best:
             return f"under {least:.2f}, {NEAR:.0%} of the best one"
         key = _KEYS.get(item.kind, "min_score")
-        if item.kind in SETTLED and self._asked and (best is None or item.score >= best):
+        if item.kind not in VALUES and not self._asked and least == self._injection.floors.get("unasked"):
+            key = "min_unasked_score"
+        if item.kind in VALUES and self._asked and (best is None or item.score >= best):
             key = "min_asked_score"
         return f"under {least:.2f} ([injection] {key})"
 

@@ -16,7 +16,14 @@ from typing import Any, Protocol
 import msgspec
 
 from edgemem.context.grouping import NO_RESULT
-from edgemem.context.spoken import Timed, heard_part
+from edgemem.context.spoken import (
+    Timed,
+    heard_part,
+    heard_speeches,
+    keep_heard,
+    speeches_of,
+    tells_of_earlier,
+)
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.hooks.conversation import reader_of
 from edgemem.hooks.points import (
@@ -179,6 +186,13 @@ class AgentLoop:
         self._heard: dict[str, Any] = {}
         self._before = 0
         self._result: TurnResult | None = None
+        self._at_once = False
+        """Whether the turn is spoken while it is made, so that the reply before it is over."""
+        self._preparing = False
+        self._silent = False
+        """Whether the newest reply that was kept has been cut off."""
+        self._late: dict[str, Any] | None = None
+        """What was heard of the reply before, told while the next was being prepared."""
         self._error: str | None = None
         self._turns = 0
         self._turn: ToolTurn | None = None
@@ -209,6 +223,7 @@ class AgentLoop:
             on_text: receives each piece of the reply as it is made.
             stop: ends the turn as `interrupt` does, once it is true.
         """
+        self._at_once = True
         try:
             self.prepare(
                 text,
@@ -223,7 +238,10 @@ class AgentLoop:
             if self._result is not None:
                 self.commit()
             raise
-        return self.commit()
+        else:
+            return self.commit()
+        finally:
+            self._at_once = False
 
     def prepare(
         self,
@@ -246,8 +264,10 @@ class AgentLoop:
             self._stopped_by = stop
             self._heard = {}
             self._error = None
+            self._late = None
+            self._preparing = True
+            self._before = len(self.session.messages)
             result = self._result = TurnResult("")
-        started = perf_counter()
         task = {
             "task": text,
             "speaker": _named(speaker) or self.ctx.speaker,
@@ -255,6 +275,18 @@ class AgentLoop:
             "private": private,
             "audience": tuple(audience),
         }
+        try:
+            self._answer(text, task, result, on_text)
+        finally:
+            with self._lock:
+                self._preparing = False
+                self._hear_late()
+        return result
+
+    def _answer(
+        self, text: str, task: dict[str, Any], result: TurnResult, on_text: Callable[[str], None]
+    ) -> None:
+        started = perf_counter()
         fired = self.hooks.fire(ON_RUN_START, self.ctx, task)
         self._before = len(self.session.messages)
         known: dict[str, Any] = fired.payload if isinstance(fired.payload, dict) else task
@@ -272,13 +304,14 @@ class AgentLoop:
         self.session.messages.append({"role": "user", "content": asked})
         if fired.is_end:
             self._say(str(fired.payload))
-            return result
+            return
+        with self._lock:
+            self._hear_late()
         try:
             self._hops(result, started, on_text)
         except BaseException as error:
             self._error = f"{type(error).__name__}: {error}"
             raise
-        return result
 
     def commit(self) -> TurnResult:
         """Keep the prepared turn: fires `on_run_end`, whatever happened before."""
@@ -291,8 +324,9 @@ class AgentLoop:
             raise InvalidInputError("There is no prepared turn to commit.")
         result.interrupted = result.interrupted or self._stop.is_set()
         self._stopped_by = _never
+        self._silent = False
         if result.interrupted:
-            self._amend(self._heard)
+            self._amend(self._heard, prepared=True)
         started = perf_counter()
         ended = [AgentResult(result.reply, result.hops, result.interrupted, self._error)]
         with ending(self.hooks, self.ctx, ended):
@@ -317,15 +351,23 @@ class AgentLoop:
         *,
         heard_ms: float | None = None,
         words: Iterable[Timed] | None = None,
+        prepared: bool | None = None,
     ) -> None:
-        """Cut the robot off; only what was heard of its reply becomes history (nothing told: all of it was heard).
+        """Cut the robot off; only what was heard in this turn becomes history (nothing told: all of it was heard).
 
-        While the model answers this stops it within one token; after the turn it amends the turn.
+        While the model answers this stops it within one token; after the turn it amends the turn. What was said before
+        a tool ran counts as what follows it does: a voice may tell of all that it played, or of the newest only.
+
+        While `prepare` makes the next turn, or has made it, the reply before may still play. Words that are of that
+        reply amend it, and the prepared turn goes on; what the model has read for it stays, and the prompt after it
+        has what was heard.
 
         Args:
             heard_text: what was played, as written or as the voice spelled it.
-            heard_ms: milliseconds that the voice had spoken the reply for; without `words`, an estimate is made of it.
+            heard_ms: milliseconds that the voice had spoken for, in all of the turn; without `words`, an estimate is made of it.
             words: when each word was played: (word, start_ms, end_ms).
+            prepared: whether the prepared turn was being spoken, and not the reply before it; None: the words tell, and
+                a time alone is of the prepared one.
 
         Raises:
             InvalidInputError: one of them is no text, no number, or no word with its times.
@@ -337,11 +379,17 @@ class AgentLoop:
         }
         heard_part("", **told)  # what makes no sense is refused before anything is changed
         with self._lock:
-            self._heard = {name: value for name, value in told.items() if value is not None}
-            if self._result is not None:
+            known = {name: value for name, value in told.items() if value is not None}
+            if self._result is None:
+                if known:
+                    self._amend(known)
+            elif self._is_of_earlier(known, prepared):
+                self._late = known
+                if not self._preparing:
+                    self._hear_late()
+            else:
+                self._heard = known
                 self._stop.set()
-            elif self._heard:
-                self._amend(self._heard)
 
     def speech_start(self, *, speaker: str | None = None) -> None:
         """Tell the hooks that somebody begins to speak."""
@@ -490,21 +538,44 @@ class AgentLoop:
         if self._result is not None:
             self._result.reply = content
 
-    def _amend(self, told: dict[str, Any]) -> None:
+    def _is_of_earlier(self, told: dict[str, Any], prepared: bool | None) -> bool:
+        """Tell whether what was heard is of the reply before the turn that is prepared."""
+        if prepared is not None or self._at_once or self._silent:
+            return prepared is False
         messages = self.session.messages
-        last = messages[-1] if messages else {}
-        # The newest reply is the last of all; if the model failed, there is none, and the turn before stays as it is.
-        replied = last.get("role") == "assistant" and not last.get("tool_calls")
-        reply = text_of(last) if replied else ""
-        fired = self.hooks.fire(ON_INTERRUPT, self.ctx, told or {"heard_text": reply})
-        known = fired.payload if isinstance(fired.payload, dict) else told
+        before, after = messages[: self._before], messages[self._before :]
+        return tells_of_earlier(_spoken_in(before), _spoken_in(after), **told)
+
+    def _hear_late(self) -> None:
+        """Cut the reply before a prepared turn, in the thread that prepares while that runs."""
+        told, self._late = self._late, None
+        if told:
+            self._amend(told, prepared=False)
+
+    def _amend(self, told: dict[str, Any], *, prepared: bool | None = None) -> None:
+        messages = self.session.messages[: self._before if self._result is not None else None]
+        # If the model failed, it has said nothing in this turn, and the turn before stays as it is.
+        said = _spoken_in(messages)
+        asked = told or {"heard_text": " ".join(said)}
+        if prepared is not None:
+            asked = {**asked, "prepared": prepared}
+        fired = self.hooks.fire(ON_INTERRUPT, self.ctx, asked)
+        known = fired.payload if fired.is_modify and isinstance(fired.payload, dict) else {}
         # A hook that keeps the session has found out already, and knows how fast the robot speaks.
-        heard = (
-            known["heard_text"] if fired.is_modify and "heard_text" in known else heard_part(reply, **told)
-        )
-        if replied and heard != reply:
-            messages[-1] = {**last, "content": heard}
-            self.model.cut(heard)
+        heard = known.get("speeches")
+        if heard is None:
+            heard = heard_speeches(
+                said, **({"heard_text": known["heard_text"]} if "heard_text" in known else told)
+            )
+        cut = keep_heard(messages, heard)
+        self.session.messages[: len(messages)] = messages
+        self._silent = True
+        if cut == len(self.session.messages) - 1:
+            self.model.cut(heard[-1])
+
+
+def _spoken_in(messages: Sequence[Message]) -> list[str]:
+    return [text_of(messages[n]) for n in speeches_of(messages)]
 
 
 def _named(speaker: object) -> str | None:

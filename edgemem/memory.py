@@ -21,6 +21,7 @@ import msgspec
 
 from edgemem.clock import Clock
 from edgemem.config import Profile
+from edgemem.context.plan import Budget
 from edgemem.errors import ClosedError, ModelError
 from edgemem.exporting import export_lines
 from edgemem.extras import Extras
@@ -36,7 +37,7 @@ from edgemem.idle import IdleFailure, IdleWorker, Step, Stop
 from edgemem.importing import import_lines
 from edgemem.llama.catalog import find_model
 from edgemem.llama.estimate import EstimateTokenizer
-from edgemem.llama.window import check_window
+from edgemem.llama.yielding import YieldingEmbedder
 from edgemem.recall.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.index import Index
 from edgemem.recall.recall import Recall
@@ -55,6 +56,8 @@ from edgemem.store.tool_copies import read_erased
 from edgemem.wiring import default_hooks, default_tools
 
 if TYPE_CHECKING:
+    from edgemem.context.summarizer import Summarizer
+    from edgemem.hooks.warming import Prefix
     from edgemem.llama.kept_state import KeptState
     from edgemem.llama.protocols import ChatModel, Embedder, Tokenizer
     from edgemem.loop import Tool
@@ -174,6 +177,7 @@ class Memory:
         self._thorough = False
         self._compactions: WeakSet[ContextCompactionHook] = WeakSet()
         self._kept: WeakSet[KeptState] = WeakSet()
+        self._budgets: WeakSet[Budget] = WeakSet()
         self._worker = IdleWorker(
             (
                 Step("settings", self._renew),
@@ -181,12 +185,14 @@ class Memory:
                 Step("compact", self._compact),
                 Step("index", self._catch_up),
                 Step("embed", self._embed),
+                Step("read ahead", self._read_ahead),
                 Step("merge", lambda stop: self.index.merge_words(stop=stop)),
                 Step("warm", lambda stop: self.index.warm(stop=stop)),
                 Step("back up", self.backups.work),
                 Step("figures", lambda _stop: self.figures.write(at_once=self._thorough)),
             ),
             settle_s=settings.idle.settle_s,
+            on_hold=self._give_way,
         )
         self.closed = False
         if worker:
@@ -253,36 +259,27 @@ class Memory:
             speaker: who speaks where the loop does not say it; None: an unknown voice, which reads what is shared.
             agent: the name that episodes carry; without it, the `agent_name` of the loop.
             tokenizer: the chat model's, if it is not the memory's.
-            model: the chat model itself: with `[compaction] summarizer = "model"` it also writes the summaries, in a second
-                context on the same weights. Close it before this memory.
+            model: the chat model itself, whose own window counts where it is smaller than the profile's. With `[compaction]
+                summarizer = "model"` it also writes the summaries, in a second context. Close it before this memory.
             instructions: what the loop will tell its model, to be measured now and not at the first turn.
             tools: what the loop will offer, to be measured too.
 
         Raises:
-            ContextOverflowError: the instructions and tools leave no room for a turn in the profile's window.
+            ContextOverflowError: the instructions and tools leave no room for a turn in the window.
         """
         self._check_open()
         # Hooks must not fail a reply, so an id that can never be stored would lose every turn silently.
         check_session_id(session_id)
-        counting = tokenizer or (model.tokenizer if model is not None else self.tokenizer)
         schemas = [tool.schema() for tool in tools]
-        if instructions or schemas:
-            context = self.profile.context
-            check_window(
-                counting,
-                instructions=instructions,
-                tools=schemas,
-                window_tokens=context.window_tokens,
-                reply_tokens=context.reply_tokens,
-                summary_tokens=context.summary_tokens,
-                block_tokens=context.block_tokens,
-            )
+        budget = self.budget(tokenizer=tokenizer, model=model)
+        budget.measure([{"role": "system", "content": instructions}] if instructions else [], schemas)
+        budget.check_head()
         hooks = default_hooks(
             self,
             session_id=session_id,
             speaker=speaker,
             agent=agent,
-            tokenizer=counting,
+            budget=budget,
             upkeep=UpkeepHook(self._worker, wake=self._warm, note_failure=self.failures.note),
             search=self._recall.recall,
             model=model,
@@ -302,6 +299,23 @@ class Memory:
         """
         self._check_open()
         return default_tools(self, include=include, speaker=speaker, search=self._recall.recall)
+
+    def budget(self, *, tokenizer: Tokenizer | None = None, model: ChatModel | None = None) -> Budget:
+        """Return how the window of a chat model is divided; `check` tells of the model for as long as this is held.
+
+        Args:
+            tokenizer: the chat model's, if it is not the memory's; one that came with a model knows its window too.
+        """
+        self._check_open()
+        counting = tokenizer or (model.tokenizer if model is not None else self.tokenizer)
+        holder = model if model is not None else counting
+        budget = Budget(self.profile.context, counting, n_ctx=lambda: getattr(holder, "n_ctx", None))
+        self._budgets.add(budget)
+        return budget
+
+    def budgets(self) -> list[Budget]:
+        """Return how the windows of the chat models in use are divided, one for each session."""
+        return list(self._budgets)
 
     def keep_state(self, chat: ChatModel) -> list[Hook]:
         """Let a model begin with what it had evaluated before a restart, and return the hook that keeps it.
@@ -340,6 +354,14 @@ class Memory:
         """Return what is kept of the models that are open now."""
         return [kept for kept in self._kept if not kept.closed]
 
+    def prefixes(self) -> list[Prefix]:
+        """Return what reads the prompts of new epochs ahead, one for each session with a model."""
+        return [hook.warming.prefix for hook in list(self._compactions) if hook.warming is not None]
+
+    def summarizers(self) -> list[Summarizer]:
+        """Return what writes the summaries of the sessions of this process."""
+        return [hook.planner.summarizer for hook in list(self._compactions) if hook.planner is not None]
+
     def hints(self, limit: int = 60, speaker: str | None = None) -> list[str]:
         """Return names and terms that a speech recogniser should expect, the most important first.
 
@@ -363,7 +385,7 @@ class Memory:
             wait_s: how long to wait for turns that must be written before; BusyError then says that nothing was done.
         """
         self._check_open()
-        self.sessions.journal.outbox.settle(wait_s=wait_s)
+        self.sessions.journal.settle(wait_s=wait_s)
         erased, found = self.database.write(
             lambda tx: (read_erased(tx, key, scope=scope), erase_fact(tx, key, scope=scope))
         )
@@ -375,7 +397,7 @@ class Memory:
     def forget_session(self, session_id: str) -> bool:
         """Erase a conversation, in the truth and in every index; return whether there was one."""
         self._check_open()
-        self.sessions.journal.outbox.settle()
+        self.sessions.journal.settle()
         return self._erased(self.sessions.delete(session_id))
 
     def forget_person(self, name: str, *, logs: Iterable[Path] = ()) -> Forgotten:
@@ -387,7 +409,7 @@ class Memory:
             logs: audit logs, whose lines of this person are erased too; the profile's own always is.
         """
         self._check_open()
-        self.sessions.journal.outbox.settle()
+        self.sessions.journal.settle()
         erased = self.database.write(lambda tx: erase_person(tx, name))
         self._erased(bool(erased))
         lines = sum(forget_in_log(log, name) for log in {*self._extras.logs(self.profile), *logs})
@@ -447,6 +469,9 @@ class Memory:
 
     def _compact(self, stop: Stop) -> bool:
         return any(hook.work(stop=stop) for hook in list(self._compactions))
+
+    def _read_ahead(self, stop: Stop) -> bool:
+        return any(hook.warm(stop=stop) for hook in list(self._compactions))
 
     def _use_backups(self, profile: Profile) -> None:
         settings = profile.backup
@@ -537,6 +562,13 @@ class Memory:
             # A damaged model must not keep the robot from talking; `check` says what is wrong.
             self.embedder_fault = str(error)
             return None
+
+    def _give_way(self) -> None:
+        """Stop what is embedded or read ahead in idle time, in the middle of a text."""
+        if isinstance(self.embedder, YieldingEmbedder):
+            self.embedder.give_way()
+        for prefix in self.prefixes():
+            prefix.give_way()
 
     def _warm(self) -> None:
         warm = getattr(self.embedder, "warm", None)

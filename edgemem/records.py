@@ -191,6 +191,8 @@ class Epoch(msgspec.Struct, frozen=True, omit_defaults=True):
     started_at: float = 0.0
     """Wall time frozen for templates that print a date, seconds since the epoch UTC."""
     id: int = 0
+    head: str = ""
+    """A hash of the instructions and tools before it; empty where nobody noted it."""
 
 
 class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -236,3 +238,12 @@ def level_of_scope(scope: str) -> tuple[Level, str | None]:
     if scope in ("global", "user") or scope.startswith("env:"):
         return "shared", None
     return "household", None
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One thing that was looked at."""
+
+    name: str
+    state: Literal["ok", "warn", "fail"]
+    detail: str
+    advice: str = ""

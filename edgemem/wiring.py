@@ -10,6 +10,7 @@ from edgemem.config import InjectionSettings, Profile
 from edgemem.context.epochs import EpochPlanner
 from edgemem.context.layout import Layout
 from edgemem.context.model_summarizer import ModelSummarizer
+from edgemem.context.plan import Budget, Plan
 from edgemem.context.quick_summary import QuickSummarizer
 from edgemem.context.summarizer import ExtractiveSummarizer
 from edgemem.hooks.compaction import ContextCompactionHook
@@ -24,10 +25,13 @@ from edgemem.hooks.settings import SettingsHook
 from edgemem.hooks.token_budget import TokenBudgetHook
 from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.hooks.upkeep import UpkeepHook
+from edgemem.hooks.warming import Warming
+from edgemem.hooks.window_plan import WindowPlanHook
 from edgemem.records import Epoch, Kind, Reader, Recalled
 
 if TYPE_CHECKING:
     from edgemem.context.summarizer import Summarizer
+    from edgemem.hooks.tool_output import ToolOutputTruncatorHook
     from edgemem.llama.protocols import ChatModel, Tokenizer
     from edgemem.loop import Tool
     from edgemem.memory import Memory
@@ -35,10 +39,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 SIGHTS: tuple[frozenset[Kind], ...] = (
-    frozenset(("fact", "preference", "note")),
+    frozenset(("fact", "preference")),
+    frozenset(("note",)),
     frozenset(("episode", "turn", "summary")),
 )
-"""What a turn recalls apart: turns are many and long, and would leave no place for the few facts."""
+"""What a turn recalls apart: turns and notes are many and long, and would leave no place for the few facts."""
 
 
 def default_hooks(
@@ -47,7 +52,7 @@ def default_hooks(
     session_id: str,
     speaker: str | None,
     agent: str,
-    tokenizer: Tokenizer,
+    budget: Budget,
     upkeep: UpkeepHook,
     search: Callable[..., list[Recalled]],
     model: ChatModel | None = None,
@@ -55,12 +60,12 @@ def default_hooks(
     """Return the hooks of one session.
 
     Args:
-        tokenizer: counts what the model will see.
+        budget: divides the model's window, and has what counts its tokens.
         upkeep: holds idle work while somebody speaks.
         search: recalls, with the arguments of `Recall.recall`.
         model: the chat model of the session, which may write its summaries.
     """
-    settings = memory.profile
+    settings, tokenizer, plan = memory.profile, budget.tokenizer, budget.plan
     layout = Layout(session_id, default_level=settings.memory.default_level)
     layout.epoch = Epoch(session_id, 0, reason="begin", started_at=memory.clock.now())
     conversation = Conversation(layout, commit_wait_s=settings.store.commit_wait_s)
@@ -69,17 +74,20 @@ def default_hooks(
         layout,
         tokenizer,
         _summarizer(memory, tokenizer, model),
-        window_tokens=context.window_tokens,
-        reply_tokens=context.reply_tokens,
+        window_tokens=plan.window_tokens,
+        reply_tokens=plan["answer"],
         high_water=context.high_water,
         low_water=context.low_water,
         keep_last_turns=context.keep_last_turns,
-        summary_tokens=context.summary_tokens,
+        summary_tokens=plan["summary"],
         now=memory.clock.now,
     )
     # On the hot path there is no time to compare sentences, or to embed them.
     compaction = ContextCompactionHook(
-        planner=planner, fallback=QuickSummarizer(tokenizer), conversation=conversation
+        planner=planner,
+        fallback=QuickSummarizer(tokenizer),
+        conversation=conversation,
+        warming=_warming(memory, layout, model),
     )
     injection = settings.injection
     memories = MemoryInjectionHook(
@@ -88,7 +96,7 @@ def default_hooks(
         injection.max_episodes,
         injection.header,
         max_chars=injection.max_chars,
-        block_tokens=context.block_tokens,
+        block_tokens=plan["memory"],
         speaker=speaker,
         floors=_floors(injection),
         recall=_recaller(lambda: turn.profile, conversation, search),
@@ -96,9 +104,14 @@ def default_hooks(
         conversation=conversation,
     )
     notes = NotesInjectorHook(
-        memory.notes, settings.notes.inject_chars, speaker=speaker, conversation=conversation
+        memory.notes,
+        settings.notes.inject_chars,
+        max_tokens=plan["notes"],
+        tokenizer=tokenizer,
+        speaker=speaker,
+        conversation=conversation,
     )
-    budget = TokenBudgetHook(planner.room, tokenizer=tokenizer)
+    last_word = TokenBudgetHook(plan.room, tokenizer=tokenizer)
 
     def apply(profile: Profile) -> None:
         layout.default_level = profile.memory.default_level
@@ -108,24 +121,43 @@ def default_hooks(
             planner.summarizer.fallback = extractive
         else:
             planner.summarizer = extractive
-        _plan(planner, profile)
+        _marks(planner, profile)
         _inject(memories, profile)
         notes.max_chars = profile.notes.inject_chars
-        budget.max_context_tokens = planner.room
+        budget.context = profile.context
+        window.take()
 
-    shortening: list[Hook] = []
+    shortening: list[ToolOutputTruncatorHook] = []
     if settings.hooks.tool_output_chars:
         from edgemem.hooks.tool_output import ToolOutputTruncatorHook
 
         shortening.append(
             ToolOutputTruncatorHook(
                 settings.hooks.tool_output_chars,
-                max_tokens=int(settings.hooks.tool_output_share * planner.room),
+                room_tokens=plan.room,
+                share=settings.hooks.tool_output_share,
                 tokenizer=tokenizer,
                 keep_bytes=int(settings.hooks.tool_output_mb * 1e6),
                 conversation=conversation,
             )
         )
+
+    def use(plan: Plan) -> None:
+        planner.window_tokens, planner.reply_tokens = plan.window_tokens, plan["answer"]
+        planner.summary_tokens = plan["summary"]
+        memories.block_tokens = plan["memory"]
+        notes.max_tokens = plan["notes"]
+        last_word.max_context_tokens = plan.room
+        for hook in shortening:
+            hook.room_tokens = plan.room
+
+    window = WindowPlanHook(
+        budget,
+        apply=use,
+        fits=lambda: not last_word.note,
+        note=memory.failures.note,
+        conversation=conversation,
+    )
     turn = SettingsHook(settings, newest=memory.renew, apply=apply)
     turn_log = TurnLogHook(
         write=lambda: memory.profile.log.turn,
@@ -136,7 +168,7 @@ def default_hooks(
     )
     return [
         turn_log.first,
-        upkeep,
+        upkeep.first,
         turn,
         PersistSessionHook(
             memory.sessions,
@@ -146,13 +178,15 @@ def default_hooks(
             chars_per_s=memory.profile.context.speech_chars_s,
         ),
         LayoutHook(speaker=speaker, conversation=conversation, now=memory.clock.now),
+        window,
         memories,
         notes,
         compaction,
-        budget,
+        last_word,
         EpisodeLoggerHook(memory.store, agent, speaker=speaker, conversation=conversation),
         *shortening,
         turn_log,
+        upkeep,
     ]
 
 
@@ -215,24 +249,35 @@ def _summarizer(memory: Memory, tokenizer: Tokenizer, model: ChatModel | None) -
     if settings.summarizer == "extractive" or model is None:
         return extractive
     beside = getattr(model, "beside", None)
-    if beside is None:
+    side = beside and beside(n_ctx=settings.summary_ctx, threads=settings.summary_threads)
+    if side is None:
         _log.warning(
-            '[compaction] summarizer = "model" needs a model in this process; summaries are made of sentences that were'
-            " said."
+            '[compaction] summarizer = "model" needs a model in this process, or a second slot of its server (-np 2);'
+            " summaries are made of sentences that were said."
         )
         return extractive
-    return ModelSummarizer(beside(n_ctx=settings.summary_ctx, threads=settings.summary_threads), extractive)
+    return ModelSummarizer(side, extractive)
 
 
-def _plan(planner: EpochPlanner, profile: Profile) -> None:
-    """Give a planner its numbers."""
+def _warming(memory: Memory, layout: Layout, model: ChatModel | None) -> Warming | None:
+    """Return what has the model read a new epoch's prompt before it begins."""
+    if not memory.profile.compaction.warm or model is None:
+        return None
+    ahead = getattr(model, "ahead", None)
+    if ahead is None:
+        _log.warning(
+            "[compaction] warm needs a model in this process; a new epoch's prompt is read with its first turn."
+        )
+        return None
+    return Warming(ahead(), layout)
+
+
+def _marks(planner: EpochPlanner, profile: Profile) -> None:
+    """Give a planner what the plan of the window does not say."""
     context = profile.context
-    planner.window_tokens = context.window_tokens
-    planner.reply_tokens = context.reply_tokens
     planner.high_water = context.high_water
     planner.low_water = context.low_water
     planner.keep_last_turns = context.keep_last_turns
-    planner.summary_tokens = context.summary_tokens
 
 
 def _inject(hook: MemoryInjectionHook, profile: Profile) -> None:
@@ -242,7 +287,6 @@ def _inject(hook: MemoryInjectionHook, profile: Profile) -> None:
     hook.max_episodes = injection.max_episodes
     hook.header = injection.header.strip()
     hook.max_chars = injection.max_chars
-    hook.block_tokens = profile.context.block_tokens
     hook.floors = _floors(injection)
 
 
@@ -259,7 +303,8 @@ def _recaller(
             apart=SIGHTS,
             min_score=min(floors.values()),
             deadline_s=settings.recall.deadline_ms / 1e3,
-            exclude=frozenset(layout.visible()),
+            # A fact that the prompt holds is still the best answer: without it, a worse one would be said.
+            exclude=frozenset(name for name, item in layout.visible().items() if item.about is None),
             skip_turns=(layout.session, layout.visible_turns()),
             called=settings.called(),
         )
@@ -273,5 +318,7 @@ def _floors(injection: InjectionSettings) -> dict[str, float]:
         "fact": injection.min_score,
         "asked": injection.min_asked_score,
         "episode": injection.min_episode_score,
+        "note": injection.min_note_score,
         "turn": injection.min_turn_score,
+        "unasked": injection.min_unasked_score,
     }

@@ -12,8 +12,9 @@
 
 EdgeVox knows six points of a turn; what else edgemem wants to know (somebody begins to speak, a half-heard
 sentence, a barge-in, an aborted turn, quiet) its owner tells `ears`. The model is offered tools to remember, look up and
-forget (`memory_tools=False` leaves them out), within the rights of `ears.speaker` when the turn began. Leave EdgeVox's own memory, notes, budget,
-compaction and persistence hooks out: two memories would both put their lines into the prompt.
+forget (`memory_tools=False` leaves them out), within the rights of `ears.speaker` when the turn began. EdgeVox renders
+its prompts itself, so nothing of its model's state is kept over a restart (`[chat] keep_state`). Leave EdgeVox's own
+memory, notes, budget, compaction and persistence hooks out: two memories would both put their lines into the prompt.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import importlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from edgemem.context.spoken import Timed, heard_part, heard_speeches, keep_heard, speeches_of
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import reader_of
 from edgemem.hooks.points import (
@@ -40,6 +42,7 @@ from edgemem.hooks.points import (
     TurnContext,
 )
 from edgemem.hooks.registry import HookFailure, HookRegistry
+from edgemem.llama.template import text_of
 from edgemem.loop import Tool, ToolTurn
 from edgemem.records import Session
 
@@ -140,16 +143,33 @@ class Ears:
         """Tell the hooks what has been heard so far."""
         self.hooks.fire(ON_PARTIAL, self.ctx, {"text": text, "speaker": self.speaker})
 
-    def interrupt(self, heard_text: str) -> None:
-        """Tell the hooks that the robot was cut off; only `heard_text` of its reply becomes history."""
-        fired = self.hooks.fire(ON_INTERRUPT, self.ctx, {"heard_text": heard_text})
-        if fired.is_modify:  # as the reply was written, not as the voice spelled it
-            heard_text = fired.payload["heard_text"]
+    def interrupt(
+        self,
+        heard_text: str | None = None,
+        *,
+        heard_ms: float | None = None,
+        words: Iterable[Timed] | None = None,
+    ) -> None:
+        """Tell the hooks that the robot was cut off; only what was heard in this turn becomes history.
+
+        Args:
+            heard_text: what was played, as written or as the voice spelled it; nothing told at all: all of it.
+            heard_ms: milliseconds that the voice had spoken for; without `words`, an estimate is made of it.
+            words: when each word was played: (word, start_ms, end_ms).
+
+        Raises:
+            InvalidInputError: one of them is no text, no number, or no word with its times.
+        """
+        timed = None if words is None else tuple(words)
+        named: dict[str, Any] = {"heard_text": heard_text, "heard_ms": heard_ms, "words": timed}
+        heard_part("", **named)  # what makes no sense is refused before anything is changed
         messages = self.ctx.session.messages
-        for i in range(len(messages) - 1, -1, -1):
-            if messages[i].get("role") == "assistant" and not messages[i].get("tool_calls"):
-                messages[i] = {**messages[i], "content": heard_text}
-                break
+        said = [text_of(messages[n]) for n in speeches_of(messages)]
+        told = {name: value for name, value in named.items() if value is not None}
+        fired = self.hooks.fire(ON_INTERRUPT, self.ctx, told or {"heard_text": " ".join(said)})
+        # A hook that keeps the session knows how fast the robot speaks.
+        kept = fired.payload.get("speeches") if fired.is_modify else None
+        keep_heard(messages, heard_speeches(said, **named) if kept is None else kept)
 
     def abort(self) -> None:
         """Tell the hooks that the turn is thrown away."""

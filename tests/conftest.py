@@ -1,14 +1,20 @@
-"""Fixtures only: a clock that tests move by hand, and the real models and vocabularies."""
+"""Fixtures: a clock that tests move by hand, and the real models and vocabularies; and how properties are tried."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+from concurrent.futures import wait
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from edgemem.clock import Clock
+
+# An example that takes long says that the machine is busy, and nothing about what the test proves.
+settings.register_profile("edgemem", settings.default, deadline=None, print_blob=True)
+settings.load_profile("edgemem")
 
 
 class HandClock:
@@ -35,6 +41,16 @@ def hand() -> HandClock:
 def clock(hand: HandClock) -> Clock:
     """Return the robot's clock on top of the hand-moved one."""
     return hand.clock
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a turn's end and a memory tool wait for the disk as long as it takes: a test's disk may be busy."""
+    from edgemem.hooks import conversation
+    from edgemem.store import later
+
+    for module in (conversation, later):
+        monkeypatch.setattr(module, "wait", lambda futures, _: wait(futures, 60))
 
 
 def _cache() -> Path:

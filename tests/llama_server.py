@@ -102,6 +102,8 @@ class RunningServer:
     def pause(self) -> None:
         """Let the process stand still: connections stay open, nothing answers."""
         self.process.send_signal(signal.SIGSTOP)
+        # A thread of a busy machine's server may still answer before all of them have stopped.
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
 
     def go_on(self) -> None:
         """Let the process run again."""

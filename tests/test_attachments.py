@@ -22,6 +22,7 @@ from edgemem.loop import AgentLoop, Tool
 from edgemem.memory import Memory
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.usefixtures("patient")
 
 
 class Watch:

@@ -142,10 +142,11 @@ def test_whatever_a_tool_gets_and_returns_the_turn_is_kept(memory: Memory, text:
         "assistant",
     ]
     shown, whole = kept.messages[2].content or "", storable(text)
-    assert shown == whole or (len(shown) <= 4000 < len(whole) and shown.startswith(whole[:3000]))
+    # Where the call itself leaves no room, its result is the pointer alone.
+    pointer = shown.startswith("… all of it: read_more ") and "\n" not in shown
+    assert shown == whole or pointer or (len(shown) <= 4000 < len(whole) and shown.startswith(whole[:3000]))
     if shown != whole:
-        ((stored,),) = memory.database.query("select content from tool_outputs")
-        assert stored == whole
+        assert (whole,) in memory.database.query("select content from tool_outputs")
     assert len(memory.store.recent_episodes(5)) == 3
 
 

@@ -9,7 +9,7 @@ import pytest
 from llama_server import RunningServer
 
 import edgemem
-from edgemem.bench import compaction, facts, footprint, prefill, reboot, session, tokens, turn
+from edgemem.bench import compaction, facts, footprint, prefill, reboot, session, tokens, turn, warm
 from edgemem.bench.corpus import askable, conversation, known, own_words
 from edgemem.bench.evening import FACTS, TOOLS, evening
 from edgemem.bench.everything import everything, fill
@@ -124,11 +124,14 @@ def test_bytes_are_not_counted_in_memory() -> None:
         refuse_tmpfs(memory)
 
 
+@pytest.mark.usefixtures("patient")
 def test_session_reports_bytes_and_growth(request: pytest.FixtureRequest) -> None:
     """The session bench finds every message at once and tells where the bytes went."""
     # Temporary files are in memory on some systems (Debian 13); the checkout is on a disk.
     figures = session.run(turns=30, home=request.config.cache.mkdir("bench"))
-    assert bars_of(figures, "session") == {"written_mb", "found_at_once", "commit_growth", "save_growth"}
+    assert bars_of(figures, "session") == {
+        *("written_mb", "accepted", "found_at_once", "commit_growth", "save_growth"),
+    }
     assert figures["found_at_once"] == 1.0
     assert figures["written_mb"] > figures["text_mb"] > 0
     assert set(figures["logs_mb"]) == {"memory.db-wal", "index.db-wal"}
@@ -248,3 +251,20 @@ def test_reboot_evaluates_only_the_turn(tmp_path: Path) -> None:
     assert figures["prefix_tokens"] > 1100
     assert figures["file_bytes"] > figures["prefix_tokens"] * 2 * 2 * 64 * 2
     assert figures["mb_of_1500_tokens"]["Llama-3.2-3B"] == 172.0
+
+
+def test_warm_reads_only_its_own_words(tmp_path: Path) -> None:
+    """The first turn behind a switch reads its own words where its prompt was read ahead, and most of it where not."""
+    model = write_model(tmp_path / "model.gguf", width=64, layers=2, hidden=96)
+    figures = warm.run(window=2048, epochs=1, interruptions=3, threads=1, model=model, home=tmp_path)
+    assert bars_of(figures, "warm") == {
+        "tokens_beside_its_own",
+        "tokens_beside_their_own_in_the_middle",
+        "same_tokens_as_cold",
+        "speech_waited_p95_ms",
+    }
+    assert all(bar["ok"] for name, bar in figures["bars"].items() if name != "speech_waited_p95_ms")
+    assert figures["reasons"] == ["high water, read ahead"]
+    sides = figures["side_by_side"]
+    assert sides["evaluated_tokens"]["without"] > 5 * sides["evaluated_tokens"]["with"] > 0
+    assert figures["moved_bytes"] > sides["prompt_tokens"]["with"] * 64 * 2 * 2

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from edgemem.context.block import asks, changes, lines_for, within, worth_saying
+from edgemem.context.block import changes, lines_for, within, worth_saying
 from edgemem.context.layout import Shown
 from edgemem.records import Recalled
 
@@ -97,24 +95,8 @@ def test_a_question_brings_its_best_fact_even_if_that_scores_low() -> None:
     floors = {"fact": 0.2, "asked": 0.09}
     best = Recalled("fact", "1", "wifi: frogs", 0.1)
     second = Recalled("fact", "2", "oven: 250", 0.09)
-    assert worth_saying([best, second], floors, asked=True) == [best]
-    assert worth_saying([best, second], floors, asked=False) == []
-
-
-@pytest.mark.parametrize(
-    ("utterance", "question"),
-    [
-        ("What is the wifi password", True),
-        ("A guest is here. How does she get online", True),
-        ("Can Anna eat this?", True),
-        ("dim the hall please", False),
-        ("We are out of rice.", False),
-        ("Thanks, that is what I wanted.", False),
-    ],
-)
-def test_questions_are_told_from_orders(utterance: str, question: bool) -> None:
-    """With or without punctuation."""
-    assert asks(utterance) is question
+    assert worth_saying([best, second], floors, utterance="What is it?") == [best]
+    assert worth_saying([best, second], floors, utterance="It is it.") == []
 
 
 def test_facts_come_first_and_questions_not_at_all() -> None:
@@ -125,3 +107,55 @@ def test_facts_come_first_and_questions_not_at_all() -> None:
     floors = {"fact": 0.2, "turn": 0.45, "episode": 0.3}
     told = fact("f_1", "doctor: Tuesday")
     assert worth_saying([asked, turn, told, weak], floors) == [told, turn]
+
+
+FLOORS = {"fact": 0.2, "turn": 0.4, "note": 0.4, "episode": 0.3, "unasked": 0.6}
+
+
+def test_what_was_told_is_for_questions() -> None:
+    """An order needs no answer: what was said, noted and done must be very near to be said then; facts need not."""
+    told = [
+        Recalled("turn", "1", "The rice is in the cellar.", 0.5),
+        Recalled("note", "2", "rice on the stove", 0.5),
+        Recalled("episode", "3", "list: rice", 0.7),
+        fact("f_1", "rice: brown"),
+    ]
+    assert {item.kind for item in worth_saying(told, FLOORS, utterance="Where is the rice?")} == {
+        "turn",
+        "note",
+        "episode",
+        "fact",
+    }
+    assert [item.kind for item in worth_saying(told, FLOORS, utterance="Put rice on the list.")] == [
+        "fact",
+        "episode",
+    ]
+
+
+def test_what_has_just_been_said_is_not_recalled() -> None:
+    """A turn that says the utterance word for word tells nothing; one in other words does."""
+    same = Recalled("turn", "1", "the cup is on the red shelf", 0.9)
+    other = Recalled("turn", "2", "The cup is not on the red shelf.", 0.9)
+    assert worth_saying([same, other], FLOORS, utterance="The cup is on the red shelf!") == [other]
+    asked = "Did I say the cup is on the red shelf?"
+    assert worth_saying([same], FLOORS, utterance=asked) == [same], "a question is answered by it"
+
+
+def test_each_thing_is_said_once() -> None:
+    """What a line before it says in the same words is left out; what another person said, or denies it, is not."""
+    first = Recalled("turn", "1", "The party is on Friday.", 0.9, speaker="ann")
+    again = Recalled("turn", "2", "on Friday is the party", 0.8, speaker="ann")
+    bob = Recalled("turn", "3", "The party is on Friday.", 0.7, speaker="bob")
+    no = Recalled("turn", "4", "The party is not on Friday.", 0.6, speaker="ann")
+    assert worth_saying([first, again, bob, no], FLOORS, utterance="When is it?") == [first, bob, no]
+
+
+def test_a_fact_is_not_followed_by_the_turn_that_told_it() -> None:
+    """The turn holds the whole value and says it at length; a value of one word may stand in any turn."""
+    party = fact("f_1", "party: Friday evening")
+    source = Recalled("turn", "1", "By the way, the party is on Friday evening from now on.", 0.8)
+    half = Recalled("turn", "2", "Not before Friday, I think.", 0.8)
+    assert worth_saying([party, source, half], FLOORS, utterance="When is it?") == [party, half]
+    tea = fact("f_2", "tea: black")
+    cat = Recalled("turn", "3", "The cat is black.", 0.8)
+    assert worth_saying([tea, cat], FLOORS, utterance="What is it?") == [tea, cat]

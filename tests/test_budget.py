@@ -160,3 +160,37 @@ def test_counts_are_those_of_a_real_model(vocabularies: Path) -> None:
     assert fitted.tokens == len(tokenizer.render(fitted.messages, tools=TOOLS).ids) <= 600
     assert fitted.messages[-1]["content"] == "no result: interrupted"
     assert fitted.dropped_turns > 20
+
+
+def hops(n: int, *, words: int = 40) -> list[dict[str, Any]]:
+    """Return a newest turn in which a tool was called so often."""
+    out: list[dict[str, Any]] = [SYSTEM, *talk(3)[1:], {"role": "user", "content": "look it up"}]
+    for i in range(n):
+        call = {"id": f"c{i}", "type": "function", "function": {"name": "timer", "arguments": {"n": i}}}
+        out.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        out.append({"role": "tool", "tool_call_id": f"c{i}", "content": f"result {i} " + "word " * words})
+    return out
+
+
+def test_a_turn_that_alone_is_too_large_loses_its_oldest_calls() -> None:
+    """When every other turn is gone, the oldest calls go with their results; the newest and what was asked stay."""
+    conversation = hops(6)
+    fitted = fit(conversation, tokenizer=WordTokenizer(), budget_tokens=200)
+    assert fitted.fits
+    assert fitted.tokens <= 200
+    assert fitted.messages[:2] == [SYSTEM, {"role": "user", "content": "look it up"}]
+    assert fitted.messages[2:] == conversation[-len(fitted.messages) + 2 :]
+    assert repair_orphans(fitted.messages) == fitted.messages
+    gone = 6 - (len(fitted.messages) - 2) // 2
+    assert 0 < gone < 6
+    assert fitted.note == f"Left out {gone} of 6 calls of tools in the newest turn to stay within 200 tokens."
+    more = [*fitted.messages[:2], *conversation[-len(fitted.messages) :]]
+    assert WordTokenizer().count(more) > 200
+
+
+def test_no_call_goes_while_another_turn_can() -> None:
+    """Older turns go first: what was just looked up is what the answer is made of."""
+    conversation = hops(2)
+    fitted = fit(conversation, tokenizer=WordTokenizer(), budget_tokens=140)
+    assert fitted.dropped_turns == 3
+    assert fitted.messages == [SYSTEM, *conversation[-5:]]

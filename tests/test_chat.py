@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ggufs import write_llama_gguf
 
-from edgemem.errors import ModelError
+from edgemem.errors import ModelError, TemplateError
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.tokenizer import LlamaTokenizer
 
@@ -176,6 +176,12 @@ def test_shares_its_vocabulary(chat: LlamaChat, files: dict[str, Path]) -> None:
         assert chat.tokenizer.fingerprint == apart.fingerprint
         assert chat.tokenizer.render(opening()) == apart.render(opening())
     assert chat.tokenizer.vocabulary._free is None
+
+
+def test_a_template_that_prints_nothing(files: dict[str, Path]) -> None:
+    """A model whose template keeps from it what people say is refused when it is loaded."""
+    with pytest.raises(TemplateError, match="does not print what the user says"):
+        LlamaChat(files["phi-3"], n_ctx=512, threads=1, template="{# nothing #}")
 
 
 def test_damaged_model(tmp_path: Path, files: dict[str, Path], vocabularies: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from edgemem.cli import main
 from edgemem.cli.facts import Begin
 from edgemem.cli.options import When
 from edgemem.records import Heard, StoredMessage, Turn
+from edgemem.store.tool_outputs import pointer_to
+from edgemem.store.turn_steps import KeepOutput
 
 
 def run(*args: object, **settings: Any) -> Result:
@@ -256,6 +259,12 @@ def test_turns_that_did_not_end_well_are_marked_and_summed_up(talked: Path) -> N
     assert lines[-1] == "4 turns, 1 open, 1 interrupted, 1 unfinished"
 
 
+def test_the_list_has_the_number_that_the_log_of_turns_has(talked: Path) -> None:
+    """A log line names no conversation; who reads it finds the name here."""
+    (one,) = json.loads(run("sessions", "--home", talked, "--json").stdout)
+    assert (one["session"], one["number"]) == ("hall", zlib.crc32(b"hall"))
+
+
 def test_a_conversation_as_json_is_the_turns(talked: Path) -> None:
     """JSON holds states, blocks and what was not heard."""
     turns = json.loads(run("sessions", "show", "hall", "--home", talked, "--json").stdout)
@@ -267,6 +276,34 @@ def test_a_conversation_as_json_is_the_turns(talked: Path) -> None:
     ]
     assert turns[0]["block"].startswith("<memory>")
     assert turns[1]["messages"][1]["unheard"] == " far away."
+
+
+def test_what_a_tool_answered_is_shown_in_full(tmp_path: Path) -> None:
+    """The whole text, line by line and harmless on a terminal, exact as JSON, and only to whoever may read its turn."""
+    path = make_home(tmp_path / "tools")
+    text = "pump:  ok\n\x1b[31mvalve\topen\n" * 400
+    with edgemem.open(path, worker=False) as memory:
+        said = (StoredMessage("user", "Read the log."),)
+        name = pointer_to("hall", text)
+        journal = memory.sessions.journal
+        turn = Turn("hall", 0, said, level="private", owner="Ann", heard=Heard("Ann"))
+        journal.commit(turn, [KeepOutput("hall", name, text, 10**6)]).result()
+    shown = run("inspect", "output", name.upper(), "--home", path)
+    assert shown.stdout == text.replace("\x1b", "\N{REPLACEMENT CHARACTER}").expandtabs()
+    assert shown.stderr == f"{len(text):,} characters, from turn 0 of hall (private of Ann)\n"
+    told = json.loads(run("inspect", "output", name, "--speaker", "Ann", "--home", path, "--json").stdout)
+    whose = {"session": "hall", "turn": 0, "level": "private", "owner": "Ann"}
+    assert told == {"pointer": name, **whose, "characters": len(text), "text": text}
+    for args in (["0011223344"], [name, "--speaker", "Bob"], ["'; drop table turns"]):
+        sentence = refused(run("inspect", "output", *args, "--home", path))
+        assert sentence.startswith("edgemem: Nothing is kept under ")
+        assert ("that Bob may read" in sentence) == ("Bob" in args)
+    copy = make_home(tmp_path / "copy")
+    lines = run("export", "--home", path).stdout
+    assert ", 1 output" in run("import", "-", "--home", copy, input=lines).stdout
+    assert json.loads(run("inspect", "output", name, "--home", copy, "--json").stdout) == told
+    assert run("forget", "--speaker", "Ann", "--yes", "--home", copy).exit_code == 0
+    refused(run("inspect", "output", name, "--home", copy))
 
 
 # Completion

@@ -23,6 +23,8 @@ from edgemem.hooks import Hook, HookResult, ToolCallRequest, ToolCallResult, loa
 from edgemem.memory import Memory
 from edgemem.records import Session
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 RULES = """
 SIX = {"on_run_start", "before_llm", "after_llm", "before_tool", "after_tool", "on_run_end"}
 
@@ -109,6 +111,8 @@ class Agent:
         self.ctx = Ctx()
         self.think = think
         self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.saying = ""
+        """What is said with a call."""
         self.handed: list[list[dict[str, Any]]] = []
 
     def run(self, task: str) -> str:
@@ -137,7 +141,7 @@ class Agent:
                 done = ToolCallResult(name, arguments, result)
                 self.hooks.fire("after_tool", self.ctx, done)
                 calls = [{"id": "c", "function": {"name": name, "arguments": json.dumps(arguments)}}]
-                messages.append({"role": "assistant", "content": "", "tool_calls": calls})
+                messages.append({"role": "assistant", "content": self.saying, "tool_calls": calls})
                 messages.append({"role": "tool", "tool_call_id": "c", "content": str(result)})
         messages.append({"role": "assistant", "content": reply})
         self.ctx.session.messages = messages
@@ -306,6 +310,56 @@ def test_a_barge_in_cuts_the_turn(edgevox: ModuleType, memory: Memory) -> None:
     assert "you were interrupted after: one two" in agent.handed[-1][-1]["content"]
     (turn, _) = memory.sessions.journal.read_turns("kitchen")
     assert (turn.state, turn.messages[-1].content) == ("interrupted", "one two")
+    assert ears.failures() == []
+
+
+@pytest.mark.parametrize(
+    ("told", "heard"),
+    [
+        (("one two",), "one two"),
+        ({"heard_ms": 700}, "one two"),
+        ({"heard_ms": 250, "words": [("one", 0, 100), ("two", 100, 200), ("three", 200, 300)]}, "one two"),
+        ((), "one two three four"),
+    ],
+)
+def test_a_barge_in_is_told_as_text_or_times(
+    edgevox: ModuleType, memory: Memory, told: Any, heard: str
+) -> None:
+    """As in edgemem's own loop; what makes no sense is refused, and changes nothing."""
+    agent = Agent(edgevox.HookRegistry(), think=lambda _: "one two three four")
+    ears = load("edgevox_loop").attach(agent, memory, session_id="kitchen", speaker="alice")
+    agent.run("count")
+    for nonsense in ({"heard_ms": "soon"}, {"words": ["one"]}, {"heard_text": 5}):
+        with pytest.raises(InvalidInputError):
+            ears.interrupt(**nonsense)
+    assert agent.ctx.session.messages[-1]["content"] == "one two three four"
+    ears.interrupt(**told) if isinstance(told, dict) else ears.interrupt(*told)
+    assert agent.ctx.session.messages[-1]["content"] == heard
+    memory.database.flush()
+    (turn,) = memory.sessions.journal.read_turns("kitchen")
+    assert turn.messages[-1].content == heard
+    agent.run("why did you stop?")
+    assert f"you were interrupted after: {heard}" in agent.handed[-1][-1]["content"]
+    assert ears.failures() == []
+
+
+def test_a_barge_in_reaches_what_was_said_before_a_tool(edgevox: ModuleType, memory: Memory) -> None:
+    """The words that came with a call are cut too, in the agent's session as in the store."""
+    agent = Agent(edgevox.HookRegistry(), think=lambda _: "On the shelf.")
+    ears = load("edgevox_loop").attach(
+        agent, memory, session_id="kitchen", speaker="alice", memory_tools=False
+    )
+    agent.run("hello")
+    agent.tools.register(sys.modules["edgevox.llm.tools"].Tool("look", "Look.", {}, lambda: "a cup"))
+    agent.calls, agent.saying = [("look", {})], "Let me look."
+    agent.run("where is the cup?")
+    ears.interrupt("let me")
+    said = [m["content"] for m in agent.ctx.session.messages if m["role"] == "assistant"]
+    assert said[-2:] == ["Let me", ""]
+    memory.database.flush()
+    turn = memory.sessions.journal.read_turns("kitchen")[-1]
+    kept = [(m.content, m.unheard) for m in turn.messages if m.role == "assistant"]
+    assert kept == [("Let me", " look."), ("", "On the shelf.")]
     assert ears.failures() == []
 
 

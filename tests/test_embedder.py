@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -196,13 +197,53 @@ def test_a_query_is_answered_while_stored_text_is_embedded(minilm: Path) -> None
     with LlamaEmbedder(minilm, n_ctx=128) as embedder:
         undisturbed = embedder.embed_texts(texts)
         with ThreadPoolExecutor(1) as pool:
-            background = pool.submit(embedder.embed_texts, texts)
+            # Far more than three queries take: a busy machine is not done before they are asked.
+            background = pool.submit(embedder.embed_texts, texts * 2)
             while not embedder._worker._background:
                 time.sleep(0.001)
             for i in range(3):
                 embedder.embed_query(f"question {i}")
                 assert not background.done()
-            assert np.array_equal(background.result(), undisturbed)
+            assert np.array_equal(background.result(), np.tile(undisturbed, (2, 1)))
+
+
+def test_text_that_is_embedded_gives_way_to_a_turn(minilm: Path) -> None:
+    """It stops in the middle of a text, keeps what was made, and is not taken up again while the turn is open."""
+    texts = [f"{i} {LONG}" for i in range(12)]
+    turn = threading.Event()
+    with LlamaEmbedder(minilm) as embedder, ThreadPoolExecutor(2) as pool:
+        undisturbed = embedder.embed_texts(texts)
+        yielding = pool.submit(embedder.embed_until, texts, turn.is_set)
+        other = pool.submit(embedder.embed_texts, texts[:1])
+        while not (embedder._worker._background and embedder._worker._background[0].rows):
+            time.sleep(0.001)
+        embedder.give_way()  # nobody speaks, so nothing is lost
+        assert not yielding.done()
+        turn.set()
+        embedder.give_way()
+        made = yielding.result()
+        assert 0 < len(made) < len(texts)
+        assert np.array_equal(made, undisturbed[: len(made)])
+        assert embedder.embed_query("is anybody there?") is not None
+        assert not list(embedder.embed_until(texts, turn.is_set))
+        # Whoever waits for text without a condition gets all of it.
+        assert np.array_equal(other.result(), undisturbed[:1])
+        turn.clear()
+        left = embedder.embed_until(texts[len(made) :], turn.is_set)
+        assert np.array_equal(left, undisturbed[len(made) :])
+
+
+def test_a_query_within_a_turn_ends_what_was_embedded_before_it(minilm: Path) -> None:
+    """Without `give_way`, too: the question stops the text, and the text is not taken up behind it."""
+    turn = threading.Event()
+    with LlamaEmbedder(minilm) as embedder, ThreadPoolExecutor(1) as pool:
+        embedder.embed_query("load the model")
+        yielding = pool.submit(embedder.embed_until, [LONG] * 200, turn.is_set)
+        while not embedder._worker._background:
+            time.sleep(0.001)
+        turn.set()
+        embedder.embed_query("is anybody there?")
+        assert len(yielding.result()) < 200
 
 
 def test_an_interrupted_computation_returns_nothing_and_can_be_repeated(encoder: Encoder) -> None:
@@ -263,6 +304,7 @@ def test_after_close_every_call_says_so(minilm: Path) -> None:
         lambda: embedder.embed_query("one"),
         lambda: embedder.embed_texts(["two"]),
         lambda: embedder.embed_texts([]),
+        lambda: embedder.embed_until(["two"], lambda: False),
         embedder.warm,
     ):
         with pytest.raises(ClosedError, match="was closed"):

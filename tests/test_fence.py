@@ -100,8 +100,8 @@ def test_a_block_has_one_opening_and_one_closing_fence(lines: list[str], header:
     if not block:
         return
     assert is_fenced(block)
-    assert block.startswith("<memory>\n")
-    assert block.endswith("\n</memory>\n")
+    assert block.startswith("<memory>")
+    assert block.endswith("</memory>\n")
     assert len(FENCE_LIKE.findall(unicodedata.normalize("NFKC", block))) == 2
     assert len(block.splitlines()) <= len(lines) + 3
 
@@ -124,7 +124,8 @@ def test_a_block_has_one_opening_and_one_closing_fence(lines: list[str], header:
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
     """Text that people say, in any script, is not touched."""
     assert clean(text, max_chars=200) == text
-    assert fence([text]) == f"<memory>\n{text}\n</memory>\n"
+    assert fence([text]) == f"<memory>{text}</memory>\n"
+    assert fence([f"- {text}", text]) == f"<memory>\n- {text}\n{text}\n</memory>\n"
 
 
 @pytest.mark.parametrize(
@@ -174,6 +175,7 @@ def test_a_block_without_lines_is_empty() -> None:
     """No lines, no fence: nothing is put before the utterance."""
     assert fence([]) == ""
     assert fence(["  ", "\u200b"], header="Memory") == ""
+    assert fence(["- x"]) == "<memory>x</memory>\n"
     assert fence(["- x"], header="Memory:") == "<memory>\nMemory:\n- x\n</memory>\n"
     assert not is_fenced("tell me about <memory>")
 

@@ -21,6 +21,8 @@ from edgemem import (
     SQLiteSessionStore,
 )
 from edgemem.config import InjectionSettings, Profile
+from edgemem.context.block import ERASED
+from edgemem.fence import fence
 from edgemem.loop import Reply, Tool, ToolCall
 from edgemem.records import Heard, Message, StoredMessage, Turn
 from edgemem.store.forgotten import last_forgotten
@@ -73,7 +75,7 @@ def test_a_forgotten_value_is_told_to_no_model_and_stands_in_no_file(tmp_path: P
                 assert "gate.code: YETI4711" in model.newest
                 WAYS[way](memory)
                 agent.run("thanks")
-                assert model.newest == "<memory>\n- gate.code is no longer known\n</memory>\nthanks"
+                assert model.newest == "<memory>gate.code is no longer known</memory>\nthanks"
                 agent.run("and now?")
             else:
                 agent.run("what is the gate code?")
@@ -84,19 +86,22 @@ def test_a_forgotten_value_is_told_to_no_model_and_stands_in_no_file(tmp_path: P
 
 
 def test_of_a_forgotten_person_not_even_the_key_is_said(tmp_path: Path) -> None:
-    """What was private to that person is not mentioned any more, to anybody."""
+    """That person's model is told that a value above is gone, and nobody else's is told anything."""
     with edgemem.open(tmp_path, worker=False) as memory:
         agent = AgentLoop(model := Listener(), hooks=memory.hooks(session_id="k"))
-        memory.store.add_fact("diet", "VEGANX", scope="user:alice")
-        agent.run("what is my diet?", speaker="alice")
-        assert "VEGANX" in model.newest
+        for key in ("diet", "shoes"):
+            memory.store.add_fact(key, "VEGANX", scope="user:alice")
+            agent.run(f"what about my {key}?", speaker="alice")
+            assert "VEGANX" in model.newest
         memory.forget_person("alice")
-        for speaker in ("alice", "bob"):
+        for speaker, block in (("bob", ""), ("alice", fence([ERASED])), ("alice", ""), ("bob", "")):
             agent.run("hello", speaker=speaker)
-            assert model.newest == "hello"
+            assert model.newest == block + "hello"
+        assert files_with(tmp_path, ERASED) == []
     assert files_with(tmp_path, "VEGANX") == []
 
 
+@pytest.mark.usefixtures("patient")
 def test_what_somebody_said_goes_from_the_blocks_of_others_too(tmp_path: Path) -> None:
     """A block quotes turns; it is erased with the conversation, or the person, that it quotes."""
     for way in ("person", "session"):
@@ -124,7 +129,7 @@ def test_a_retracted_fact_is_taken_back_with_its_value(tmp_path: Path) -> None:
         agent.run("who is the guest?")
         memory.store.retract_fact("guest")
         agent.run("thanks")
-        assert "- no longer true: guest: Eve" in model.newest
+        assert "no longer true: guest: Eve" in model.newest
 
 
 def test_a_value_that_comes_after_an_erased_one_is_told_without_it(tmp_path: Path) -> None:
@@ -140,7 +145,7 @@ def test_a_value_that_comes_after_an_erased_one_is_told_without_it(tmp_path: Pat
             forget(f"{kind}.code")
             put(f"{kind}.code", "new")
             agent.run("thanks")
-            assert f"- {kind}.code: now new\n" in model.newest
+            assert f"{kind}.code: now new<" in model.newest
     assert files_with(tmp_path, "OLDX77") == []
 
 
@@ -161,7 +166,7 @@ def test_stores_by_hand_forget_as_well(tmp_path: Path, stores: str) -> None:
         assert "JAM4711" in model.newest
         store.forget_fact("gate.code")
         agent.run("thanks")
-        assert model.newest == "<memory>\n- gate.code is no longer known\n</memory>\nthanks"
+        assert model.newest == "<memory>gate.code is no longer known</memory>\nthanks"
         agent.run("once more")
         assert agent.hooks.failures() == []
     if stores == "two files":

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import edgemem
 from edgemem.clock import Clock
 from edgemem.context.compactor import Compactor
 from edgemem.hooks import (
@@ -280,3 +281,27 @@ def test_odd_utterances_do_not_break_a_hook(text: str, tmp_path: Path, clock: Cl
     loop.run(text, speaker="alice")
     assert hooks.failures() == []
     assert isinstance(loop.ctx, TurnContext)
+
+
+def test_a_worse_fact_is_not_said_because_the_best_stands_there_already(tmp_path: Path) -> None:
+    """Asked twice for the same, the model has the answer; the next best fact is another answer, and a wrong one."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[recall]\ndeadline_ms = 60000\n')
+    with edgemem.open(home, worker=False) as memory:
+        memory.store.add_fact("cat.food", "salmon twice a day")
+        memory.store.add_fact("dog.food", "dry and often")
+        for number in range(30):
+            memory.store.add_fact(f"thing{number}.place", f"drawer {number} of the shelf")
+        memory.idle(10.0)
+        loop = loop_with(*memory.hooks(session_id="kitchen", speaker="ann"))
+        shown = [
+            loop.run(asked) and newest(loop)
+            for asked in ("What food does the cat get?", "Which food does the cat get, once more?")
+        ]
+        assert shown == [
+            "<memory>cat.food: salmon twice a day</memory>\nWhat food does the cat get?",
+            "Which food does the cat get, once more?",
+        ]
+        loop.run("What food does the dog get?")
+        assert "dry and often" in newest(loop)

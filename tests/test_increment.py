@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from edgemem.errors import TemplateError
 from edgemem.llama.growth import conversation, scenes
 from edgemem.llama.increment import CannotIncrementError, Increments
+from edgemem.llama.markup import opened_thought
 from edgemem.llama.template import CHATML, ChatTemplate
 from edgemem.records import Message
 
@@ -106,6 +107,21 @@ def test_a_step_is_rendered_once(vocabularies: Path) -> None:
     messages += [{"role": "assistant", "content": "a"}, {"role": "user", "content": "more"}]
     increments.text(messages, None, True, None)
     assert sum(handed) < 15
+
+
+def test_a_thought_is_closed_once(vocabularies: Path) -> None:
+    """A template that closes the thought before a call by itself is not helped to do so again."""
+    scene = next(scene for scene in scenes() if scene.when == "when a tool is called")
+    closed = 0
+    for name, template in templates(vocabularies / "templates").items():
+        shorter, longer = scene.asked()[:2]
+        if template.habits.increments is None or not opened_thought(
+            template.render(shorter, tools=scene.tools)
+        ):
+            continue
+        assert not re.search(r"</think>\s*</think>", template.render(longer, tools=scene.tools)), name
+        closed += 1
+    assert closed > 5
 
 
 def test_an_opened_thought_is_closed() -> None:

@@ -103,6 +103,38 @@ def test_upkeep_is_bounded_and_yields(truth, index):
     check(index)
 
 
+class Fleeting(HashEmbedder):
+    """Is interrupted within the second text of each batch."""
+
+    def embed_until(self, texts, stop):
+        return list(self.embed_texts(texts[:1]))
+
+    def give_way(self):
+        return None
+
+
+@pytest.mark.parametrize("embedder", [HashEmbedder(), Fleeting()])
+def test_what_is_interrupted_stays_in_the_queue(truth, store, tmp_path, embedder):
+    """Vectors that were made are kept, each of its own text, and the other texts are embedded later."""
+    for n in range(7):
+        store.add_fact(f"cup {n}", f"stands in drawer {n}")
+    with Index(tmp_path / "index.db", truth, embedder=embedder) as index:
+        index.catch_up()
+        before = index.pending()["vectors"]
+        looks = iter(range(1000))
+        index.embed_pending(stop=lambda: next(looks) > 3)
+        check(index)
+        left = index.pending()["vectors"]
+        assert 0 < left < before
+        while index.pending()["vectors"]:
+            index.embed_pending(stop=lambda: False)
+        check(index)
+        assert len(embedder.embedded) == len(set(embedder.embedded)) == before
+        for number, terms in index.database.query("select id, terms from docs"):
+            (nearest, *_) = index.vectors.nearest(embedder._embed(terms), 1)
+            assert nearest[0] == number
+
+
 def test_messages_have_neighbouring_numbers(truth, store, index):
     """Facts and episodes between two upkeeps do not come between messages."""
     say(truth, 0, "one", "two")

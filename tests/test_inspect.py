@@ -64,9 +64,6 @@ def look(
     return inspect_prompt(
         memory.hooks(session_id=session, speaker=speaker, tokenizer=tokenizer),
         said,
-        tokenizer=tokenizer,
-        window_tokens=memory.profile.context.window_tokens,
-        reply_tokens=memory.profile.context.reply_tokens,
         speaker=speaker,
         look=lambda **who: memory.recall(said, k=20, **who),
         k=memory.profile.recall.k,
@@ -79,7 +76,7 @@ def talk(home: Path, *said: str, profile: Profile | None = None) -> None:
     """Make a home in which Ann has said some things in the session `hall`."""
     home.mkdir(exist_ok=True)
     (home / "edgemem.toml").write_text(
-        '[llama]\nembedder = ""\n', encoding="utf-8"
+        '[llama]\nembedder = ""\n[recall]\ndeadline_ms = 60000\n', encoding="utf-8"
     )  # words suffice, and are quick
     with edgemem.open(home, profile=profile, worker=False) as memory:
         for key, value in FACTS:
@@ -306,9 +303,6 @@ def test_the_plan_counts_each_kind_of_part(tmp_path: Path, vocabularies: Path) -
             return inspect_prompt(
                 memory.hooks(session_id="hall", speaker="Ann", tokenizer=tokenizer),
                 "What car is it, a red van?",
-                tokenizer=tokenizer,
-                window_tokens=4096,
-                reply_tokens=256,
                 speaker="Ann",
                 instructions="You are a robot.",
                 tools=tools,
@@ -336,8 +330,8 @@ def test_a_template_without_tools_is_told(home: Path, vocabularies: Path) -> Non
         edgemem.open(home, worker=False) as memory,
     ):
         found = inspect_prompt(
-            memory.hooks(session_id="hall", tokenizer=tokenizer), "Hi.", tokenizer=tokenizer,
-            window_tokens=4096, reply_tokens=256, tools=[tool.schema() for tool in memory.tools()],
+            memory.hooks(session_id="hall", tokenizer=tokenizer), "Hi.",
+            tools=[tool.schema() for tool in memory.tools()],
         )  # fmt: skip
     assert found.plan["tools"] == 0
     assert any("prints no tools" in note for note in found.notes)
@@ -385,7 +379,7 @@ def test_hooks_of_the_operator_are_named_and_not_run(home: Path) -> None:
     with edgemem.open(home, worker=False) as memory:
         tokenizer = WordTokenizer()
         hooks = [*memory.hooks(session_id="hall", tokenizer=tokenizer), Own()]
-        found = inspect_prompt(hooks, "Hi.", tokenizer=tokenizer, window_tokens=4096, reply_tokens=256)
+        found = inspect_prompt(hooks, "Hi.")
     assert any("Own" in note for note in found.notes)
 
 
@@ -466,9 +460,6 @@ def test_parts_are_exact_through_real_templates(
         found = inspect_prompt(
             memory.hooks(session_id="hall", speaker="Ann", tokenizer=tokenizer),
             "What car is it, a red van?",
-            tokenizer=tokenizer,
-            window_tokens=4096,
-            reply_tokens=256,
             speaker="Ann",
             instructions="You are a robot.",
         )

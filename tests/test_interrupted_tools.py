@@ -42,6 +42,8 @@ class Plan(msgspec.Struct, frozen=True):
     place: tuple[int, int] = (0, 0)
     """At which hop and call."""
     heard: str = ""
+    speaks: bool = False
+    """Whether something is said with a call, before its tool runs."""
 
 
 class CrashError(BaseException):
@@ -88,7 +90,10 @@ class Robot:
             raise OSError("the model is gone")
         calls = self.plan.hops[hop] if hop < len(self.plan.hops) else 0
         said = f"hop {hop} says something"
-        return Reply("" if calls else said, tuple(ToolCall("look", {"n": n}) for n in range(calls)))
+        return Reply(
+            "" if calls and not self.plan.speaks else said,
+            tuple(ToolCall("look", {"n": n}) for n in range(calls)),
+        )
 
     def cut(self, heard_text: str) -> None:
         """Nothing to forget."""
@@ -131,7 +136,7 @@ def check_whole(messages: Sequence[Message]) -> None:
 def opened(home: Path) -> Memory:
     """Open a home that finds by words."""
     home.mkdir(exist_ok=True)
-    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n')
     return edgemem.open(home, worker=False, watch=False)
 
 
@@ -162,7 +167,8 @@ PLAN = st.builds(
     st.lists(st.integers(1, 3), max_size=2).map(tuple),
     st.sampled_from(["", "", "model", "before", "within", "after", "late", "error", "crash"]),
     st.tuples(st.integers(0, 1), st.integers(0, 2)),
-    st.sampled_from(["", "hop", "I was"]),
+    st.sampled_from(["", "hop", "hop 0 says something hop", "I was"]),
+    st.booleans(),
 )
 
 
@@ -196,11 +202,16 @@ CUTS = [
     Plan((2,), "error", (1, 0)),
     Plan((1,), "model", (1, 0), ""),
     Plan((1,), "late", (0, 0), ""),
+    Plan((1, 1), "late", (0, 0), "hop", speaks=True),
+    Plan((1, 1), "late", (0, 0), "", speaks=True),
+    Plan((1, 1), "model", (1, 0), "hop 0", speaks=True),
+    Plan((2, 1), "within", (1, 0), "hop 0 says something hop", speaks=True),
+    Plan((2, 1), "error", (1, 0), speaks=True),
     Plan((2,), "crash", (0, 1)),
 ]
 
 
-@pytest.mark.parametrize("plan", CUTS, ids=lambda plan: f"{plan.how}-{plan.place[0]}-{plan.place[1]}")
+@pytest.mark.parametrize("plan", CUTS, ids=lambda plan: f"{plan.how}-{plan.place}-{plan.heard}")
 def test_every_template_takes_what_is_left_of_a_turn(
     tmp_path: Path, templates: list[ChatTemplate], plan: Plan
 ) -> None:

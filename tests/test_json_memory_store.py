@@ -294,6 +294,7 @@ def test_a_path_that_no_file_can_have_is_refused(tmp_path):
                 kind(wrong)
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_turn_is_in_the_file_without_an_episode_logger(path):
     """Injection writes when the turn ends, and the memory tools before they answer."""
     with JSONMemoryStore(path, flush_after_s=3600) as store:
@@ -463,6 +464,7 @@ def test_the_ring_is_the_seeds(path, monkeypatch):
         assert len(store.recent_episodes(99)) == 2
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_turn_that_ends_is_in_the_file(path):
     """Fault 13: the episode logger has the store write when the turn ends, with facts that tools added."""
     store = JSONMemoryStore(path, flush_after_s=3600)

@@ -91,10 +91,10 @@ def test_preferences_are_listed_and_told_when_they_change(store: Any) -> None:
     assert model.newest == "<memory>\n- units: two\n- units: metric\n</memory>\nhello"
     store.set_preference("units", "imperial")
     agent.run("hello again")
-    assert model.newest == "<memory>\n- units: now imperial\n</memory>\nhello again"
+    assert model.newest == "<memory>units: now imperial</memory>\nhello again"
     store.forget_preference("units")
     agent.run("and now")
-    assert model.newest == "<memory>\n- units is no longer known\n</memory>\nand now"
+    assert model.newest == "<memory>units is no longer known</memory>\nand now"
     agent.run("and now?")
     assert model.newest == "and now?"
 
@@ -106,7 +106,7 @@ def test_a_change_is_told_once(store: Any) -> None:
     agent.run("hello")
     store.add_fact("tea", "green")
     agent.run("which tea?")
-    assert model.newest == "<memory>\n- tea: now green (before: black)\n</memory>\nwhich tea?"
+    assert model.newest == "<memory>tea: now green (before: black)</memory>\nwhich tea?"
     agent.run("which tea?")
     assert model.newest == "which tea?"
 
@@ -134,8 +134,11 @@ def test_facts_are_read_again_only_when_something_was_written(tmp_path: Path) ->
         assert "milk: oat" in model.newest
 
 
-def test_a_store_that_finds_by_meaning_ranks_what_is_listed(tmp_path: Path) -> None:
+def test_a_store_that_finds_by_meaning_ranks_what_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The hook asks it for what is near, embeds no stored text before the model is called, and some of it after."""
+    monkeypatch.setattr("edgemem.hooks.injection.KEEP_UP_S", 60.0)  # on a busy machine too
     calls: list[str] = []
 
     def embed(text: str) -> list[float]:
@@ -252,10 +255,10 @@ def test_records_of_other_classes_are_read_with_the_levels_of_their_scope() -> N
     assert "timer: ok" in model.newest
     assert "vegan" not in model.newest
     agent.run("hello", speaker="alice")
-    assert "- alice's diet: vegan" in model.newest
+    assert "alice's diet: vegan" in model.newest
     store.forget_fact("tea")
     agent.run("thanks", speaker="bob")
-    assert "- tea is no longer known" in model.newest
+    assert "tea is no longer known" in model.newest
     assert agent.hooks.failures() == []
     tools = {tool.name: tool for tool in memory_tools(store)}
     tools["remember_fact"].run(None, key="milk", value="oat")

@@ -204,6 +204,7 @@ def test_speech_events_reach_the_hooks() -> None:
     assert tap.seen[1][1] == {"text": "what is", "speaker": "alice"}
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("speaker", [0, 1])
 def test_a_speaker_may_be_a_number(tmp_path: Path, speaker: int) -> None:
     """Recognisers that only tell voices apart number them; what a number says is its own, and a reply comes."""

@@ -61,6 +61,7 @@ def calls(*rooms: str) -> list[Message]:
 
 
 IMAGE = [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": "data:x"}}]
+LATE: Message = {"role": "system", "content": "Be brief from now on."}
 LAST = [user("Last question"), reply("Last answer")]
 SCENES: dict[str, list[list[Message]]] = {
     "plain": [[user("Question 1"), reply("Answer 1")], LAST],
@@ -72,6 +73,12 @@ SCENES: dict[str, list[list[Message]]] = {
     "greeting": [[reply("Good morning"), user("Question 1"), reply("Answer 1")], LAST],
     "two in a row": [[user("Question 1"), user("Question 2"), reply("Answer 2")], LAST],
     "two replies": [[user("Question 1"), reply("Answer 1"), reply("Answer 2")], LAST],
+    "late orders": [
+        [user("Question 1"), reply("Answer 1"), LATE],
+        [user("Question 2"), reply("Answer 2")],
+        LAST,
+    ],
+    "orders before an answer": [[user("Question 1"), reply("Answer 1")], [LATE, user("Question 2")], LAST],
 }
 
 
@@ -150,6 +157,15 @@ def test_what_a_template_takes_is_left_as_it_is() -> None:
     """Without any manners to mind, messages stay the same objects."""
     messages = [SYSTEM, user("a"), *calls("bath", "attic"), user("b"), user("c")]
     assert all(one is other for one, other in zip(Manners().fit(messages), messages, strict=True))
+
+
+@pytest.mark.parametrize("name", ["mistralai-Mistral-Nemo-Instruct-2407", "google-gemma-2-2b-it"])
+def test_late_orders_are_said_by_the_user(vocabularies: Path, name: str) -> None:
+    """Where a template takes no system message behind the head, the head stays what the model has read."""
+    template = templates(vocabularies / "templates")[name]
+    fitted = template.manners.fit([SYSTEM, user("a"), reply("b"), LATE, user("c")])
+    assert {"role": "user", "content": LATE["content"]} in fitted
+    assert fitted[0] == template.manners.fit([SYSTEM, user("a")])[0]
 
 
 def test_several_calls_one_by_one() -> None:

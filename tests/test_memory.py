@@ -11,6 +11,7 @@ from hash_embedder import HashEmbedder
 
 import edgemem
 from edgemem.clock import Clock
+from edgemem.config import Profile, RecallSettings
 from edgemem.errors import ClosedError, ConfigError, InvalidInputError, NewerSchemaError
 from edgemem.hooks import HookRegistry
 from edgemem.hooks.conversation import conversation_of
@@ -22,13 +23,19 @@ from edgemem.script import Line, ScriptedCall, ScriptedFact
 from edgemem.store.database import Database
 from edgemem.store.migrations import TRUTH, Migration
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 @pytest.fixture
 def memory(tmp_path: Path, clock: Clock, minilm: Path):
     """Return an open memory with the real embedder and no upkeep thread."""
     from edgemem.llama.embedder import LlamaEmbedder
 
-    with edgemem.open(tmp_path / "home", clock=clock, embedder=LlamaEmbedder(minilm), worker=False) as opened:
+    # However busy the machine is, what is found by meaning is found.
+    profile = Profile(recall=RecallSettings(deadline_ms=60_000, query_embed_ms=60_000))
+    with edgemem.open(
+        tmp_path / "home", profile=profile, clock=clock, embedder=LlamaEmbedder(minilm), worker=False
+    ) as opened:
         yield opened
 
 

@@ -22,7 +22,8 @@ from edgemem.errors import ModelError
 from edgemem.fence import CLOSE, OPEN
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import Generation
-from edgemem.loop import AgentLoop
+from edgemem.loop import AgentLoop, Reply
+from edgemem.store.epochs import count_reasons
 
 Turns = list[list[dict[str, Any]]]
 
@@ -128,7 +129,7 @@ def test_a_long_conversation_is_written_in_pieces_that_fit() -> None:
     assert len(model.prompts) > 4
     shown = "".join(model.prompts)
     assert all(f"Alice: I put the {colour(i)} cup" in shown for i in range(60))
-    assert model.prompts[0].startswith(f"{OPEN}Alice: I live in drawer 3.\n")
+    assert model.prompts[0].startswith(f"{OPEN}\nAlice: I live in drawer 3.\n")
     assert 0 < len(WordTokenizer().encode(summary)) <= 40
 
 
@@ -221,9 +222,10 @@ def test_nothing_said_makes_no_summary() -> None:
     assert model.prompts == []
 
 
-def test_lists_and_thoughts_are_tidied() -> None:
-    """Bullets and what a model thought are no part of a summary."""
-    model = Scribe(lambda record: f"<think>Hm, 99.</think>\n- {first_statement(record)}\n\n")
+@pytest.mark.parametrize("opens", ["<think>", ""])
+def test_lists_and_thoughts_are_tidied(opens: str) -> None:
+    """Bullets and what a model thought, also where the prompt opened the thought, are no part of a summary."""
+    model = Scribe(lambda record: f"{opens}Hm, 99.</think>\n- {first_statement(record)}\n\n")
     assert summarizer(model).summarize(talk(1), max_tokens=60) == "Alice: I put the aaaish cup into drawer 0."
 
 
@@ -243,7 +245,28 @@ def test_counts_tell_what_became_of_summaries() -> None:
     )
     assert counts.poor
     assert SummaryCounts.of({"high water": 9}).told() == ""
+    assert SummaryCounts.of({"instructions": 9, "high water": 1}).extractive == 1
     assert memory_of(1024) == "13 MB with a model of 0.5 B and 117 MB with 3 B"
+
+
+def test_other_instructions_begin_an_epoch_and_no_summary(tmp_path: Path) -> None:
+    """What the operator changed is not counted among summaries, neither those of sentences nor a model's."""
+
+    class Model:
+        def complete(self, *_: Any, **__: Any) -> Reply:
+            return Reply("Good morning.")
+
+        def cut(self, heard_text: str) -> None:
+            """Nothing to forget."""
+
+    (tmp_path / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    with edgemem.open(tmp_path, worker=False) as memory:
+        hooks = memory.hooks()
+        for instructions in ("You are Pip.", "You are Pop."):
+            AgentLoop(Model(), hooks=hooks, instructions=instructions).run("Hello.")
+        reasons = count_reasons(memory.database)
+    assert reasons == {"instructions": 1}
+    assert SummaryCounts.of(reasons) == SummaryCounts(0, 0, {})
 
 
 @pytest.fixture(scope="module")
@@ -254,6 +277,7 @@ def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
     return write_llama_gguf(path, vocabularies=vocabularies, vocabulary="phi-3", template=template, width=32)
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_real_model_never_evicts_the_conversation(file: Path, tmp_path: Path) -> None:
     """With a real second context at work between turns, each turn evaluates its new text; nonsense is refused and counted."""
     plain = Profile()

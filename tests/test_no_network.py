@@ -21,7 +21,7 @@ def watched(what: str, folder: Path) -> tuple[list[str], list[str]]:
         [sys.executable, str(PROGRAM), what, str(folder)],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=280,
         cwd=ROOT,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -25,7 +25,7 @@ from edgemem.store.pending_file import pending_paths
 from edgemem.store.sessions import SQLiteSessionStore
 
 PROFILE = (
-    '[store]\nbusy_timeout_s = {busy}\ncommit_wait_s = 0.4\nwaiting_turns = {most}\n[llama]\nembedder = ""\n'
+    '[store]\nbusy_timeout_s = {busy}\ncommit_wait_s = 1.0\nwaiting_turns = {most}\n[llama]\nembedder = ""\n'
 )
 
 HOLD = """

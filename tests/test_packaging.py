@@ -23,7 +23,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-q"]
     done = subprocess.run(
-        [*command, "-w", str(folder), str(ROOT)], capture_output=True, text=True, timeout=110, cwd=folder
+        [*command, "-w", str(folder), str(ROOT)], capture_output=True, text=True, timeout=280, cwd=folder
     )
     assert done.returncode == 0, done.stdout + done.stderr
     (built,) = folder.iterdir()

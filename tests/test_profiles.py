@@ -22,7 +22,14 @@ BOARDS = ["desktop", "jetson-orin-nano", "pi4", "pi5"]
 NEEDED = {
     "store": {"commit_wait_s", "max_episodes"},
     "recall": {"deadline_ms", "query_embed_ms", "k", "candidates"},
-    "context": {"window_tokens", "reply_tokens", "block_tokens", "summary_tokens", "keep_last_turns"},
+    "context": {
+        "window_tokens",
+        "reply_tokens",
+        "block_tokens",
+        "summary_tokens",
+        "notes_tokens",
+        "keep_last_turns",
+    },
     "injection": {"max_facts", "max_episodes", "max_chars"},
     "notes": {"inject_chars"},
     "llama": {"embed_threads", "embed_context", "chat_threads"},
@@ -99,6 +106,7 @@ def test_a_home_opens_with_it_and_remembers(tmp_path: Path, name: str) -> None:
         assert "peanuts" in str(loop.run("what is the allergy of Alice?").handed)
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_question_finds_what_somebody_said_by_what_they_are_called(tmp_path: Path) -> None:
     """Where two people said much the same, the one who is called so comes first."""
     text = "[speakers]\nalice = ['Mum']\nbob = ['Dad']\n[llama]\nembedder = ''\n"

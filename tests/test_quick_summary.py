@@ -16,6 +16,7 @@ from edgemem.bench.ground import KEEP_PLAN, Robot
 from edgemem.config import Profile
 from edgemem.context.grouping import repair_orphans
 from edgemem.context.quick_summary import QuickSummarizer
+from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
 from edgemem.script import Line, ScriptedCall
 
@@ -96,18 +97,110 @@ def test_long_talk_costs_no_more_than_short_talk() -> None:
     assert tokenizer.tokens < 400
 
 
-@pytest.mark.parametrize("tools", [False, True])
-def test_a_turn_that_does_not_fit_is_fitted_by_two_counts(tmp_path: Path, tools: bool) -> None:
-    """Without any idle work prompts fit all the same, the summary stands, and the whole takes two counts and a few texts."""
+talks = st.lists(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["user", "assistant"]),
+            st.sampled_from(["I live in Bonn. My cat is 3.", "No, on Friday.", "And you?", "Hm."])
+            | st.text(max_size=80),
+        ),
+        min_size=1,
+        max_size=4,
+    ).map(lambda told: [{"role": role, "content": text} for role, text in told]),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(talks, st.data())
+def test_what_was_read_ahead_changes_no_summary(talk: list[list[dict[str, Any]]], data: Any) -> None:
+    """Whenever and whatever was read before, the summary is that of the turns that it is given."""
+    ahead, tokenizer = QuickSummarizer(WordTokenizer(), max_chars=120), WordTokenizer()
+    previous = "Bob: I moved to Bonn in 2019."
+    for end in range(1, len(talk) + 1):
+        if data.draw(st.booleans()):
+            ahead.read(talk[:end], previous=data.draw(st.sampled_from(["", previous])))
+        leaving = talk[: data.draw(st.integers(0, end))]
+        plain = QuickSummarizer(tokenizer, max_chars=120)
+        assert ahead.summarize(leaving, max_tokens=40, previous=previous) == plain.summarize(
+            leaving, max_tokens=40, previous=previous
+        )
+
+
+def test_only_what_stands_in_the_prompt_is_kept_ahead() -> None:
+    """What has left the prompt is gone with the next turn's end, what was forgotten at once."""
+    summarizer = QuickSummarizer(WordTokenizer())
+    old, new = [said("The safe opens with 4711.")], [said("The cat is called Tom.")]
+    summarizer.read([old, new])
+    assert "4711" in str(summarizer._known)
+    summarizer.read([new])
+    assert "4711" not in str(summarizer._known)
+    assert "Tom" in str(summarizer._known)
+    summarizer.forget()
+    assert "Tom" not in str(summarizer._known)
+
+
+class Asked:
+    """The compaction hook, and what it asked of a tokenizer between an utterance and the model: per prompt fitted."""
+
+    def __init__(self, hook: ContextCompactionHook, tokenizer: CountingTokenizer) -> None:
+        self.hook, self.tokenizer = hook, tokenizer
+        self.points, self.priority = hook.points, hook.priority
+        self.fitted: list[tuple[int, int]] = []
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> Any:
+        layout, before = conversation_of(ctx).layout, (self.tokenizer.renderings, self.tokenizer.tokens)
+        epoch = layout.epoch
+        result = self.hook(point, ctx, payload)
+        if layout.epoch is not epoch:
+            after = self.tokenizer.renderings, self.tokenizer.tokens
+            self.fitted.append((after[0] - before[0], after[1] - before[1]))
+        return result
+
+
+@pytest.mark.parametrize("window", [700, 2800])
+def test_a_prompt_is_fitted_by_tokenising_what_is_new(tmp_path: Path, window: int) -> None:
+    """No prompt is counted between the utterance and the model; however large it is, a few texts are tokenised."""
+    profile = small(window)
+    tokenizer = CountingTokenizer()
+    with edgemem.open(tmp_path, profile=profile, tokenizer=tokenizer, worker=False) as memory:
+        asked: list[Asked] = []
+        hooks: list[Any] = []
+        for hook in memory.hooks(session_id="kitchen", speaker="mara"):
+            if isinstance(hook, ContextCompactionHook):
+                asked.append(Asked(hook, tokenizer))
+            hooks.append(asked[-1] if isinstance(hook, ContextCompactionHook) else hook)
+        robot = Robot(hooks, tools=[KEEP_PLAN])
+        for n in range(window // 4):
+            said = f"The {n}th cup stands in drawer {n}, behind the old kettle."
+            (handed,) = robot.turn(Line(said, speaker="mara", reply=f"Cup {n} it is.")).handed
+            robot.check()
+            assert tokenizer.count(handed, tools=robot.schemas) <= window - 80
+        (only,) = asked
+        assert len(only.fitted) >= 3
+        for counts, tokens in only.fitted:
+            assert counts == 0
+            # At most four tries of the summary, and then the kept turns' first message with the summary before it.
+            assert tokens < 5 * 60 + 100
+
+
+def small(window: int) -> Profile:
+    """Return a profile without an embedder and with a small window."""
     plain = Profile()
     replace = msgspec.structs.replace
-    profile = replace(
+    return replace(
         plain,
         llama=replace(plain.llama, embedder=""),
         context=replace(
-            plain.context, window_tokens=700, reply_tokens=80, block_tokens=20, summary_tokens=60
+            plain.context, window_tokens=window, reply_tokens=80, block_tokens=20, summary_tokens=60
         ),
     )
+
+
+@pytest.mark.parametrize("tools", [False, True])
+def test_a_turn_that_does_not_fit_is_fitted_by_two_counts(tmp_path: Path, tools: bool) -> None:
+    """Without any idle work prompts fit all the same, the summary stands, and the whole takes two counts and a few texts."""
+    profile = small(700)
     tokenizer = CountingTokenizer()
     with edgemem.open(tmp_path, profile=profile, tokenizer=tokenizer, worker=False) as memory:
         robot = Robot(memory.hooks(session_id="kitchen", speaker="mara"), tools=[KEEP_PLAN])

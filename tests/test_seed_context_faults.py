@@ -20,6 +20,8 @@ from edgemem.llama.chat import LlamaChat
 from edgemem.loop import Reply, Tool, ToolCall, ToolTurn
 from edgemem.records import Message
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 SMALL = """
 [llama]
 embedder = ""

@@ -277,6 +277,7 @@ def test_13_a_truncated_file_is_set_aside_and_not_overwritten(
         assert [fact.key for fact in store.facts()] == ["new"]
 
 
+@pytest.mark.usefixtures("patient")
 def test_13_the_end_of_a_turn_writes_what_waited(tmp_path: Path) -> None:
     """What a turn added is in the file when the turn is over, without a later write and without closing."""
     path = tmp_path / "m.json"
@@ -377,6 +378,7 @@ def test_15_a_reader_does_not_wait_for_a_writer_of_its_own_process(tmp_path: Pat
         waiting.result(10)
 
 
+@pytest.mark.usefixtures("patient")
 def test_15_a_locked_file_costs_no_reply(tmp_path: Path) -> None:
     """The voice answers from memory while another program holds it; that the turn was not stored is told."""
     home = tmp_path / "home"
@@ -424,6 +426,7 @@ def test_16_a_session_id_is_never_a_path(tmp_path: Path) -> None:
     assert {path.name.partition("-")[0] for path in outside} == {"s.db", "s.db.lock"}
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("kind", [JSONSessionStore, SQLiteSessionStore])
 def test_16_no_key_of_the_state_ends_the_storing(tmp_path: Path, kind: Callable[[Path], Any]) -> None:
     """Keys that are no text, and values that no file can hold, cost neither the conversation nor the turns after it."""

@@ -209,6 +209,7 @@ def test_26_no_words_switch_the_memory_off_and_no_message_is_overwritten(tmp_pat
     assert session.messages[-2]["content"] == "<memory>\n- tea: white\n</memory>\nwhich tea?"
 
 
+@pytest.mark.usefixtures("patient")
 def test_29_an_error_of_the_model_loses_no_turn(tmp_path: Path) -> None:
     """The utterance is kept, the end is fired, and the next turn goes on."""
     with SQLiteSessionStore(tmp_path / "s.db") as sessions:

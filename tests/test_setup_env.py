@@ -168,6 +168,19 @@ def test_cmake_args_given_to_make_reach_the_script(checkout: Path, tmp_path: Pat
     assert done.stdout.splitlines() == [".ci/setup_env.py dev <-DGGML_CUDA=on -DA=b>"]
 
 
+def test_a_home_that_cannot_be_written_is_named(checkout: Path, tmp_path: Path) -> None:
+    """Where no cache can be made, `make` says in one line how to name another folder, which the script is then given."""
+    (tmp_path / "file").touch()
+    done = run_make(
+        checkout, tmp_path, f"PYTHON={sys.executable}", EDGEMEM_CACHE=str(tmp_path / "file" / "cache")
+    )
+    assert done.returncode != 0
+    (told,) = re.findall(r"edgemem set-up: (.*)", done.stderr)
+    assert told.startswith(f"{tmp_path / 'file' / 'cache'} cannot be made (Not a directory).")
+    assert told.endswith("make EDGEMEM_CACHE=/var/tmp/edgemem")
+    assert "Traceback" not in done.stderr
+
+
 def test_an_old_python_is_told_what_is_needed(set_up: SetUp, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python 3.9 ends with a sentence that says how to name another."""
     monkeypatch.setattr(set_up.script, "sys", SimpleNamespace(version_info=(3, 9, 2), exit=sys.exit))

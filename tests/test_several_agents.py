@@ -33,7 +33,7 @@ from edgemem.llama.chat import LlamaChat
 from edgemem.loop import Reply, Tool, ToolCall
 from edgemem.records import Message, Session
 
-WORDS_ONLY = '[llama]\nembedder = ""\n'
+WORDS_ONLY = '[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n[tools]\nwrite_wait_s = 60\n'
 
 
 class Model:

@@ -94,12 +94,12 @@ def test_it_stops_in_the_middle_and_goes_on_as_if_nothing_had_happened(chat: Lla
 def test_memory_is_given_back_and_taken_again(chat: LlamaChat) -> None:
     """Nothing is held before the first answer and after a rest; the size is that of keys and values in half precision."""
     side = chat.beside(n_ctx=512)
-    assert side._context is None
+    assert side._context.pointer is None
     first = side.answer(asked("Where is my cup?"), max_tokens=5)
-    assert side._context is not None
+    assert side._context.pointer is not None
     side.rest()
     side.rest()
-    assert side._context is None
+    assert side._context.pointer is None
     assert side.answer(asked("Where is my cup?"), max_tokens=5).ids == first.ids
     assert side.megabytes == pytest.approx(2 * 2 * 32 * 512 * 2 / 1e6)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem import AgentLoop, Memory
 from edgemem.chatting import ChatReplies
-from edgemem.context.spoken import heard_part
+from edgemem.context.spoken import heard_part, heard_speeches
 from edgemem.errors import InvalidInputError
 from edgemem.llama.chat import LlamaChat
 from edgemem.loop import Reply, Tool, ToolCall
@@ -59,6 +59,12 @@ def robot(memory: Memory, *replies: Reply, **rest: Any) -> AgentLoop:
 def newest(memory: Memory) -> Any:
     memory.database.flush()
     return memory.sessions.journal.read_turns("kitchen")[-1]
+
+
+def tells_of_cut(prompt: Sequence[Message], after: str) -> bool:
+    """Tell whether a prompt says at its end behind which words, if any, the robot was interrupted."""
+    said = str(prompt[-1]["content"])
+    return f"you were interrupted after: {after}" in said if after else "you were interrupted" in said
 
 
 # -- text as the voice spelled it ------------------------------------------------------------------------
@@ -161,6 +167,125 @@ def test_what_was_heard_is_a_beginning_and_grows(
         assert heard_part(reply, words=words) == reply
 
 
+# -- before and behind a tool ----------------------------------------------------------------------------
+
+LOOK, SHELF = "Let me look.", "It is on the shelf."
+
+
+@pytest.mark.parametrize(
+    ("told", "heard"),
+    [
+        ({}, [LOOK, SHELF]),
+        ({"heard_text": ""}, ["", ""]),
+        ({"heard_text": "let me"}, ["Let me", ""]),
+        ({"heard_text": "Let me look."}, [LOOK, ""]),
+        ({"heard_text": "let me look it is"}, [LOOK, "It is"]),
+        ({"heard_text": "Let me look.It is on"}, [LOOK, "It is on"]),
+        ({"heard_text": "it is on"}, [LOOK, "It is on"]),
+        ({"heard_text": "It is o"}, [LOOK, "It is o"]),
+        ({"heard_text": SHELF}, [LOOK, SHELF]),
+        ({"heard_text": "purple zebras"}, ["", ""]),
+        ({"heard_ms": 600}, ["Let me", ""]),
+        ({"heard_ms": 1800}, [LOOK, "It is"]),
+        ({"heard_ms": 9000}, [LOOK, SHELF]),
+        ({"heard_ms": 350, "words": [("let", 0, 100), ("me", 200, 300), ("look", 350, 400)]}, ["Let me", ""]),
+        ({"heard_ms": 150, "words": [("it", 0, 100), ("is", 200, 300), ("on", 350, 400)]}, [LOOK, "It"]),
+    ],
+)
+def test_what_was_said_before_a_tool_counts(told: dict[str, Any], heard: list[str]) -> None:
+    """The end lies in the first or the second speech; a voice tells of both, or of the one that it was cut off in."""
+    assert heard_speeches([LOOK, SHELF], chars_per_s=10, **told) == heard
+
+
+def test_the_speech_that_matches_most_is_the_one_that_is_told_of() -> None:
+    """Two of them begin alike; a tool that was called without a word, or a blank, is no speech that can be missed."""
+    two = ["Let me look.", "Let me see, it is here."]
+    assert heard_speeches(two, heard_text="let me see it is") == ["Let me look.", "Let me see, it is"]
+    assert heard_speeches(two, heard_text="let me") == ["Let me", ""]
+    assert heard_speeches(["", "Look.\n", "Here it i"], heard_text="Look.") == ["", "Look.\n", ""]
+    assert heard_speeches(["", "Here it is."], heard_text="Here it i") == ["", "Here it i"]
+    assert heard_speeches([], heard_text="let") == []
+
+
+@settings(max_examples=150, deadline=None)
+@given(speeches=st.lists(texts, max_size=4), heard=texts, ms=st.floats(0, 9000))
+def test_of_several_speeches_a_beginning_was_heard(speeches: list[str], heard: str, ms: float) -> None:
+    """Each is cut at most once, and behind the first one that is cut nothing was heard."""
+    for told in ({"heard_text": heard}, {"heard_ms": ms}, {"heard_ms": ms, "words": [(heard, 0, 500)]}):
+        parts = heard_speeches(speeches, **told)  # type: ignore[arg-type]
+        assert all(whole.startswith(part) for whole, part in zip(speeches, parts, strict=True))
+        cut = next((n for n, whole in enumerate(speeches) if parts[n] != whole), len(parts))
+        assert not any(part.strip() for part in parts[cut + 1 :])
+
+
+@pytest.mark.parametrize("during", [False, True])
+@pytest.mark.parametrize(
+    ("told", "heard"),
+    [
+        (("",), ["", ""]),
+        (("let me",), ["Let me", ""]),
+        (("let me", "let me look it"), [LOOK, "It"]),
+        (("let me look it is", "let"), ["Let", ""]),
+        (("it is on",), [LOOK, "It is on"]),
+        (("let me look it is on the shelf",), [LOOK, SHELF]),
+    ],
+)
+def test_history_holds_what_was_heard_of_each_speech(
+    memory: Memory, told: tuple[str, ...], heard: list[str], during: bool
+) -> None:
+    """In the loop, the next prompt and the store; what was not heard is kept apart and never recalled."""
+
+    def words(messages: Sequence[Message]) -> list[Any]:
+        return [message["content"] for message in messages if message["role"] == "assistant"]
+
+    look = Tool("peek", "Peek.", {"type": "object", "properties": {}}, lambda: "a cup")
+    replies = [Reply("hi"), Reply(LOOK, (ToolCall("peek", {}, "c1"),)), Reply(SHELF)]
+    loop = robot(memory, *replies, tools=[look])
+    loop.run("hello")
+    model: Any = loop.model
+    if during:
+        loop.prepare("where is the cup?")
+        for text in told:
+            loop.interrupt(text)
+        loop.commit()
+    else:
+        loop.run("where is the cup?")
+        for text in told:
+            loop.interrupt(text)
+    assert words(loop.session.messages)[-2:] == heard
+    turn = newest(memory)
+    kept = [(each.content or "", each.unheard or "") for each in turn.messages if each.role == "assistant"]
+    assert kept == [(LOOK[: len(heard[0])], LOOK[len(heard[0]) :]), (heard[1], SHELF[len(heard[1]) :])]
+    for wanted, text in (("shelf", heard[1]), ("look", heard[0])):
+        assert memory.idle(5)
+        found = memory.recall(f"did it say {wanted}?", speaker="alice", k=9)
+        assert any(wanted in item.text for item in found) == (wanted in text)
+    loop.run("and then?")
+    after = " ".join(part for part in heard if part)
+    assert words(model.handed[-1])[-2:] == [heard[0], heard[1] or "…"]
+    assert tells_of_cut(model.handed[-1], after)
+    assert loop.hooks.failures() == []
+
+
+def test_what_nobody_heard_before_a_tool_is_told_after_a_restart(tmp_path: Path) -> None:
+    """The turn after a restart is told where the robot's first words were cut off."""
+    look = Tool("look", "Look.", {"type": "object", "properties": {}}, lambda: "a cup")
+    for n in range(2):
+        with edgemem.open(tmp_path / "home", worker=False) as memory:
+            loop = robot(memory, Reply(LOOK, (ToolCall("look", {}, "c1"),)), Reply(SHELF), tools=[look])
+            if n == 0:
+                loop.run("where is the cup?")
+                loop.interrupt("let me")
+            else:
+                loop.run("well?")
+                model: Any = loop.model
+                assert tells_of_cut(model.handed[0], "Let me")
+                assert model.handed[0][1]["content"] == "Let me"
+
+
+# -- what is refused -------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize(
     "told",
     [
@@ -220,9 +345,7 @@ def test_what_was_heard_is_history_and_the_rest_is_kept_apart(
         loop.abort()
         loop.run(question)
     told_once = [
-        f"interrupted after: {heard}" in prompt[-1]["content"]
-        if heard
-        else "- you were interrupted\n" in prompt[-1]["content"]
+        tells_of_cut(prompt, heard)
         for prompt in loop.model.handed[1:]  # type: ignore[attr-defined]
     ]
     assert told_once == [True, True, False, False]
@@ -256,7 +379,7 @@ def test_cut_off_while_a_tool_ran(memory: Memory) -> None:
     loop.run("well?")
     model: Any = loop.model
     assert model.cuts == []
-    assert "- you were interrupted\n" in model.handed[-1][-1]["content"]
+    assert tells_of_cut(model.handed[-1], "")
     assert [message["role"] for message in model.handed[-1]] == [
         "user",
         "assistant",

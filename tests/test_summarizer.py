@@ -158,6 +158,22 @@ def test_it_stops_in_the_middle() -> None:
         )
 
 
+def test_it_reads_no_message_after_the_stop() -> None:
+    """A conversation of any length is left in the middle of reading it."""
+    read: list[int] = []
+
+    class Turns(list):
+        def __iter__(self) -> Iterator[list[dict[str, str]]]:
+            for n, turn in enumerate(super().__iter__()):
+                read.append(n)
+                yield turn
+
+    talk = Turns([[said(f"My cup number {n} is green.")] for n in range(500)])
+    summarizer = ExtractiveSummarizer(None, WordTokenizer())
+    assert summarizer.summarize(talk, max_tokens=100, stop=lambda: len(read) > 2) == ""
+    assert len(read) == 3
+
+
 texts = st.text(st.sampled_from("ab Ñ日本 \n.!?。…'\"0123:->/<|"), max_size=60) | st.sampled_from(
     ["I live in Bonn. My cat is 3.", "No, on Friday.", "Dr. Who is in.", "user: hi", "x" * 700, "word " * 200]
 )

@@ -114,6 +114,22 @@ def test_broken_template(broken: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+SILENT = {
+    "nothing": " {# nothing #}",
+    "instructions only": '{% for m in messages %}{% if m.role == "system" %}{{ m.content }}{% endif %}{% endfor %}',
+    "roles only": "{% for m in messages %}<{{ m.role }}>{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("silent", SILENT)
+def test_template_that_prints_no_user(silent: str) -> None:
+    """A template that keeps from the model what people say is refused when it is first asked, in one sentence."""
+    template = ChatTemplate(SILENT[silent])
+    for _ in range(2):
+        with pytest.raises(TemplateError, match=r"does not print what the user says.*pass another template$"):
+            template.render([{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hi"}])
+
+
 ENDLESS = {
     "loops in loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
     "macros that call": (
@@ -250,6 +266,19 @@ def test_check_says_what_a_template_costs(
         found = next(check for check in memory.check() if check.name == "tokenizer")
     assert found.state == state
     assert re.search(said, found.detail), found.detail
+
+
+def test_check_says_that_a_template_is_silent(tmp_path: Path, small: LlamaTokenizer) -> None:
+    """`edgemem check` reports a template that prints no user, and goes on."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    shared = type("Loaded", (), {"model": small.vocabulary._model})
+    tokenizer = LlamaTokenizer.of(shared, template="{# nothing #}")
+    with edgemem.open(home, tokenizer=tokenizer, worker=False) as memory:
+        found = next(check for check in memory.check() if check.name == "tokenizer")
+    assert found.state == "warn"
+    assert "does not print what the user says" in found.detail
 
 
 @given(st.text(alphabet="<|im_end>ab \n", max_size=60))

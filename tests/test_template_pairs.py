@@ -15,6 +15,7 @@ from edgemem.hooks import HookResult
 from edgemem.hooks.points import ON_RUN_START
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.increment import as_generated
+from edgemem.llama.markup import opened_thought
 from edgemem.llama.template import CHATML
 from edgemem.loop import AgentLoop, Reply, Tool, ToolCall
 from edgemem.memory import Memory
@@ -75,9 +76,10 @@ class Talk:
         if self._seen is not None:
             self.grew.append(handed[: len(self._seen)] == self._seen)
         self._seen = None
-        if reply.content.strip() and not self.call:
-            # Where the prompt opens a thought that random weights never end, it is ended for them.
-            whole_reply = as_generated(prompt.text, reply.content)
+        said = reply.content.strip()
+        if (said or opened_thought(prompt.text)) and not self.call:
+            # Where the prompt opens a thought that random weights never end, nothing is said, and it is ended for them.
+            whole_reply = said and as_generated(prompt.text, reply.content)
             self._seen = [*handed, *(self.chat.last.ids if whole_reply else ())]
         if self.call:
             calls = (ToolCall("set_timer", {"minutes": 7}), ToolCall("set_timer", {"minutes": 9}))

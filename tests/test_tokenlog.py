@@ -149,6 +149,60 @@ def test_reply_with_special_tokens() -> None:
     assert taken.ids[len(before) :] == [*tokenize("<end>\n"), *tokenize("<user>\ny")]
 
 
+def test_reply_with_special_tokens_stays_as_generated() -> None:
+    """The segments of such a reply stay one stretch of the log, however long the conversation gets."""
+    log = TokenLog(tokenize)
+    texts = ["<user>\nx", "<end>\n", "<assistant>\n"]
+    log.take(Prompt("".join(texts), tuple(Segment(text, tokenize(text)) for text in texts)))
+    generate(log, [*b"a", *b"<call>", *b"th"])
+    texts[-1:] = ["<assistant>\na", "<call>th"]
+    for n in range(3):
+        before = log.ids
+        texts += ["<end>\n", f"<user>\n{n}"]
+        taken = log.take(Prompt("".join(texts), tuple(Segment(text, tokenize(text)) for text in texts)))
+        assert taken.common == len(before)
+
+
+def test_a_reply_that_ended_within_a_character() -> None:
+    """Half a character was not said; the token that made it stays in the log all the same."""
+    log = TokenLog(tokenize)
+    log.take(render([("user", "x")]))
+    generate(log, [*b"in", *"好".encode()[:2]])
+    before = log.ids
+    taken = log.take(render([("user", "x"), ("assistant", "in"), ("user", "y")]))
+    assert taken.common == len(before)
+
+
+def test_thoughts_go_where_they_would_not_fit() -> None:
+    """What is kept beyond the words of a prompt never makes it larger than what the model can take."""
+    for most, kept in ((200, True), (60, False), (10, True)):
+        log = TokenLog(tokenize)
+        log.take(render([("user", "x")]))
+        generate(log, [*b"<think>", *b"hmm" * 20, *b"</think>", *b"in"])
+        before = log.ids
+        prompt = render([("user", "x"), ("assistant", "in"), ("user", "y")])
+        assert 10 < prompt.n < 60
+        taken = log.take(prompt, most=most)
+        assert (taken.common == len(before)) is kept
+        assert kept or taken.ids == prompt.ids
+
+
+def test_long_thoughts_go_one_by_one() -> None:
+    """What is kept of thoughts is bounded; beyond that only the reply behind the newest thought is read again."""
+    log = TokenLog(tokenize, spare=100)
+    messages, whole, read = [("user", "x")], [], []
+    for n in range(6):
+        before, prompt = log.ids, render(messages)
+        taken = log.take(prompt)
+        assert len(taken.ids) <= prompt.n + 100
+        whole.append(taken.common == len(before))
+        read.append(len(taken.ids) - taken.common)
+        generate(log, [*b"<think>", *b"hm" * 10, *b"</think>", *b"in"])
+        messages += [("assistant", "in"), ("user", f"{n}")]
+    assert whole == [True, True, True, False, False, False]
+    assert max(read[3:]) <= read[2] + len(tokenize("in"))
+
+
 def test_changed_history_is_new_from_there_on() -> None:
     """Where the conversation was rewritten, the log follows the prompt from that place on."""
     log = TokenLog(tokenize)

@@ -113,6 +113,7 @@ def test_what_a_person_said_stays(tmp_path: Path) -> None:
         assert [message["role"] for message in left] == ["user", "assistant"]
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_value_that_is_remembered_again_is_stored_again(tmp_path: Path) -> None:
     """Forgetting concerns what was said until then."""
     with edgemem.open(tmp_path / "home", worker=False) as memory:

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem import AgentLoop, JSONSessionStore, Memory, PersistSessionHook, ToolOutputTruncatorHook
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.tool_output import shorten
+from edgemem.hooks.shortening import shorten
 from edgemem.loop import Reply, Tool, ToolCall, TurnResult
 from edgemem.records import Message
 from edgemem.store.tool_outputs import read_output
+
+pytestmark = pytest.mark.usefixtures("patient")
 
 PAGES = "\n".join(f"line {n} of the log: the pump ran" for n in range(1000))
 

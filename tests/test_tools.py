@@ -21,6 +21,8 @@ from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.reading import readable
 from edgemem.tools import NAMES, memory_tools
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 @pytest.fixture
 def memory(tmp_path: Path, clock):

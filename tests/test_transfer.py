@@ -23,6 +23,7 @@ from edgemem.store.database import Database
 from edgemem.store.episodes import append_episode
 from edgemem.store.notes import NotesFile
 from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.tool_outputs import keep_output, pointer_to, read_output
 
 START = 1_770_000_000.0
 WHO = (None, "alice", "bob")
@@ -115,6 +116,8 @@ def live(home, seed, steps):
                 if rng.random() < 0.3:
                     n = turns.next_turn(home.db, "kitchen") - 1
                     home.write(turns.amend_turn, "kitchen", n, heard_text=text[:3])
+                if rng.random() < 0.3:
+                    keep(home, "kitchen", text * 3)
                 if rng.random() < 0.2:
                     home.write(epochs.append_epoch, Epoch("kitchen", step, text, "full", START + 0.1))
             case 8:
@@ -135,6 +138,13 @@ def say(home, session, text, *, heard=None, step=0, state="complete"):
         heard.speaker if heard and level == "private" else None, heard,
     )  # fmt: skip
     home.write(turns.commit_turn, turn)
+
+
+def keep(home, session, text):
+    """Keep what a tool answered in the newest turn of a session; return its name."""
+    pointer = pointer_to(session, text)
+    home.write(keep_output, session, pointer, text, most_bytes=10**6)
+    return pointer
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -185,9 +195,8 @@ def test_every_column_of_the_truth_is_carried(homes):
     left |= {"epochs.session_id", "turns.first_message", "turns.last_message", "messages.turn"}
     heard = {"speaker", "speaker_confidence", "asr_confidence", "device", "room", "event_time"}
     derived = {"meta", "migrations", "index_queue", "sqlite_sequence"}
-    derived |= {
-        "tool_outputs"
-    }  # of which only the newest are kept anyway; what the model was shown is carried
+    left |= {"tool_outputs.session_id", "tool_outputs.bytes", "tool_outputs.id"}
+    left |= {"epochs.head"}  # of the robot's own instructions, and noted anew by its next turn
     with sqlite3.connect(home.db.path) as db:
         tables = [row[0] for row in db.execute("select name from sqlite_master where type = 'table'")]
         columns = {
@@ -200,6 +209,43 @@ def test_every_column_of_the_truth_is_carried(homes):
     fields = {field for struct in rows.CARRIED for field in struct.__struct_fields__}
     assert {name for name in columns - left if name.split(".")[1] not in fields | heard} == set()
     assert '"record":"dropped"' in text
+
+
+def test_what_tools_answered_goes_with_its_turn(homes):
+    """A person's export holds the texts of their turns, what is private to another not; the oldest stay the oldest."""
+    first, second, third, fourth = homes(), homes(), homes(), homes()
+    names = {}
+    for step, who in enumerate(("alice", "bob", "alice", None)):
+        for session in ("hall", "attic"):
+            say(first, session, "read the log", heard=Heard(speaker=who) if who else None, step=step)
+            names[session, step] = keep(first, session, f"{session} {step}\n" + "log " * 200)
+    lines = first.export()
+    assert second.take(lines).added["outputs"] == 8
+    assert second.export() == lines
+    assert (second.take(lines).added, second.take(lines).known["outputs"]) == ({}, 8)
+    third.take(first.export("alice"))
+    there = {key for key, name in names.items() if read_output(third.db, name, length=9)}
+    assert there == {(session, step) for session in ("hall", "attic") for step in (0, 2)}
+    assert third.export("alice") == first.export("alice")
+    size = first.db.query("select max(bytes) from tool_outputs")[0][0]
+    kept = []
+    for home in (first, second):
+        say(home, "hall", "and one more")
+        home.write(keep_output, "hall", "newest", "x", most_bytes=3 * size)
+        kept.append(home.db.query("select pointer from tool_outputs order by id"))
+    assert kept[0] == kept[1]
+    # Where another text has the same name, or the turn is missing, nothing that is here is lost.
+    other = [line.replace("log log", "fog fog") if '"output"' in line else line for line in lines]
+    assert len(fourth.take(lines).refused) == 0
+    assert len(fourth.take(other).refused) == 8
+    assert fourth.export() == lines
+    end = '{"record":"end","lines":%d}'
+    lost = [line for line in lines if '"record":"turn"' not in line]
+    lost[-1] = end % (len(lost) - 2)
+    with pytest.raises(
+        InvalidInputError, match=r"turn 0 of 'hall' comes without it\. Nothing was imported\.$"
+    ):
+        homes().take(lost)
 
 
 def test_what_came_in_is_answered_from_as_before(homes):

@@ -176,19 +176,20 @@ def test_a_kill_inside_a_tool_leaves_the_call(tmp_path: Path, vocabularies: Path
 
 
 def test_a_turn_is_pending_while_its_tool_runs(memory: Memory) -> None:
-    """It is accepted before the tool, and whole after the turn, in one row."""
+    """It is accepted before the tool, when the database has nothing of it, and whole after the turn."""
     seen: list[Turn] = []
 
     def run(minutes: int) -> str:
         memory.database.flush()
         seen.extend(turns_of(memory))
+        assert memory.database.query("select count(*) from turns") == [(0,)]
         return "set"
 
     loop_of(memory, run=run).run("a timer")
     (pending,), (turn,) = seen, turns_of(memory)
     assert (pending.state, told(pending)) == ("open", WHOLE[:2])
     assert (turn.state, told(turn)) == ("complete", WHOLE)
-    assert [m.id for m in turn.messages[:2]] == [m.id for m in pending.messages]
+    assert turn.recorded_at == pending.recorded_at
     assert [e.kind for e in memory.store.recent_episodes()] == ["tool_call"]
 
 
@@ -339,9 +340,10 @@ def test_two_processes_in_one_session_lose_nothing(tmp_path: Path) -> None:
         """
         loop = loop_of(memory)
         loop.run(f"{sys.argv[2]} begins")
-        print("ready", flush=True)
-        sys.stdin.readline()
         for n in range(30):
+            if n % 5 == 0:
+                print("ready", flush=True)
+                sys.stdin.readline()
             loop.run(f"{sys.argv[2]} {n}" + (" timer" if n % 2 else ""))
             if n % 5 == 0:
                 loop.interrupt("You said")
@@ -349,13 +351,14 @@ def test_two_processes_in_one_session_lose_nothing(tmp_path: Path) -> None:
         """
     )
     talks = [python(talk, home, name) for name in ("anna", "bert")]
-    for talk_ in talks:
-        assert talk_.stdout is not None
-        assert talk_.stdout.readline() == "ready\n"
-    for talk_ in talks:
-        assert talk_.stdin is not None
-        talk_.stdin.write("go\n")
-        talk_.stdin.flush()
+    for _ in range(6):  # neither is done before the other begins, however the processor is shared
+        for talk_ in talks:
+            assert talk_.stdout is not None
+            assert talk_.stdout.readline() == "ready\n"
+        for talk_ in talks:
+            assert talk_.stdin is not None
+            talk_.stdin.write("go\n")
+            talk_.stdin.flush()
     assert [talk_.communicate(timeout=60)[0] for talk_ in talks] == ["[]\n"] * 2
     with edgemem.open(home, worker=False) as memory:
         assert memory.database.quick_check() == []

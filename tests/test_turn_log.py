@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import tempfile
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,13 @@ from hypothesis import strategies as st
 
 import edgemem
 from edgemem.chatting import ChatReplies
-from edgemem.config import LogSettings, Profile
+from edgemem.config import LogSettings, Profile, RecallSettings
 from edgemem.hooks import AFTER_LLM, HookRegistry, TurnFigures, TurnLogHook
 from edgemem.hooks.turn_figures import FigureFile
 from edgemem.hooks.turn_log import RecallFigures
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import Generation
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop import AgentLoop, Reply, Tool, ToolCall
 from edgemem.records import Heard
 
 WORD = st.text(st.characters(categories=["L"]), min_size=4, max_size=12)
@@ -87,7 +88,8 @@ def lines() -> Any:
 
 def test_each_turn_logs_one_line_of_figures(tmp_path: Path, lines: Lines) -> None:
     """Recall, hooks, commit, tokens and candidates stand in one JSON object a turn."""
-    with edgemem.open(tmp_path, worker=False) as memory:
+    profile = Profile(recall=RecallSettings(deadline_ms=60_000, query_embed_ms=60_000))
+    with edgemem.open(tmp_path, profile=profile, worker=False) as memory:
         for key, value in (
             ("tea", "green, no sugar"),
             ("car", "a red van"),
@@ -302,6 +304,41 @@ def test_two_sessions_do_not_mix_their_turns(tmp_path: Path, lines: Lines) -> No
         two.run("Second.")
         one.commit()
     assert [line["hops"] for line in lines.turns] == [1, 1]
+
+
+def test_an_agent_within_a_tool_has_a_line_of_its_own(tmp_path: Path, lines: Lines) -> None:
+    """An outer agent's turn is logged with its own figures, after those of the inner one that shares its hooks."""
+
+    def turn_of(answers: Sequence[Reply], evaluated: Sequence[tuple[int, int]]) -> Model:
+        model, left = Model(evaluated=evaluated), list(answers)
+        told = model.complete
+
+        def complete(*given: Any, **options: Any) -> Reply:
+            told(*given, **options)
+            return left.pop(0)
+
+        model.complete = complete  # type: ignore[method-assign]
+        return model
+
+    with edgemem.open(tmp_path, worker=False) as memory:
+        hooks = memory.hooks(session_id="kitchen")
+
+        def ask(question: str) -> str:
+            inner = AgentLoop(turn_of([Reply("Salt.")], [(9, 9)]), hooks=hooks, agent_name="cook")
+            return inner.run(question).reply
+
+        tool = Tool("ask", "Ask.", {"type": "object", "properties": {"question": {"type": "string"}}}, ask)
+        calls = [Reply("", (ToolCall("ask", {"question": "what is missing?"}),))] * 20
+        model = turn_of([*calls, Reply("Salt is.")], [(100, 100), *((130 + n, 10) for n in range(20))])
+        outer = AgentLoop(model, hooks=hooks, tools=[tool], agent_name="host", max_hops=30)
+        assert outer.run("What is missing?").reply == "Salt is."
+    *inside, line = lines.turns
+    kitchen, cook, host = (zlib.crc32(name) for name in (b"kitchen", b"cook", b"host"))
+    assert {(one["agent"], one["session"], one["hops"], one["new_tokens"]) for one in inside} == {
+        (cook, 0, 1, 9)
+    }
+    assert len(inside) == 20
+    assert (line["agent"], line["session"], line["hops"], line["new_tokens"]) == (host, kitchen, 21, 300)
 
 
 def test_a_loop_that_never_begins_a_turn_is_left_alone() -> None:

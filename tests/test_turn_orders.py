@@ -41,7 +41,10 @@ HEARD = ["beginning", "spelt", "nothing", "all", "other"]
 
 
 class Step(NamedTuple):
-    """A turn: what it is about, what its tool does, how much is heard of it before it ends, and how it ends."""
+    """A turn: what it is about, what its tool does, how much is heard of it before it ends, and how it ends.
+
+    "older" is heard of the reply before it, which still plays.
+    """
 
     topic: str
     tool: str
@@ -56,6 +59,7 @@ class Kept(NamedTuple):
     reply: str
     lines: frozenset[str]
     heard: str | None
+    untold: bool = False
 
 
 steps = st.one_of(
@@ -63,7 +67,7 @@ steps = st.one_of(
         Step,
         st.sampled_from(["cup", "boat", "weather"]),
         st.sampled_from(["", "", "looks", "is cut off"]),
-        st.sampled_from([None, None, *HEARD]),
+        st.sampled_from([None, None, *HEARD, "older", "older"]),
         st.sampled_from(["commit", "commit", "abort", "replaced"]),
     ),
     st.sampled_from([*HEARD, *HEARD, "restart"]),
@@ -116,7 +120,10 @@ class House:
         self.handed.append(list(messages))
         if self.step.tool and len(self.handed) == 1:
             return Reply("", (ToolCall("look", {}, "c1"),))
-        if self.step.during is not None:
+        if self.step.during == "older":
+            if self.older is not None:
+                self.loop.interrupt(self.older)
+        elif self.step.during is not None:
             self.loop.interrupt(heard_of(self.reply, self.step.during)[0])
         return Reply(self.reply)
 
@@ -140,6 +147,8 @@ class House:
         for step in [*orders, Step("cup", "", None, "commit")]:
             if step == "restart":
                 self.restart()
+                # Whoever has spoken since is taken to have been told.
+                kept[:-1] = [turn._replace(untold=False) for turn in kept[:-1]]
             elif isinstance(step, str):
                 self.late(kept, step)
             else:
@@ -167,8 +176,13 @@ class House:
         told, heard = heard_of(kept[-1].reply if kept else "", kind)
         self.loop.interrupt(told)
         if kept:
-            said = [*kept[-1].messages[:-1], {"role": "assistant", "content": heard or "…"}]
-            kept[-1] = kept[-1]._replace(messages=said, heard=heard)
+            self.cut_newest(kept, heard)
+
+    @staticmethod
+    def cut_newest(kept: list[Kept], heard: str) -> None:
+        """Keep of the newest reply what was heard."""
+        said = [*kept[-1].messages[:-1], {"role": "assistant", "content": heard or "…"}]
+        kept[-1] = kept[-1]._replace(messages=said, heard=heard, untold=True)
 
     def turn(self, kept: list[Kept], step: Step) -> None:
         """Prepare a turn, compare the prompts, and end it."""
@@ -176,10 +190,13 @@ class House:
         self.step, self.handed, self.fresh = step, [], False
         self.reply = f"Reply, {mark}: it is near."
         asked = f"Where is the {step.topic}, {mark}?"
+        plays = bool(kept) and kept[-1].heard is None
+        self.older = heard_of(kept[-1].reply, "beginning")[0] if plays else None
         self.loop.prepare(asked)
         lines = []
-        if kept and kept[-1].heard is not None:
-            after = f" after: {kept[-1].heard}" if kept[-1].heard else ""
+        told = next((n for n in reversed(range(len(kept))) if kept[n].untold), -1)
+        if told >= 0:
+            after = f" after: {kept[told].heard}" if kept[told].heard else ""
             lines.append(f"- you were interrupted{after}")
         fact = f"- {step.topic}: {FACTS.get(step.topic)}"
         if step.topic in FACTS and not any(fact in turn.lines for turn in kept):
@@ -198,7 +215,9 @@ class House:
             reply = heard = ""
         else:
             assert self.handed[-1] == [*before, *messages]
-            if step.during is not None:
+            if step.during == "older" and self.older is not None:
+                self.cut_newest(kept, self.older)
+            elif step.during not in (None, "older"):
                 heard = heard_of(reply, step.during)[1]
         if step.ending != "commit":
             self.dropped.add(mark)
@@ -210,7 +229,8 @@ class House:
         self.loop.commit()
         said = reply if heard is None else heard
         messages.append({"role": "assistant", "content": said or "…"})
-        kept.append(Kept(messages, reply, frozenset(lines), heard))
+        kept[: told + 1] = [turn._replace(untold=False) for turn in kept[: told + 1]]
+        kept.append(Kept(messages, reply, frozenset(lines), heard, heard is not None))
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from edgemem import (
     AgentLoop,
     Episode,
@@ -163,6 +165,7 @@ def test_a_private_turn_leaves_nothing_that_others_would_be_told(tmp_path):
     assert len(store.lived) == 2
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_logger_alone_keeps_a_private_turn_private(tmp_path):
     """Also without any other hook, in a plain store and in one that knows who may read."""
     from edgemem import JSONMemoryStore, Reader, SQLiteMemoryStore

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
@@ -14,8 +15,9 @@ import msgspec
 
 import edgemem
 from edgemem.bench.corpus import conversation
-from edgemem.bench.ground import KEEP_PLAN, Robot, quiet, real_embedder, real_tokenizer, scratch, ticking
-from edgemem.bench.report import at_most, median, median_ms, percentile, report, say
+from edgemem.bench.fitting import fitted
+from edgemem.bench.ground import KEEP_PLAN, Robot, quiet, real_embedder, real_tokenizer, scratch
+from edgemem.bench.report import at_most, median, percentile, report, say
 from edgemem.config import Profile
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
@@ -24,7 +26,6 @@ from edgemem.idle import IdleWorker
 from edgemem.llama.tokenlog import common_prefix
 
 if TYPE_CHECKING:
-    from edgemem.hooks.points import Hook, HookResult
     from edgemem.llama.protocols import ChatModel, Tokenizer
     from edgemem.memory import Memory
     from edgemem.records import Message
@@ -40,24 +41,10 @@ FALLBACK_TURNS = 200
 PAUSE_S, LONG_PAUSE_S = 0.04, 1.0
 """The longest pause between two turns, and while a compaction is due: it has begun and is often not done."""
 SUMMARY_CTX = 1024
-
-
-class _Timed:
-    """The compaction hook, and how long it took on each turn whose prompt did not fit."""
-
-    def __init__(self, hook: ContextCompactionHook) -> None:
-        self._hook = hook
-        self.points, self.priority = hook.points, hook.priority
-        self.took: list[float] = []
-
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Call the hook."""
-        layout = conversation_of(ctx).layout
-        before, begun = layout.epoch, perf_counter()
-        result = self._hook(point, ctx, payload)
-        if layout.epoch is not before and layout.epoch.reason == "did not fit":
-            self.took.append((perf_counter() - begun) * 1e3)
-        return result
+SPEECH_S = 0.2
+"""From the first sound to the end of the utterance, where a loop tells of both; most people speak for longer."""
+SPOKEN_SHARE = 4
+"""One turn in so many is played again with a loop that tells when somebody begins to speak."""
 
 
 def run(
@@ -76,23 +63,45 @@ def run(
     try:
         with scratch(home) as folder:
             lines = list(conversation(turns + WARM))
-            beside = _beside(folder, tokenizer, lines, window=window, model=model)
+            beside = _beside(folder / "turns", tokenizer, lines, window=window, model=model)
+            some = lines[: turns // SPOKEN_SHARE + WARM]
+            spoken = _beside(
+                folder / "spoken", tokenizer, some, window=window, model=model, speech_s=SPEECH_S
+            )
             say("fitting prompts while somebody speaks …")
-            fallback = _fallback(
-                folder / "fallback", tokenizer, conversation(min(turns, FALLBACK_TURNS)), window
+            fallback = fitted(
+                folder / "fallback",
+                tokenizer,
+                conversation(min(turns, FALLBACK_TURNS)),
+                profile=_settings(window, embedder=False),
             )
     finally:
         tokenizer.close()
     bars = {"added_p95_ms": at_most(beside["added_p95_ms"], BAR_MS)}
     if fallback["fallbacks"]:
         bars["fallback_ms"] = at_most(fallback["fallback_ms"], FALLBACK_BAR_MS)
-    return report("compaction", {"turns": turns, "window": window, **beside, **fallback}, bars)
+    heard = {
+        f"speech_{name}": spoken[name]
+        for name in ("added_ms", "added_p95_ms", "noise_p95_ms", "upkeep_cpu_p95_ms", "worker_at_work")
+    }
+    return report("compaction", {"turns": turns, "window": window, **beside, **heard, **fallback}, bars)
 
 
 def _beside(
-    folder: Path, tokenizer: Tokenizer, lines: Sequence[Line], *, window: int, model: bool
+    folder: Path,
+    tokenizer: Tokenizer,
+    lines: Sequence[Line],
+    *,
+    window: int,
+    model: bool,
+    speech_s: float = 0.0,
 ) -> dict[str, Any]:
-    """Play the same lines with upkeep at work and without."""
+    """Play the same lines with upkeep at work and without.
+
+    Args:
+        speech_s: how long the loop hears somebody speak before each turn; 0: it knows only the end of the utterance.
+    """
+    folder.mkdir()
     chance = random.Random(7)
     settings = _settings(window, model=model)
     with ExitStack() as stack:
@@ -106,20 +115,23 @@ def _beside(
         steady: list[float] = []
         before: list[float] = []
         commits: list[float] = []
+        upkeep: list[float] = []
         at_work = 0
         reread: list[int] = []
         ids: list[int] = []
         say("playing turns …")
         for n, line in enumerate(lines):
             if n % 2:
-                alone = _alone(other, line, worker)
+                alone = _alone(other, line, worker, speech_s)
             time.sleep(chance.uniform(0.0, LONG_PAUSE_S if hook.due() else PAUSE_S))
             at_work += worker.working and n >= WARM
             epoch = conversation_of(one.loop.ctx).layout.epoch
-            beside = _timed(one, line)
+            cpu = _upkeep_cpu_ms()
+            beside = _timed(one, line, speech_s)
+            upkeep.append(_upkeep_cpu_ms() - cpu)
             began = conversation_of(one.loop.ctx).layout.epoch is not epoch
             if not n % 2:
-                alone = _alone(other, line, worker)
+                alone = _alone(other, line, worker, speech_s)
             ids, again = _reread(tokenizer, alone.handed, other.schemas, ids)
             still.idle(IDLE_S)
             if n < WARM:
@@ -145,40 +157,12 @@ def _beside(
         "noise_p95_ms": percentile([-ms for ms in added], 0.95),
         "before_the_model_added_p95_ms": percentile(before, 0.95),
         "commit_added_p95_ms": percentile(commits, 0.95),
+        "upkeep_cpu_p95_ms": percentile(upkeep[WARM:], 0.95),
         "worker_at_work": round(at_work / len(added), 3),
         "epochs": reasons,
         "compactions": len(compactions),
         "tokens_a_compaction": round(sum(compactions) / max(1, len(compactions))),
         "tokens_per_100_turns": round(100 * sum(compactions) / len(added)),
-    }
-
-
-def _fallback(home: Path, tokenizer: Tokenizer, lines: Iterable[Line], window: int) -> dict[str, Any]:
-    """Play turns without any upkeep, so that prompts do not fit when they are needed."""
-    with edgemem.open(
-        home, profile=_settings(window, embedder=False), tokenizer=tokenizer, clock=ticking(), worker=False
-    ) as memory:
-        hooks: list[Hook] = []
-        timed: list[_Timed] = []
-        for hook in memory.hooks(session_id="now"):
-            if isinstance(hook, ContextCompactionHook):
-                timed.append(_Timed(hook))
-                hooks.append(timed[-1])
-            else:
-                hooks.append(hook)
-        robot = Robot(hooks, tools=[KEEP_PLAN])
-        handed = [robot.turn(line).handed[0] for line in lines]
-        robot.check()
-    took = timed[0].took
-    if not took:
-        return {"fallbacks": 0}
-    counts = median_ms(lambda: tokenizer.count(handed[-1], tools=robot.schemas), times=9)
-    return {
-        "fallbacks": len(took),
-        "fallback_ms": median(took),
-        "fallback_most_ms": round(max(took), 2),
-        "one_exact_count_ms": round(counts, 2),
-        "exact_counts_a_fallback": 2,
     }
 
 
@@ -224,20 +208,30 @@ class _Turn(NamedTuple):
     """To the model, at the first hop."""
 
 
-def _timed(robot: Robot, line: Line) -> _Turn:
+def _timed(robot: Robot, line: Line, speech_s: float) -> _Turn:
+    if speech_s:
+        robot.loop.speech_start(speaker=line.speaker)
+        time.sleep(speech_s)
     started = perf_counter()
     result = robot.turn(line)
     ms = (perf_counter() - started) * 1e3
     return _Turn(ms, result.hooks_ms, result.commit_ms, result.handed[0])
 
 
-def _alone(robot: Robot, line: Line, worker: IdleWorker) -> _Turn:
+def _upkeep_cpu_ms() -> float:
+    """Return what the idle worker has computed so far, in ms: other processes take nothing from it."""
+    idents = [thread.ident for thread in threading.enumerate() if thread.name == "edgemem-idle"]
+    clocks = [time.pthread_getcpuclockid(ident) for ident in idents if ident is not None]
+    return sum(time.clock_gettime(clock) for clock in clocks) * 1e3
+
+
+def _alone(robot: Robot, line: Line, worker: IdleWorker, speech_s: float) -> _Turn:
     """Play a turn while the other side's worker stands still."""
     worker.hold()
     while worker.working:
         time.sleep(0.001)
     try:
-        return _timed(robot, line)
+        return _timed(robot, line, speech_s)
     finally:
         worker.release()
 

@@ -86,6 +86,13 @@ def run(*, turns: int = 400, facts: int = 500, home: Path | None = None) -> dict
                     rendered.append(after[0] - before[0])
                     bare.append(after[1] - before[1])
                     new.append(_new_bytes(tokenizer, handed, robot.schemas, seen))
+                    if n + 1 in (turns - WINDOW, turns):
+                        # A reply is tokenised at its turn's end or with the next prompt; the count ends behind both.
+                        answered = [*handed[-1], {"role": "assistant", "content": line.reply}]
+                        before = tokenizer.bytes()
+                        new[-1] += _new_bytes(tokenizer, [answered], robot.schemas, seen)
+                        rendered[-1] += tokenizer.bytes()[0] - before[0]
+                        after = tokenizer.bytes()
                     memory.idle(IDLE_S)
                     idle.append(sum(tokenizer.bytes()) - sum(after))
                 robot.check()

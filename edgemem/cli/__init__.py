@@ -23,7 +23,7 @@ COMMANDS = {
     "facts": "List facts, draw the history of one, add or forget one.",
     "notes": "Print NOTES.md, a section of it, or add to it.",
     "sessions": "List conversations, or show one.",
-    "inspect": "Show the next prompt part by part, with its tokens.",
+    "inspect": "Show the next prompt part by part, or a tool's result in full.",
     "stats": "Count what there is, what it takes and what waits.",
     "export": "Write what is remembered as JSON lines, whole or by person.",
     "import": "Take in an export, or what EdgeVox remembers.",

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from edgemem.cli.asked_model import file_at, not_both
 from edgemem.cli.options import home_option, json_option, open_home
 from edgemem.cli.printing import count
-from edgemem.errors import ConfigError, EdgememError, InvalidInputError
+from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_session_id, check_text
 
 if TYPE_CHECKING:
@@ -73,15 +74,11 @@ def chat(
     Ctrl-C cuts the answer off, and what was not said is not remembered as said; at the prompt it ends the talk.
     """
     from edgemem.chatting import ChatReplies, prints_tools
-    from edgemem.llama.catalog import file_of
     from edgemem.loop import AgentLoop
 
     check_session_id(session)
-    if llm is not None and server is not None:
-        raise InvalidInputError(
-            "--llm loads a model here and --server asks one elsewhere; name one of them, not both."
-        )
-    model_file = file_of(str(llm), home=home) if llm is not None else None
+    not_both(llm, server)
+    model_file = file_at(llm, home)
     with open_home(home) as memory, _opened(model_file, server, memory) as model:
         tools = [] if no_tools else memory.tools(speaker=speaker)
         # A model that cannot chat says so now.
@@ -116,24 +113,30 @@ def chat(
 def _opened(file: Path | None, server: str | None, memory: Memory) -> LlamaChat | HttpLlama:
     """Load the model of a file, or find the one that a server holds."""
     from edgemem.llama.chat import LlamaChat
+    from edgemem.llama.gguf import read_header
     from edgemem.llama.http import HttpLlama
 
     window = memory.profile.context.window_tokens
     if file is not None:
-        return LlamaChat(file, n_ctx=window)
+        trained = read_header(file).number("context_length") or window
+        model = LlamaChat(file, n_ctx=min(window, trained))
+        if trained < window:
+            _status(
+                f"this model was made for {trained:,} tokens, so they count, not the profile's {window:,}"
+            )
+        return model
     url = server or memory.profile.chat.server
     if not url:
         raise InvalidInputError(
             "Name a chat model with --llm, or a llama-server with --server or `[chat] server` in the profile."
         )
-    model = HttpLlama(url, settings=memory.profile.chat)
-    if model.n_ctx < window:
-        model.close()
-        raise ConfigError(
-            f"A slot of the server at {url} holds {model.n_ctx} tokens, the profile's window {window}; start the server "
-            f"with -c {window} for each slot, or set `window_tokens` under [context]."
+    served = HttpLlama(url, settings=memory.profile.chat)
+    if served.n_ctx < window:
+        _status(
+            f"a slot of the server holds {served.n_ctx:,} tokens, so they count, not the profile's {window:,}; -c {window} "
+            "for each slot gives it more"
         )
-    return model
+    return served
 
 
 def _answer(loop: AgentLoop, model: ChatModel, text: str, *, as_json: bool) -> None:

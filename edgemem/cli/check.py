@@ -9,21 +9,29 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edgemem.cli.asked_model import file_at, llm_option, not_both, server_option, tokenizer_of
 from edgemem.cli.options import home_option, json_option, open_existing, open_home
 from edgemem.cli.printing import console, plain, print_json
 
 if TYPE_CHECKING:
     from edgemem.health import Check
+    from edgemem.memory import Memory
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 @click.command()
+@llm_option
+@server_option
 @home_option
 @json_option
-def check(home: Path, as_json: bool) -> None:
-    """Tell what works on this machine, and what to do about the rest; exit code 1 if something needed fails."""
-    found = _checked(home)
+def check(llm: Path | None, server: str | None, home: Path, as_json: bool) -> None:
+    """Tell what works on this machine, and what to do about the rest; exit code 1 if something needed fails.
+
+    With a chat model it also tells what its chat template costs each turn, and whether its window is the profile's.
+    """
+    not_both(llm, server)
+    found = _checked(home, file_at(llm, home), server)
     if as_json:
         print_json(found)
     else:
@@ -44,14 +52,14 @@ def check(home: Path, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _checked(home: Path) -> list[Check]:
+def _checked(home: Path, file: Path | None, server: str | None) -> list[Check]:
     """Return what there is to say; where no home is yet, of the machine alone, because looking makes none."""
     from edgemem.health import Check
 
     home = home.expanduser()
     if home.exists():
         with open_existing(home, worker=False) as memory:
-            return memory.check()
+            return _with_model(memory, file, server)
     with (
         TemporaryDirectory(prefix="edgemem-check-") as folder,
         open_home(Path(folder), worker=False) as memory,
@@ -59,5 +67,13 @@ def _checked(home: Path) -> list[Check]:
         advice = "Name another with --home, or begin this one: edgemem facts add KEY VALUE"
         return [
             Check("home", "warn", f"there is no memory at {home}; this is the machine", advice),
-            *memory.check(),
+            *_with_model(memory, file, server),
         ]
+
+
+def _with_model(memory: Memory, file: Path | None, server: str | None) -> list[Check]:
+    with tokenizer_of(file, server, memory) as tokenizer:
+        using = tokenizer and memory.budget(tokenizer=tokenizer)
+        found = memory.check()
+        del using  # until now: of what nobody holds, the check tells nothing
+        return found

@@ -35,7 +35,7 @@ INSTRUCTIONS = (
 REPLY_TOKENS = 64
 """The longest reply of a real model: two short sentences."""
 PATIENCE_MS = 60_000.0
-"""The demo's deadline of recall: a slow or busy machine takes longer, and shows it, but finds the same."""
+"""The demo's deadline of recall and of the disk: a slow or busy machine takes longer, and shows it, but finds the same."""
 
 
 @click.command()
@@ -111,7 +111,9 @@ def play(
     scenes: list[Scene] = []
     profile = profile_of(home.expanduser(), None)
     recall = msgspec.structs.replace(profile.recall, deadline_ms=PATIENCE_MS, query_embed_ms=PATIENCE_MS)
-    patient = msgspec.structs.replace(profile, recall=recall)
+    store = msgspec.structs.replace(profile.store, commit_wait_s=PATIENCE_MS / 1e3)
+    tools = msgspec.structs.replace(profile.tools, write_wait_s=PATIENCE_MS / 1e3)
+    patient = msgspec.structs.replace(profile, recall=recall, store=store, tools=tools)
     with open_home(home, profile=patient, clock=clock, tokenizer=tokenizer, worker=False) as memory:
         # What is loaded at first use is loaded before the first person speaks, as on a robot.
         memory.tokenizer.encode("Is anybody there?")

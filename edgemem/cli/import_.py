@@ -18,7 +18,18 @@ if TYPE_CHECKING:
 
     from edgemem.memory import Memory
 
-_NOUNS = ("facts", "doubts", "preferences", "episodes", "sessions", "turns", "messages", "epochs", "notes")
+_NOUNS = (
+    "facts",
+    "doubts",
+    "preferences",
+    "episodes",
+    "sessions",
+    "turns",
+    "messages",
+    "epochs",
+    "outputs",
+    "notes",
+)
 
 
 class FileOrEdgevox(click.Group):

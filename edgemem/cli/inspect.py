@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgemem.cli.asked_model import file_at, llm_option, not_both, server_option, tokenizer_of
 from edgemem.cli.chat import INSTRUCTIONS, MAX_UTTERANCE
 from edgemem.cli.completion import session_ids
-from edgemem.cli.options import home_option, json_option, open_existing
-from edgemem.cli.printing import console, count, plain, print_hanging, print_json
+from edgemem.cli.options import home_option, json_option, open_existing, speaker_option
+from edgemem.cli.printing import console, count, harmless, plain, print_hanging, print_json
+from edgemem.errors import InvalidInputError
 from edgemem.fence import check_text
+from edgemem.records import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from edgemem.inspecting import BlockLine, Inspection
-    from edgemem.llama.protocols import Tokenizer
     from edgemem.prompt_parts import Part
     from edgemem.records import Recalled
 
@@ -28,13 +29,16 @@ SHORT = 160
 MOST_LEFT_OUT = 8
 """Of what is left out; --whole shows all."""
 
+MAX_OUTPUT = 2**31 - 1
+"""Characters of a tool's result that are shown: all, since SQLite holds no longer text."""
+
 CANDIDATES = 10
 """What is looked at of facts and notes, and as much of turns and episodes."""
 
 
 @click.group()
 def inspect() -> None:
-    """Look at what the model is handed."""
+    """Look at what the model is handed, and at what was too long to be."""
 
 
 @inspect.command()
@@ -43,12 +47,8 @@ def inspect() -> None:
     "--session", default="chat", show_default=True, shell_complete=session_ids, help="The conversation."
 )
 @click.option("--speaker", help="Who says it; without it, a voice that is not recognised.")
-@click.option(
-    "--llm",
-    type=click.Path(path_type=Path),
-    metavar="NAME|FILE",
-    help="Count exactly, for this chat model.",
-)
+@llm_option
+@server_option
 @click.option(
     "--instructions", default=INSTRUCTIONS, help="The system message.  [default: that of `edgemem chat`]"
 )
@@ -61,24 +61,25 @@ def prompt(
     session: str,
     speaker: str | None,
     llm: Path | None,
+    server: str | None,
     instructions: str,
     no_tools: bool,
     whole: bool,
     home: Path,
     as_json: bool,
 ) -> None:
-    """Show the prompt that UTTERANCE would make, part by part with its tokens; nothing is stored."""
+    """Show the prompt that UTTERANCE would make, part by part with its tokens; nothing is stored.
+
+    Below stands the plan: how the window is divided, what each part takes of it, and what is free. With --llm or --server
+    tokens are counted exactly, and the window is that model's where it is smaller than the profile's.
+    """
     from edgemem.inspecting import inspect_prompt
-    from edgemem.llama.catalog import file_of
-    from edgemem.llama.tokenizer import LlamaTokenizer
     from edgemem.wiring import SIGHTS
 
     check_text(utterance, what="the utterance", max_bytes=MAX_UTTERANCE)
-    model_file = None if llm is None else file_of(str(llm), home=home)
-    with open_existing(home) as memory, ExitStack() as opened:
-        tokenizer: Tokenizer = memory.tokenizer
-        if model_file is not None:
-            tokenizer = opened.enter_context(LlamaTokenizer(model_file))
+    not_both(llm, server)
+    model_file = file_at(llm, home)
+    with open_existing(home) as memory, tokenizer_of(model_file, server, memory) as tokenizer:
 
         def look(**who: Any) -> list[Recalled]:
             return [
@@ -92,9 +93,6 @@ def prompt(
         found = inspect_prompt(
             memory.hooks(session_id=session, speaker=speaker, tokenizer=tokenizer),
             utterance,
-            tokenizer=tokenizer,
-            window_tokens=memory.profile.context.window_tokens,
-            reply_tokens=memory.profile.context.reply_tokens,
             speaker=speaker,
             instructions=instructions,
             tools=[] if no_tools else [tool.schema() for tool in memory.tools()],
@@ -104,13 +102,51 @@ def prompt(
         )
         waiting = memory.pending().get("embed", 0)
     if as_json:
-        print_json(
-            {**_as_dict(found), "plan": found.plan, "free_tokens": found.free_tokens, "waiting": waiting}
-        )
+        told = {"plan": found.plan, "division": found.division, "free_tokens": found.free_tokens}
+        print_json({**_as_dict(found), **told, "over_tokens": found.over_tokens, "waiting": waiting})
     else:
         _print(found, chars=None if whole else SHORT, most=None if whole else MOST_LEFT_OUT)
         if waiting:
             click.echo(f"{count(waiting, 'record')} wait for their vectors; until then only words find them.")
+
+
+@inspect.command(short_help="Show what a tool answered in full.")
+@click.argument("pointer")
+@speaker_option
+@home_option
+@json_option
+def output(pointer: str, speaker: str | None, home: Path, as_json: bool) -> None:
+    """Show all of a tool's result that was shortened; POINTER is the name behind `read_more` in it.
+
+    \b
+    edgemem sessions kitchen                 # … all of it: read_more 3f2a9c01de
+    edgemem inspect output 3f2a9c01de
+    """  # noqa: D301 - click reads the backspace as: do not wrap
+    from edgemem.store.reading import LEVELS
+    from edgemem.store.tool_outputs import read_output
+
+    name = pointer.strip().lower()
+    with open_existing(home) as memory:
+        reader = None if speaker is None else Reader(speaker)
+        found = read_output(memory.database, name, length=MAX_OUTPUT, reader=reader)
+    if found is None:
+        may = "" if speaker is None else f" that {plain(speaker)} may read"
+        raise InvalidInputError(
+            f"Nothing is kept under {plain(pointer)!r}{may}; `edgemem sessions NAME` shows the names in shortened results,"
+            " and the oldest texts go first ([hooks] tool_output_mb)."
+        )
+    level = LEVELS[found.level]
+    if as_json:
+        told = {"session": found.session, "turn": found.turn, "level": level, "owner": found.owner}
+        print_json({"pointer": name, **told, "characters": found.of, "text": found.text})
+        return
+    for line in found.text.splitlines():
+        click.echo(harmless(line.expandtabs()))
+    owner = f" of {plain(found.owner)}" if found.owner and level == "private" else ""
+    click.echo(
+        f"{count(found.of, 'character')}, from turn {found.turn} of {plain(found.session)} ({level}{owner})",
+        err=True,
+    )
 
 
 def _as_dict(found: Inspection) -> dict[str, object]:
@@ -142,18 +178,20 @@ def _print(found: Inspection, *, chars: int | None, most: int | None) -> None:
 
 
 def _print_plan(found: Inspection) -> None:
-    from rich.text import Text
-
+    """Print how the window is divided: what each part takes of it, between which bounds, and what of its share is free."""
     about = "" if found.exact else "about "
-    limit = found.window_tokens - found.reply_tokens
-    click.echo()
-    plan = " + ".join(f"{name} {tokens:,}" for name, tokens in found.plan.items() if tokens)
-    print_hanging(console(), Text(), Text(plan))
-    click.echo(f"{about}{found.tokens:,} of {limit:,} tokens for the prompt")
-    click.echo(
-        f"{about}{found.free_tokens:,} of {found.window_tokens:,} left for the answer; "
-        f"{found.reply_tokens:,} are always kept"
-    )
+    click.echo(f"\nThe window: {about}{found.tokens:,} of {found.window_tokens:,} tokens")
+    click.echo(f"{'tokens':>8}{'free':>8}{'least':>8}{'most':>10}")
+    for row in found.division:
+        most = "all left" if row.ceiling >= found.window_tokens else f"{row.ceiling:,}"
+        click.echo(f"{row.tokens:>8,}{row.free:>8,}{row.floor:>8,}{most:>10}  {row.part}")
+    taken, free = sum(row.tokens for row in found.division), sum(row.free for row in found.division)
+    if taken + free == found.window_tokens:
+        click.echo(f"{taken:>8,}{free:>8,}{'':>18}  together {found.window_tokens:,}")
+    if found.over_tokens:
+        click.echo(
+            f"{found.over_tokens:,} tokens too many for an answer of {found.reply_tokens:,}: {found.over_advice}"
+        )
     recall = found.recall
     by = " and ".join(recall.signals) or "neither words nor meaning"
     click.echo(
@@ -161,7 +199,7 @@ def _print_plan(found: Inspection) -> None:
         f"{count(recall.candidates, 'candidate')} by {by}"
     )
     if not found.exact:
-        click.echo("Tokens are estimates; --llm NAME counts those of your chat model.")
+        click.echo("Tokens are estimates; --llm or --server counts those of your chat model.")
 
 
 def _name(part: Part) -> str:

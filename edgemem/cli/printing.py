@@ -32,9 +32,14 @@ T = TypeVar("T")
 @lru_cache(maxsize=1024)
 def plain(text: str) -> str:
     """Return text on one line that cannot move the cursor, recolour the screen or turn the direction of writing."""
+    return harmless(" ".join(text.split()))
+
+
+def harmless(line: str) -> str:
+    """Return a line that cannot do so either, with its blanks as they are."""
     return "".join(
         c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}"
-        for c in " ".join(text.split())
+        for c in line
         if unicodedata.category(c) != "Cf"
     )
 

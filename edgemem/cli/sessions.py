@@ -43,14 +43,23 @@ def sessions() -> None:
 @home_option
 @json_option
 def list_sessions(home: Path, as_json: bool) -> None:
-    """List the conversations, oldest first."""
+    """List the conversations, oldest first; --json has the number that stands for each in the log of turns."""
+    from edgemem.hooks.turn_figures import named
+
     with open_existing(home) as memory:
         rows = memory.store.database.query(
             "select s.name, count(*), min(t.recorded), max(t.recorded), sum(t.state in (0, 3))"
             " from sessions s join turns t on t.session_id = s.id group by s.id order by s.id"
         )
     found = [
-        {"session": name, "turns": turns, "first": first / 1e6, "last": last / 1e6, "unfinished": unfinished}
+        {
+            "session": name,
+            "number": named(name),
+            "turns": turns,
+            "first": first / 1e6,
+            "last": last / 1e6,
+            "unfinished": unfinished,
+        }
         for name, turns, first, last, unfinished in rows
     ]
     if as_json:

@@ -7,14 +7,15 @@ said as a change. Every line is clean (`fence.clean`) and tells where it comes f
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from edgemem.context import asking
 from edgemem.context.layout import About, Shown
 from edgemem.fence import clean, storable
+from edgemem.recall.words import plain_words
 from edgemem.records import Fact, Level, Preference, Recalled, level_of_scope
 
 LINE_CHARS = 240
@@ -30,45 +31,35 @@ NEAR = 0.75
 `edgemem bench prefill`, 40 questions among 10,000 facts: as many are answered as at 0.6, with blocks of 41 tokens
 instead of 63 (medians)."""
 
-SETTLED = ("fact", "preference", "note")
-"""Kinds that say what holds now."""
+ERASED = "something private above is no longer known"
+"""What is said, to that person only, when a private value was erased which the prompt still holds."""
 
 VALUES = ("fact", "preference")
-"""Kinds that give a key its value."""
-
-_ASKS = re.compile(
-    r"\?|(?:^|[.!,;] *)(?:and |so |but |then )?"
-    r"(?:what|when|where|who|whose|whom|which|how|why|do|does|did|can|could|is|are|am|was|were|will|would|shall|should"
-    r"|may|might|has|have|had)\b(?! be\b)",
-    re.IGNORECASE,
-)
-"""A question mark, or a sentence that begins as questions do: recognisers leave punctuation out."""
-
-
-def asks(utterance: str) -> bool:
-    """Tell whether somebody asks something, in English."""
-    return _ASKS.search(utterance.strip()) is not None
+"""Kinds that give a key its value: they say what holds now."""
 
 
 def worth_saying(
-    recalled: Iterable[Recalled], floors: Mapping[str, float], *, asked: bool = False
+    recalled: Iterable[Recalled], floors: Mapping[str, float], *, utterance: str = ""
 ) -> list[Recalled]:
     """Return what is worth its tokens: facts first, then what tools did and what was said, each best first.
 
     A fact says what holds now in few words, while the turn in which it was told may have been corrected since; a
-    turn that only asks answers nothing.
+    turn that only asks answers nothing, and one that says again what the speaker has just said tells nothing.
 
     Args:
         floors: the least score by kind; a kind that is not named has the one of facts. `asked`: the least score of
-            the best fact when something is asked.
-        asked: whether the utterance is a question; a wrong fact costs a few tokens then, a missing one the answer.
+            the best fact when something is asked; a wrong fact costs a few tokens then, a missing one the answer.
+            `unasked`: the least score of everything but facts when nothing is asked.
     """
     recalled = list(recalled)
-    best = max((item.score for item in recalled if item.kind in SETTLED), default=None)
+    asked = asking.asks(utterance)
+    best = max((item.score for item in recalled if item.kind in VALUES), default=None)
     worth = [item for item in recalled if item.score >= least_score(item, best, floors, asked=asked)]
-    settled = sorted((item for item in worth if item.kind in SETTLED), key=lambda item: -item.score)
-    told = [item for item in worth if item.kind not in SETTLED and not only_asks(item)]
-    return settled + sorted(told, key=lambda item: -item.score - TOLD.get(item.kind, 0.0))
+    settled = sorted((item for item in worth if item.kind in VALUES), key=lambda item: -item.score)
+    told = [item for item in worth if item.kind not in VALUES and not only_asks(item)]
+    return settled + _each_once(
+        sorted(told, key=lambda item: -item.score - TOLD.get(item.kind, 0.0)), settled, utterance
+    )
 
 
 def least_score(item: Recalled, best: float | None, floors: Mapping[str, float], *, asked: bool) -> float:
@@ -77,8 +68,9 @@ def least_score(item: Recalled, best: float | None, floors: Mapping[str, float],
     Args:
         best: the score of the best fact that was recalled; None: there is none.
     """
-    if item.kind not in SETTLED:
-        return floors.get(item.kind, floors["fact"])
+    if item.kind not in VALUES:
+        least = floors.get(item.kind, floors["fact"])
+        return least if asked else max(least, floors.get("unasked", 0.0))
     first = floors.get("asked", floors["fact"]) if asked else floors["fact"]
     if best is None or item.score >= best or best < first:
         return first
@@ -87,7 +79,34 @@ def least_score(item: Recalled, best: float | None, floors: Mapping[str, float],
 
 def only_asks(item: Recalled) -> bool:
     """Tell whether an item is a turn that asks something and answers nothing."""
-    return item.kind == "turn" and item.text.rstrip().endswith("?")
+    return item.kind == "turn" and asking.only_asks(item.text)
+
+
+def repeats(item: Recalled, utterance: str) -> bool:
+    """Tell whether an item is a turn that says word for word what has just been said."""
+    return item.kind == "turn" and plain_words(item.text) == plain_words(utterance)
+
+
+def _each_once(told: Iterable[Recalled], settled: Sequence[Recalled], utterance: str) -> list[Recalled]:
+    """Return what somebody told, without what the utterance or a line before it says.
+
+    A turn that holds the whole value of a fact is where the fact comes from, and says it at length. Of everything else
+    little words count, since "not" is one of them; and what two people said stands for both.
+    """
+    values = [words for item in settled if len(words := frozenset(plain_words(item.value or ""))) > 1]
+    said: list[tuple[str | None, frozenset[str]]] = [
+        (None, frozenset(plain_words(item.text))) for item in settled
+    ]
+    out = []
+    for item in told:
+        words, who = frozenset(plain_words(item.text)), item.speaker
+        if item.kind == "turn" and (repeats(item, utterance) or any(value <= words for value in values)):
+            continue
+        if any(words <= other and by in (None, who) for by, other in said):
+            continue
+        said.append((who, words))
+        out.append(item)
+    return out
 
 
 def lines_for(
@@ -164,17 +183,12 @@ def changes(
         elif before:
             told = f"no longer true: {_named(about)}: {before}"
             out.append(_line_of(f"gone:{item.id}", about, "", item.level, item.owner, told=told))
-        elif item.level != "private":
+        else:
             # The value still stands above, so the model is asked not to use it. Of a person, not even the name is said.
-            line = _line_of(
-                f"erased:{item.id}",
-                about,
-                "",
-                item.level,
-                item.owner,
-                told=f"{_named(about)} is no longer known",
-            )
-            out.append(msgspec.structs.replace(line, passing=True))
+            told = ERASED if item.level == "private" else f"{_named(about)} is no longer known"
+            line = _line_of(f"erased:{item.id}", about, "", item.level, item.owner, told=told)
+            again = any(line.line == other.line for other in out)
+            out.append(msgspec.structs.replace(line, line="" if again else line.line, passing=True))
     return out
 
 

@@ -1,12 +1,13 @@
-"""The budget: which messages fit a window, counted in exact tokens."""
+"""The budget: which messages fit what a plan leaves for the prompt, counted in exact tokens."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.context.grouping import repair_orphans, split_turns
+from edgemem.context.grouping import repair_orphans, split_turns, tool_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,9 +41,10 @@ def fit(
 ) -> Fit:
     """Leave out the oldest whole turns until the prompt is within the budget.
 
-    The instructions and the newest user message with what follows it always stay; when these alone are too
-    large, they are returned with `fits` false. The result starts with a user message and has no tool result
-    without its call. Counts once when nothing must go, else about 2 log2(turns that stay) times.
+    The instructions and the newest user message always stay, and with it what tools were asked and answered since; only
+    where these alone are too large, the oldest calls of the turn go with their results, all but the newest. When that is
+    not enough either, `fits` is false. The result starts with a user message and has no tool result without its
+    call. Counts once when nothing must go, else about 2 log2(turns that stay) times.
 
     Args:
         messages: the conversation; neither it nor its messages are changed.
@@ -65,12 +67,31 @@ def fit(
         first, tokens = _cut(
             size, first, newest, [min(target_tokens or budget_tokens, budget_tokens), budget_tokens]
         )
+    stays = turns[first:]
+    asked, steps = _steps(stays[-1]) if stays else ([], [])
+    shorter = 0
+    if tokens > budget_tokens and len(steps) > 1:
+
+        def size_from(step: int) -> int:
+            return tokenizer.count(_joined(head, [asked, *steps[step:]]), tools=tools)
+
+        shorter, tokens = _cut(size_from, 0, len(steps) - 1, [budget_tokens])
+        stays = [asked, *steps[shorter:]]
     note = ""
     if tokens > budget_tokens:
-        note = _too_large(_joined([], turns[newest:]), tokens, budget_tokens, exact=tokenizer.exact)
+        note = _too_large(_joined([], stays), tokens, budget_tokens, exact=tokenizer.exact)
+    elif shorter:
+        note = f"Left out {shorter} of {len(steps)} calls of tools in the newest turn to stay within {budget_tokens:,} tokens."
     elif first > greeting:
         note = f"Left out the {first} oldest of {len(turns)} turns to stay within {budget_tokens:,} tokens."
-    return Fit(_joined(head, turns[first:]), first, tokens, tokens <= budget_tokens, note)
+    return Fit(_joined(head, stays), first, tokens, tokens <= budget_tokens, note)
+
+
+def _steps(turn: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:
+    """Return what a turn begins with, and its calls of tools, each with what follows it."""
+    starts = [n for n, message in enumerate(turn) if tool_calls(message)]
+    steps = [list(turn[start:end]) for start, end in pairwise([*starts, len(turn)])]
+    return list(turn[: starts[0] if starts else len(turn)]), steps
 
 
 def _cut(size: Callable[[int], int], too_early: int, newest: int, limits: Sequence[int]) -> tuple[int, int]:

@@ -5,10 +5,34 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from edgemem.context.check_words import ENDINGS, IDENTIFIER, SIGNS, SMALL, SPEAKER, TOOL, WORD
-from edgemem.context.numbers import dates, folded, numbers
+import msgspec
+
+from edgemem.context.check_words import (
+    CLAUSE,
+    DENIAL,
+    ENDINGS,
+    FAILED,
+    IDENTIFIER,
+    SIGNS,
+    SMALL,
+    SPEAKER,
+    TOOL,
+    WORD,
+)
+from edgemem.context.numbers import dates, folded, is_date, is_number, numbers
 from edgemem.context.sentences import split_sentences
 from edgemem.recall.stemmer import stem
+
+
+class Clause(msgspec.Struct, frozen=True):
+    """A part of a sentence that says one thing."""
+
+    text: str
+    about: frozenset[str]
+    """What it is about, but for its numbers."""
+    exact: frozenset[str]
+    """Its numbers and days."""
+    denies: bool
 
 
 class Source:
@@ -21,6 +45,7 @@ class Source:
 
     def __init__(self, lines: Sequence[str], *, prompt: str = "") -> None:
         self.text = folded("\n".join(lines))
+        self.clauses = list(clauses_of("\n".join(lines), generous=True))
         self.prompt = plain_words(prompt)
         found = WORD.findall("\n".join(lines))
         self.words = {part for word in found for part in parts(folded(word))}
@@ -91,3 +116,27 @@ def pairs(text: str) -> list[str]:
 def bare(text: str) -> str:
     """Return a text without all but its words."""
     return " ".join(re.findall(r"\w+", folded(text)))
+
+
+def clauses_of(text: str, *, generous: bool = False) -> Iterator[Clause]:
+    """Yield the clauses of some lines, without who said them.
+
+    Args:
+        generous: read what may be a number as one, since it is the source.
+    """
+    for line in text.splitlines():
+        for sentence in split_sentences(SPEAKER.sub("", line)):
+            for part in CLAUSE.split(sentence):
+                if part and part.strip():
+                    yield _clause(part, generous=generous)
+
+
+def _clause(text: str, *, generous: bool) -> Clause:
+    words = (word for word in plain_words(text) if word not in SMALL)
+    about = {stem(word) for word in words if not is_number(word) and not is_date(word)}
+    return Clause(
+        text,
+        frozenset(about | set(pairs(folded(text)))),
+        frozenset({one.value for one in numbers(text, generous=generous)} | dates(text, generous=generous)),
+        DENIAL.search(text) is not None or FAILED.search(text) is not None,
+    )

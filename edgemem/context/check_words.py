@@ -61,6 +61,24 @@ DENIAL = re.compile(
     r"|nunca|nadie|nada|sin|không|chưa|chẳng|đừng)\b|[不没沒未]",
     re.IGNORECASE,
 )
+FAILED = re.compile(
+    r"\b(?:fail\w*|error|refus\w*|declin\w*|impossible|unable|fehler|scheiter\w*|fall[óo]|lỗi)\b",
+    re.IGNORECASE,
+)
+"""A tool that failed is told as what did not happen."""
+TELLING = _set(
+    "ask asks asked mention mentions mentioned say says said tell tells told want wants wanted plan plans planned like likes liked"
+    " prefer prefers preferred need needs needed refuse refuses refused report reports reported explain explains explained"
+    " confirm confirms confirmed remind reminds reminded request requests requested discuss discussed agree agreed"
+    " suggest suggests suggested answer answered reply replied inform informed notes noted talk talked"
+)
+"""Verbs with which a summary reports."""
+CLAUSE = re.compile(
+    r"[,;:。，；](?=\D)|\s(?:but|and|because|while|although|so|aber|und|weil|obwohl|denn|sondern|pero|y|porque|aunque"
+    r"|nhưng|và|vì)\s",
+    re.IGNORECASE,
+)
+"""Where one thing ends that a sentence says and another one begins."""
 ORDER = re.compile(
     r"^(?:please |bitte |por favor |xin |hãy |now |and )*(?:ignore|disregard|forget|obey|pretend|act|from now on|repeat|reply"
     r"|respond|answer|say|output|write|print|always|never|do not|don['’]t|you must|must|make sure|remember|call|use|tell|send"
@@ -69,6 +87,13 @@ ORDER = re.compile(
     r"|bỏ qua|quên|trả lời|viết|nói|luôn|từ giờ|lặp lại)\b|^(?:忽略|無視|不要|必须|请)",
     re.IGNORECASE,
 )
+OWED = re.compile(
+    r"\b(?:robot|assistant|ai) (?:must|should|shall|has to|is to|needs to|will (?:always|never|only))\b"
+    r"|\broboter (?:muss|soll|wird (?:immer|nie|nur))\b|\brobot (?:debe|tiene que|phải|nên)\b",
+    re.IGNORECASE,
+)
+"""What a summary lays upon the robot."""
+COUNTED = re.compile(r"\d(?:[\d.,:]*\d)?\s+([^\W\d_]+)(?:\s+([^\W\d_]+))?")
 UTTER = re.compile(
     r"\b(?:say|says?|reply|respond|answer|repeat|write|output|print|sag|sage|antworte|schreib\w*|wiederhol\w*|di|responde"
     r"|escribe|repite|nói|viết|trả lời|lặp lại)\b(?: (?:only|just|with|nur|mit|solo|con|chỉ))*[:\s]+(.+)",

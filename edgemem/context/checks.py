@@ -3,8 +3,8 @@
 A small model invents names, swaps figures, answers the last question instead of noting it, and does what it reads. None
 of that can be told for certain without a better model, so each check is a plain rule about words, and refuses rather
 than lets pass: the summary that is made of sentences that were said is always there instead. What the rules cannot see:
-a sentence made of the source's own words in another order (who did what to whom), a negation that was lost, a name that
-nobody wrote with a capital letter, and in German a name behind an article.
+a clause made of a clause's own words in another order (who did what to whom), one common word put for another, a name
+that nobody wrote with a capital letter in another language than English, and in German a name behind an article.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgemem.context.check_source import Source, bare, content, names_of_tools, pairs, plain_words
+from edgemem.context.check_support import invented, reversed_, swapped
 from edgemem.context.check_words import (
     ANSWER,
     ASKED,
     BEFORE_NOUN,
     CALL,
     COMMON_END,
+    COUNTED,
     DANGLING,
     DENIAL,
     END,
@@ -29,9 +31,11 @@ from edgemem.context.check_words import (
     KATAKANA,
     NOUN,
     ORDER,
+    OWED,
     OWN,
     SMALL,
     SPEAKER,
+    TELLING,
     TITLED,
     UTTER,
     WORD,
@@ -47,8 +51,8 @@ if TYPE_CHECKING:
 
 KINDS = (
     "empty", "too long", "cut off", "repetition", "markers", "unknown tools", "unknown numbers", "unknown units",
-    "unknown dates", "unknown names", "unknown words", "unknown denials", "speaks to somebody", "answers a question", "orders",
-    "the prompt itself",
+    "unknown dates", "unknown names", "unknown words", "unknown denials", "swapped", "reversed", "speaks to somebody",
+    "answers a question", "orders", "the prompt itself",
 )  # fmt: skip
 """What a refusal is counted as."""
 
@@ -121,7 +125,14 @@ def _unknown_numbers(summary: str, source: Source) -> str:
 
 def _unknown_units(summary: str, source: Source) -> str:
     wrong = sorted((one for one in numbers(summary) if one.unit and one not in source.numbers), key=str)
-    return f"Nobody said {wrong[0].value} {wrong[0].unit}." if wrong else ""
+    if wrong:
+        return f"Nobody said {wrong[0].value} {wrong[0].unit}."
+    # "54 square feet" where metres were said: what is counted was said, too.
+    for match in COUNTED.finditer(summary):
+        words = [folded(word) for word in match.groups() if word]
+        if any(word not in SMALL and word not in TELLING and not source.means(word) for word in words):
+            return f"Nobody said {match[0]}."
+    return ""
 
 
 def _unknown_dates(summary: str, source: Source) -> str:
@@ -194,13 +205,13 @@ def _speaks(summary: str, source: Source) -> str:
     for line in summary.splitlines():
         speaker = SPEAKER.match(line)
         for sentence in split_sentences(SPEAKER.sub("", line)):
-            if source.holds(sentence):
-                continue
-            if YOU.search(sentence):
-                return f"It speaks to somebody: “{sentence}”."
+            if speaker is None and sentence.endswith(("?", "？")):
+                return f"It asks somebody: “{sentence}”."
             # `Alice: I moved` is reported speech; without who said it, it is the model that speaks.
             if speaker is None and OWN.search(sentence):
                 return f"It speaks as if to somebody: “{sentence}”."
+            if not source.holds(sentence) and YOU.search(sentence):
+                return f"It speaks to somebody: “{sentence}”."
     return ""
 
 
@@ -227,9 +238,10 @@ def _orders(summary: str, source: Source) -> str:
         if SPEAKER.match(line):
             continue
         for sentence in split_sentences(line.lstrip("-*• ")):
-            if ORDER.search(sentence):
+            owed = OWED.search(sentence)
+            if ORDER.search(sentence) or (owed and folded(owed[0]) not in source.text):
                 return f"It repeats an order as its own: “{sentence}”."
-    whole = set(plain_words(summary)) or set(pairs(folded(summary)))
+    whole = set(plain_words(summary)).difference(SMALL) or set(pairs(folded(summary)))
     for sentence in source.sentences:
         wanted = UTTER.search(sentence)
         if wanted and whole <= set(plain_words(wanted[1])):
@@ -260,7 +272,10 @@ _CHECKS: tuple[tuple[str, Callable[[str, Source], str]], ...] = (
     ("unknown dates", _unknown_dates),
     ("unknown names", _unknown_names),
     ("unknown words", _unknown_words),
+    ("unknown words", invented),
     ("unknown denials", _unknown_denials),
+    ("swapped", swapped),
+    ("reversed", reversed_),
 )
 
 

@@ -8,7 +8,7 @@ they run in idle time, and the result is switched in between two turns.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgemem.context.compactor import plan_epoch
 from edgemem.context.gauge import Gauge, about
@@ -17,6 +17,7 @@ from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Message
 
 if TYPE_CHECKING:
+    from edgemem.context.quick_summary import QuickSummarizer
     from edgemem.context.summarizer import Summarizer
     from edgemem.llama.protocols import Tokenizer
 
@@ -57,7 +58,7 @@ class EpochPlanner:
         self.summary_tokens = summary_tokens
         self._now = now
         self._counted: dict[int, tuple[int, int]] = {}
-        self._newest = (-1, 0)
+        self._newest = (-1, 0, False)
         self.gauge = Gauge(tokenizer)
 
     @property
@@ -105,17 +106,39 @@ class EpochPlanner:
             return None
         return turns[min(index, len(turns) - 1)].n
 
-    def measured(self, n: int, tokens: int) -> None:
-        """Learn how large the prompt of turn `n` was when it was counted exactly, before its answer."""
-        self._newest = (n, tokens)
+    def measured(self, n: int, tokens: int, *, answered: bool = False) -> None:
+        """Learn how large the prompt of turn `n` was when it was counted exactly, before its answer or with it."""
+        self._newest = (n, tokens, answered)
+
+    def forget(self) -> None:
+        """Keep nothing of turns that were measured ahead."""
+        self.gauge.forget()
+
+    def settle(self, *, tools: Sequence[dict[str, Any]] | None, quick: QuickSummarizer | None) -> None:
+        """Do when a turn is over what the next one would have to do if its prompt does not fit: measure, and cut sentences.
+
+        Args:
+            tools: what the model is offered.
+            quick: what would write the summary then.
+        """
+        turns = self._turns()
+        if not turns:
+            return
+        epoch = self.layout.epoch
+        counted = self.gauge.settle(self.layout.view_in(epoch), tools=tools, limit=self.room)
+        if counted is not None:
+            self.measured(turns[-1].n, counted, answered=True)
+        if quick is not None:
+            told = [_attributed(turn) for turn in turns if turn.level != "private"]
+            quick.read(told, previous=epoch.summary)
 
     def size(self) -> int:
         """Return how large the prompt has grown: as last counted, and what was said since."""
         turns = self._turns()
-        n, tokens = self._newest
+        n, tokens, answered = self._newest
         if not turns or n < self.layout.epoch.first_turn:
             return self._fixed() + sum(self._cost(turn) for turn in turns)
-        since = [message for turn in turns if turn.n == n for message in turn.said[1:]]
+        since = [message for turn in turns if turn.n == n and not answered for message in turn.said[1:]]
         later = sum(self._cost(turn) for turn in turns if turn.n > n)
         return tokens + later + sum(self._tokens_of(message) for message in since)
 

@@ -3,14 +3,16 @@
 Counting renders the whole prompt, which costs some milliseconds. A prompt that extends one that was counted has at
 most as many tokens more as its new text has bytes, and in practice no more than twice the estimate for the dearest of
 the large vocabularies, beside the template's markers, which are measured; so while that is far below the limit nothing
-is counted.
+is counted. Near the limit the new texts alone are tokenised, and the whole is counted when a turn is over.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Sequence
-from functools import lru_cache
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.errors import TemplateError
@@ -23,8 +25,17 @@ if TYPE_CHECKING:
 
 DEAREST = 2.2
 """Vocabularies of 32,000 tokens need up to twice the estimate outside of English (`llama.estimate`)."""
+SPELT = 2
+"""A template is given special tokens spelt as words, with one space each: of the 19 vocabularies at hand, none takes more
+tokens more for one."""
 MARGIN = 4
 """Tokens a message more than measured: where text and markers meet, tokens may fall otherwise than in the probes."""
+
+_FAR = 0.9
+"""Share of the limit up to which a turn's end counts nothing: one turn does not take the rest."""
+_UNCOUNTED = 0.25
+"""Share of the limit that may be added without a count, so that a bound is never too high by much."""
+_MOST_SIZES = 2048
 
 _USER: Message = {"role": "user", "content": "cup"}
 _REPLY: Message = {"role": "assistant", "content": "cup"}
@@ -66,14 +77,16 @@ def measure_markers(tokenizer: Tokenizer) -> Markers:
 
 
 class Gauge:
-    """Measures the prompts of one conversation."""
+    """Measures the prompts of one conversation; of their texts it keeps sizes and no words."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._messages: list[Message] = []
         self._tools: Sequence[dict[str, Any]] | None = None
         self._tokens = 0
+        self._head: tuple[list[Message], Sequence[dict[str, Any]] | None, int] | None = None
         self._markers: Markers | None = None
+        self._sizes: OrderedDict[bytes, tuple[int, bool]] = OrderedDict()
         self.exact = False
         """Whether the newest figure was counted."""
 
@@ -81,18 +94,108 @@ class Gauge:
         self, messages: Sequence[Message], *, tools: Sequence[dict[str, Any]] | None, limit: float
     ) -> int:
         """Return the prompt's tokens: exactly, or an upper bound that is not above `limit`."""
-        known = len(self._messages)
-        if known and tools == self._tools and list(messages[:known]) == self._messages:
-            if self._markers is None:
-                self._markers = measure_markers(self._tokenizer)
-            bound = self._tokens + sum(at_most(message, self._markers) for message in messages[known:])
-            if bound <= limit:
-                self.exact = False
-                return bound
-        self.exact = True
-        self._messages, self._tools = list(messages), tools
-        self._tokens = self._tokenizer.count(messages, tools=tools)
+        bound = self.bound(messages, tools=tools, limit=limit)
+        if bound is not None and bound <= limit:
+            return bound
+        self._count(messages, messages, tools)
         return self._tokens
+
+    def bound(
+        self, messages: Sequence[Message], *, tools: Sequence[dict[str, Any]] | None, limit: float
+    ) -> int | None:
+        """Return tokens that the prompt does not exceed, without rendering it; None where it must be counted.
+
+        Above `limit` it is some tokens too high for each message since the newest count: their texts are tokenised.
+        """
+        self.exact = False
+        known = self._known(messages, tools)
+        if known is None:
+            return None
+        bound = self._sum(*known, self._roughly)
+        if bound > limit:
+            bound = self._sum(*known, self._nearly)
+        # For many messages that were never counted together it is too high to decide anything.
+        return bound if bound <= limit or self._known_prefix(messages, tools) else None
+
+    def settle(
+        self, messages: Sequence[Message], *, tools: Sequence[dict[str, Any]] | None, limit: float
+    ) -> int | None:
+        """Measure ahead what the next prompt begins with, when a turn is over; return its tokens if they were counted.
+
+        Args:
+            messages: the prompt up to the end of the newest reply; a stand-in for the next question is counted with it.
+            limit: a prompt that is far below it is not counted.
+        """
+        system = _system(messages)
+        if self._head is None or self._head[:2] != (system, tools):
+            self._head = system, tools, self._tokenizer.count([*system, _USER], tools=tools)
+        tokens, new = self._known(messages, tools) or (0, messages)
+        # The size of each text is needed later, whatever stands before it then.
+        bound = self._sum(tokens, new, self._nearly)
+        near = bound > _FAR * limit or bound - tokens > _UNCOUNTED * limit
+        if self._known_prefix(messages, tools) and not near:
+            return None
+        self._count([*messages, _USER], messages, tools)
+        return self._tokens
+
+    def forget(self) -> None:
+        """Keep nothing of texts that were measured ahead."""
+        self._sizes.clear()
+
+    def _count(
+        self,
+        counted: Sequence[Message],
+        messages: Sequence[Message],
+        tools: Sequence[dict[str, Any]] | None,
+    ) -> None:
+        tokens = self._tokenizer.count(counted, tools=tools)
+        self.exact = True
+        self._messages, self._tools, self._tokens = list(messages), tools, tokens
+
+    def _known(
+        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]] | None
+    ) -> tuple[int, Sequence[Message]] | None:
+        """Return what is known of how a prompt begins, and the messages behind that."""
+        if self._known_prefix(messages, tools):
+            return self._tokens, messages[len(self._messages) :]
+        system = _system(messages)
+        if self._head is not None and self._head[:2] == (system, tools):
+            return self._head[2], messages[len(system) :]
+        return None
+
+    def _known_prefix(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]] | None) -> bool:
+        known = len(self._messages)
+        return bool(known) and tools == self._tools and list(messages[:known]) == self._messages
+
+    def _sum(self, tokens: int, new: Sequence[Message], size: Callable[[str], int]) -> int:
+        """Return a bound of what is known together with messages behind it."""
+        if self._markers is None:
+            self._markers = measure_markers(self._tokenizer)
+        return tokens + sum(at_most(message, self._markers, size) for message in new)
+
+    def _roughly(self, text: str) -> int:
+        return self._size(text, _text_at_most, near=False)
+
+    def _nearly(self, text: str) -> int:
+        return self._size(text, self._spelt, near=True)
+
+    def _spelt(self, text: str) -> int:
+        return len(self._tokenizer.encode(text)) + SPELT * sum(map(text.count, "<[>"))
+
+    def _size(self, text: str, measure: Callable[[str], int], *, near: bool) -> int:
+        """Measure a text once: those behind the newest count are looked at at every hop. What was tokenised is not estimated."""
+        key = hashlib.blake2b(text.encode(errors="replace"), digest_size=16).digest()
+        size, tokenised = self._sizes.get(key, (-1, False))
+        if size < 0 or (near and not tokenised):
+            size = measure(text)
+            self._sizes[key] = size, near
+            if len(self._sizes) > _MOST_SIZES:
+                self._sizes.popitem(last=False)
+        return size
+
+
+def _system(messages: Sequence[Message]) -> list[Message]:
+    return list(takewhile(lambda message: message.get("role") == "system", messages))
 
 
 def about(text: str) -> int:
@@ -106,17 +209,17 @@ def about(text: str) -> int:
 _ESTIMATE = EstimateTokenizer()
 
 
-def at_most(message: Message, markers: Markers) -> int:
-    """Return tokens that a message hardly exceeds: its bytes, or 2.2 times the estimate, which is no proof but held so far."""
+def at_most(message: Message, markers: Markers, size: Callable[[str], int]) -> int:
+    """Return tokens that a message hardly exceeds, given what measures a text."""
     calls = [call.get("function") or {} for call in message.get("tool_calls") or ()]
     texts = [text_of(message), *(f"{call.get('name')} {_as_text(call.get('arguments'))}" for call in calls)]
-    return sum(map(_text_at_most, texts)) + len(calls) * markers.call + markers.message
+    return sum(map(size, texts)) + len(calls) * markers.call + markers.message
 
 
 def _as_text(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
 
 
-@lru_cache(maxsize=512)  # the messages since the last count are looked at again at every hop
 def _text_at_most(text: str) -> int:
+    """Return its bytes, or 2.2 times the estimate, which is no proof but held so far."""
     return min(len(text.encode(errors="replace")), int(DEAREST * len(_ESTIMATE.encode(text))) + 1)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 NO_RESULT = "no result: interrupted"
 """What stands in for the result of a tool that never answered; templates want one for each call."""
 
-_INSTRUCTIONS = ("system", "developer")
+INSTRUCTIONS = ("system", "developer")
+"""Roles of whoever runs the robot."""
 
 
 class TurnSpan(msgspec.Struct, frozen=True):
@@ -33,7 +34,7 @@ def group_turns(messages: Sequence[Message]) -> list[TurnSpan]:
     message (a greeting) is a turn of its own, the only one that may lack a user message.
     """
     first = 0
-    while first < len(messages) and messages[first].get("role") in _INSTRUCTIONS:
+    while first < len(messages) and messages[first].get("role") in INSTRUCTIONS:
         first += 1
     starts = [i for i in range(first, len(messages)) if i == first or messages[i].get("role") == "user"]
     return [TurnSpan(*span) for span in pairwise([*starts, len(messages)])]
@@ -47,8 +48,8 @@ def split_turns(messages: Sequence[Message]) -> tuple[list[Message], list[list[M
     turns = [list(messages[span.start : span.stop]) for span in group_turns(messages)]
     head = list(messages[: len(messages) - sum(map(len, turns))])
     if turns and turns[0][0].get("role") != "user":
-        head += [message for message in turns[0] if message.get("role") in _INSTRUCTIONS]
-        turns[0] = [message for message in turns[0] if message.get("role") not in _INSTRUCTIONS]
+        head += [message for message in turns[0] if message.get("role") in INSTRUCTIONS]
+        turns[0] = [message for message in turns[0] if message.get("role") not in INSTRUCTIONS]
         turns = [turn for turn in turns if turn]
     return head, turns
 
@@ -69,7 +70,7 @@ def repair_orphans(messages: Sequence[Message]) -> list[Message]:
             if answered is None:
                 continue
             del waiting[answered]
-        elif role not in _INSTRUCTIONS:
+        elif role not in INSTRUCTIONS:
             out += map(_no_result, waiting)
             waiting = tool_calls(message)
         out.append(message)

@@ -13,21 +13,22 @@ a function of the turn and the reader alone, so that the same listener always ge
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
 
-from edgemem.context.grouping import repair_orphans, tool_calls
+from edgemem.context.grouping import repair_orphans
+from edgemem.context.said import heard_in, is_part, newest_user, prefixed, whole
 from edgemem.context.seen import Seen
 from edgemem.fence import fence
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Heard, Level, Message, Reader, Turn
 from edgemem.store.reading import readable
 
-UNANSWERED: Message = {"role": "assistant", "content": "…"}
-"""Stands in the prompt where a turn never got its answer."""
+INTERRUPTION = "interrupted"
 
 SUMMARY_HEADER = "Earlier in this conversation:"
 
@@ -83,19 +84,52 @@ class LaidTurn(msgspec.Struct):
     at: int | None = None
     """Which message carries the block: the newest user message when it was put there."""
     heard_until: str | None = None
-    """What was heard of its reply before somebody cut it off; None: nobody did."""
-    unheard: str = ""
-    """The rest of that reply."""
+    """What was heard in it before somebody cut the robot off; None: nobody did."""
+    told: bool = False
+    """Whether a model has been told that."""
+    uncut: dict[int, Message] = msgspec.field(default_factory=dict)
+    """By their numbers, messages as they were before only what was heard of them stayed."""
     whole: list[Message] | None = None
     """Of a committed turn: its messages as every template takes them; made anew after a change."""
 
     def carrier(self) -> int | None:
         """Return the number of the message that carries the block; the newest user message unless it was put before."""
-        return self.at if self.at is not None else _newest_user(self.said)
+        return self.at if self.at is not None else newest_user(self.said)
 
     def readable(self, reader: Reader | None) -> bool:
         """Tell whether this reader may be shown the turn."""
         return readable(reader, self.level, self.owner)
+
+    def text(self, n: int) -> str:
+        """Return the text of a message, also what nobody heard of it."""
+        return text_of(self.uncut.get(n, self.said[n]))
+
+    def unheard(self, n: int) -> str:
+        """Return what nobody heard of a message; all of it where what was heard is not its beginning."""
+        return self.text(n).removeprefix(text_of(self.said[n])) if n in self.uncut else ""
+
+    def cut(self, n: int, heard: str) -> None:
+        """Keep of a message what was heard."""
+        message = self.uncut.pop(n, self.said[n])
+        if heard != text_of(message):
+            self.uncut[n] = message
+            message = {**message, "content": heard}
+        self.said[n] = message
+        self.whole = None
+
+    def as_heard(self, said: Sequence[Message]) -> list[Message]:
+        """Return messages that a loop has of this turn, cut where these are: it may know nothing of that, or cut elsewhere."""
+        out = list(said)
+        for n, uncut in self.uncut.items():
+            if n < len(out) and is_part(out[n], uncut):
+                out[n] = self.said[n]
+        return out
+
+    def take(self, said: Sequence[Message]) -> None:
+        """Learn what has been said in it; what was cut stays so, unless the loop has put something else there."""
+        heard = self.as_heard(said)
+        self.uncut = {n: uncut for n, uncut in self.uncut.items() if heard[n : n + 1] == self.said[n : n + 1]}
+        self.said = heard
 
 
 class Layout:
@@ -130,21 +164,10 @@ class Layout:
         """
         if epoch is not None:
             self.epoch = epoch
-        self._turns = [
-            LaidTurn(
-                turn.n,
-                repair_orphans([message.as_message() for message in turn.messages]),
-                turn.block,
-                shown=tuple(_recorded(turn)),
-                level=turn.level,
-                owner=turn.owner,
-                heard=turn.heard,
-                heard_until=_heard_until(turn),
-                unheard=turn.messages[-1].unheard or "",
-            )
-            for turn in turns
-            if turn.messages
-        ]
+        self._turns = [_resumed(turn) for turn in turns if turn.messages]
+        for n, turn in enumerate(self._turns):
+            if turn.heard_until is not None:
+                turn.told = any(_has_told(later, turn) for later in self._turns[n + 1 :])
         self._flatten()
 
     @property
@@ -201,18 +224,30 @@ class Layout:
             before, newest = self._issued_said
             rest = [*self._said[:before], *newest, *messages[start + len(self._issued) :]]
         # Comparing lists is quick while the messages are the very same objects, as in a loop that only appends.
-        elif len(messages) >= start + known and (
-            messages[start + self._past : start + known] == self._said[self._past :]
-        ):
+        elif len(messages) >= start + known and self._stands(messages[start + self._past : start + known]):
             current.n = self.next_n
-            current.said = list(messages[start + known :])
+            current.take(messages[start + known :])
             return
         else:
             rest = list(messages[start:])
         if rest[:known] != self._said:
+            rest = self.as_heard(rest)
+        if rest[:known] != self._said:
             self._rewind(rest)
         current.n = self.next_n
-        current.said = rest[len(self._said) :]
+        current.take(rest[len(self._said) :])
+
+    def as_heard(self, messages: Sequence[Message]) -> list[Message]:
+        """Return a loop's list without instructions, with only what was heard of the turns that were cut off."""
+        return _as_heard(self._turns, messages)
+
+    def _stands(self, past: Sequence[Message]) -> bool:
+        """Tell whether these are the messages of the epoch's committed turns, as they were heard or as they were said."""
+        said = self._said[self._past :]
+        if past == said:
+            return True
+        turns = self.epoch_turns()
+        return any(turn.uncut for turn in turns) and _as_heard(turns, past) == said
 
     def _is_issued(self, head: Sequence[Message]) -> bool:
         """Tell whether a list begins with the newest view, and not only with what was said."""
@@ -283,7 +318,7 @@ class Layout:
         current.block_tokens = sum(each.tokens for each in self._sections.values())
         # A list that was never laid out before may bring its history along as part of this turn.
         if current.at is None:
-            current.at = _newest_user(current.said)
+            current.at = newest_user(current.said)
         current.shown = tuple(everything)
 
     @property
@@ -308,17 +343,32 @@ class Layout:
 
     def epoch_turns(self) -> list[LaidTurn]:
         """Return the committed turns that stand in the prompt word for word, whoever reads it."""
-        return self._turns[bisect_left(self._turns, self.epoch.first_turn, key=lambda turn: turn.n) :]
+        return self._turns_in(self.epoch)
+
+    def _turns_in(self, epoch: Epoch) -> list[LaidTurn]:
+        return self._turns[bisect_left(self._turns, epoch.first_turn, key=lambda turn: turn.n) :]
 
     # -- what the model sees -------------------------------------------------------------------------
 
     def view(self) -> list[Message]:
         """Return the messages for the model: the system's, then the visible turns with their blocks."""
-        out = list(self._system)
-        head = self._head()
         turns = self._in_prompt()
         if self._open is not None and self._open.said:
             turns.append(self._open)
+        out = self._laid(turns, self.epoch.summary)
+        self._issued = out[len(self._system) :]
+        self._issued_said = len(self._said), list(self._open.said) if self._open is not None else []
+        return list(out)
+
+    def view_in(self, epoch: Epoch) -> list[Message]:
+        """Return what stands before the next utterance once another epoch has begun; may be asked in idle time."""
+        # Copies: a barge-in may cut the newest turn at this moment, and what is kept of it must not be the older one.
+        turns = [copy(turn) for turn in self._turns_in(epoch) if turn.readable(self.reader)]
+        return self._laid(turns, epoch.summary)
+
+    def _laid(self, turns: Iterable[LaidTurn], summary: str) -> list[Message]:
+        out = list(self._system)
+        head = self._head(summary)
         for turn in turns:
             carrier = turn.carrier() if turn.block else None
             carried = turn.said[carrier] if carrier is not None else None
@@ -328,19 +378,17 @@ class Layout:
                     lead, head = head, ""
                 if message is carried:
                     lead += turn.block
-                out.append(_prefixed(message, lead) if lead else message)
-        self._issued = out[len(self._system) :]
-        self._issued_said = len(self._said), list(self._open.said) if self._open is not None else []
-        return list(out)
+                out.append(prefixed(message, lead) if lead else message)
+        return out
 
-    def _head(self) -> str:
+    def _head(self, summary: str) -> str:
         # A summary is made of what the household said; a stranger does not hear it.
-        summary = self.epoch.summary
         if not summary or not readable(self.reader, "household", None):
             return ""
-        if self._fenced[0] != summary:
-            self._fenced = (summary, fence(summary.splitlines(), header=SUMMARY_HEADER))
-        return self._fenced[1]
+        fenced = self._fenced
+        if fenced[0] != summary:
+            fenced = self._fenced = (summary, fence(summary.splitlines(), header=SUMMARY_HEADER))
+        return fenced[1]
 
     # -- how a turn ends -----------------------------------------------------------------------------
 
@@ -356,6 +404,10 @@ class Layout:
         if turn is None or not turn.said:
             return None
         turn.level, turn.owner = self.level_of(turn)
+        ids, told = {item.id for item in turn.shown if item.id.startswith(INTERRUPTION)}, False
+        for earlier in reversed(self._in_prompt() if ids else ()):
+            # Who is told of one is not told of an older one any more.
+            told = earlier.told = earlier.told or told or interruption(earlier) in ids
         self._turns.append(turn)
         self._said += turn.said
         return turn
@@ -377,95 +429,86 @@ class Layout:
         self._sections = {}
 
     @property
-    def interrupted_after(self) -> str | None:
-        """Return what was heard of the newest committed reply before somebody cut it off; None: nobody did.
+    def cut_off(self) -> LaidTurn | None:
+        """Return the newest turn in the present reader's prompt that was cut off, if no model has been told of it yet.
 
-        It is a part of that turn, so the model is told in the one that follows, however often that is prepared.
+        That is a part of the turn which the model is told in, however often that is prepared.
         """
-        return self._turns[-1].heard_until if self._turns else None
+        cut = (turn for turn in reversed(self._in_prompt()) if turn.heard_until is not None)
+        return next((turn for turn in cut if not turn.told), None)
 
-    @property
-    def reply(self) -> str:
-        """Return the reply of the running turn, or else of the newest, also what nobody heard; empty if there is none."""
-        turn = self._newest()
-        at = _newest_reply(turn.said) if turn is not None else None
-        return "" if turn is None or at is None else text_of(turn.said[at]) + turn.unheard
+    def hear(self, turn: LaidTurn, heard: Mapping[int, str]) -> LaidTurn | None:
+        """Keep of messages of the running or a committed turn only what was heard; return it if it was committed.
 
-    def interrupt(self, heard_text: str) -> LaidTurn | None:
-        """Keep only what was heard of the newest reply; return the turn that changed, if it was committed."""
-        turn, reply = self._newest(), self.reply
-        if turn is None:
+        Args:
+            heard: what was heard of each, by its number in the turn.
+        """
+        for n, text in heard.items():
+            turn.cut(n, text)
+        turn.heard_until = heard_in(turn.said)
+        turn.told = False
+        if turn is self._open:
             return None
-        turn.heard_until = heard_text
-        at = _newest_reply(turn.said)
-        if at is None:
-            return None
-        # A loop may know only roughly what was heard: then nothing of what was said is lost either.
-        turn.unheard = reply.removeprefix(heard_text)
-        turn.said[at] = {**turn.said[at], "content": heard_text}
-        turn.whole = None
         self._flatten()
-        return None if turn is self._open else turn
-
-    def _newest(self) -> LaidTurn | None:
-        return self._open or (self._turns[-1] if self._turns else None)
+        return turn
 
     def switch(self, epoch: Epoch) -> None:
         """Begin a new epoch: turns before its first live on in the summary and in recall only.
 
         They stay known here, because the loop's own list still begins with them.
         """
-        self.epoch = epoch
+        self.epoch = epoch if epoch.head else msgspec.structs.replace(epoch, head=self.epoch.head)
         self._count_past()
 
 
-def _newest_user(said: Sequence[Message]) -> int | None:
-    return next((n for n in range(len(said) - 1, -1, -1) if said[n].get("role") == "user"), None)
+def interruption(cut: LaidTurn) -> str:
+    """Return the id of the line which tells that a turn was cut off."""
+    return f"{INTERRUPTION}:{cut.n}"
 
 
-def _newest_reply(said: Sequence[Message]) -> int | None:
-    """Return the number of the newest message that was spoken to the end of the turn, not before a tool ran."""
-    last = range(len(said) - 1, -1, -1)
-    return next(
-        (n for n in last if said[n].get("role") == "assistant" and not said[n].get("tool_calls")), None
+def _has_told(later: LaidTurn, cut: LaidTurn) -> bool:
+    """Tell of two stored turns whether the later one told that the earlier was cut off; its block may be erased."""
+    ids = (interruption(cut), INTERRUPTION)  # an older edgemem did not say which turn
+    return later.owner == cut.owner or any(item.id in ids for item in later.shown)
+
+
+def _as_heard(turns: Iterable[LaidTurn], messages: Sequence[Message]) -> list[Message]:
+    out, at = list(messages), 0
+    for turn in turns:
+        end = at + len(turn.said)
+        if turn.uncut:
+            out[at:end] = turn.as_heard(out[at:end])
+        at = end
+    return out
+
+
+def _resumed(turn: Turn) -> LaidTurn:
+    """Return a stored turn as it stands in the prompt."""
+    messages = [stored.as_message() for stored in turn.messages]
+    unheard = {id(one): stored.unheard for one, stored in zip(messages, turn.messages, strict=True)}
+    said = repair_orphans(messages)
+    return LaidTurn(
+        turn.n,
+        said,
+        turn.block,
+        shown=tuple(_recorded(turn)),
+        level=turn.level,
+        owner=turn.owner,
+        heard=turn.heard,
+        heard_until=heard_in(said) if turn.state == "interrupted" else None,
+        uncut={
+            n: {**message, "content": text_of(message) + rest}
+            for n, message in enumerate(said)
+            if (rest := unheard.get(id(message)))
+        },
     )
-
-
-def _heard_until(turn: Turn) -> str | None:
-    """Return what was heard of a stored turn that was cut off."""
-    if turn.state != "interrupted":
-        return None
-    last = turn.messages[-1]
-    return (last.content or "") if last.role == "assistant" else ""
 
 
 def _as_whole(turn: LaidTurn) -> list[Message]:
     # Every prompt has all turns of the epoch, several times a turn; history is looked through once.
     if turn.whole is None:
-        turn.whole = _whole(turn.said)
+        turn.whole = whole(turn.said)
     return turn.whole
-
-
-def _whole(said: Sequence[Message]) -> list[Message]:
-    """Return a turn as every template takes it, however it was cut off.
-
-    Strict ones refuse a call without a result, two user messages in a row, and a reply without a word.
-    """
-    tools = any(message.get("role") == "tool" or tool_calls(message) for message in said)
-    out = repair_orphans(said) if tools else list(said)
-    out = [{**message, **UNANSWERED} if _is_mute(message) else message for message in out]
-    return out if out[-1].get("role") == "assistant" else [*out, dict(UNANSWERED)]
-
-
-def _is_mute(message: Message) -> bool:
-    return message.get("role") == "assistant" and not tool_calls(message) and not text_of(message).strip()
-
-
-def _prefixed(message: Message, lead: str) -> Message:
-    content = message.get("content")
-    if isinstance(content, list):
-        return {**message, "content": [{"type": "text", "text": lead}, *content]}
-    return {**message, "content": lead + (content or "")}
 
 
 def _recorded(turn: Turn) -> Iterable[Shown]:

@@ -38,7 +38,8 @@ _MARGIN = 24
 """Tokens left free: text may take some more inside of a prompt than by itself."""
 _LEAST_PIECE = 64
 """Tokens of record below which a piece is not worth its instructions."""
-_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+# Where the prompt opened the thought, the text begins within it.
+_THOUGHT = re.compile(r"\A(?:(?!<think>).)*</think>|<think>.*?(?:</think>|\Z)", re.DOTALL)
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 
 _log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from edgemem.context.grouping import call_name, repair_orphans, tool_calls
 from edgemem.llama.template import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from edgemem.records import Message
 
@@ -125,13 +125,21 @@ class Sentence(msgspec.Struct, frozen=True):
         return score - 0.5 * self.question - 0.1 * bool(_DANGLING.search(self.text))
 
 
-def gather(turns: Iterable[Sequence[Message]], *, previous: str, user: str, assistant: str) -> list[Sentence]:
+def gather(
+    turns: Iterable[Sequence[Message]],
+    *,
+    previous: str,
+    user: str,
+    assistant: str,
+    stop: Callable[[], bool] | None = None,
+) -> list[Sentence]:
     """Return what was told in an earlier summary and in the turns, oldest first, without empty phrases.
 
     Args:
         previous: lines of an earlier summary, such as `Alice: I moved to Bonn.`
         user: what to call a user message's speaker when it has no name.
         assistant: the same for the robot.
+        stop: asked at each message; once it is true, nothing is returned.
     """
     out: list[Sentence] = []
     lines = previous.splitlines()
@@ -145,6 +153,8 @@ def gather(turns: Iterable[Sequence[Message]], *, previous: str, user: str, assi
     for number, (text, speaker, told_by) in enumerate(
         _told(turns, user=user, assistant=assistant), len(lines)
     ):
+        if stop is not None and stop():
+            return []
         if told_by == "tool":
             out.append(_sentence(text, "", told_by, number))
         else:

@@ -1,8 +1,8 @@
-"""What of a reply was heard: pure text, from what a voice can tell when somebody cuts it off.
+"""What of a turn's speech was heard: pure text, from what a voice can tell when somebody cuts it off.
 
 A voice tells the text that it has played, the time that it has played for, or both and when each word was played. What
 it played is rarely what was written: numbers become words, signs vanish. So the words are matched, and the reply is cut
-where they end; history keeps the reply's own text.
+where they end; history keeps the reply's own text. Who speaks before a tool runs and again behind it has said two things.
 """
 
 from __future__ import annotations
@@ -10,9 +10,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from edgemem.context.grouping import tool_calls
 from edgemem.errors import InvalidInputError
+from edgemem.llama.template import text_of
+
+if TYPE_CHECKING:
+    from edgemem.records import Message
 
 CHARS_A_SECOND = 15.0
 """How fast a voice speaks where nobody has measured it: 150 words of 6 characters a minute, as English is read aloud.
@@ -78,6 +84,100 @@ def heard_part(
     if until is None:
         return reply
     return reply[: _end_of_time(reply, until * chars_per_s / 1e3)]
+
+
+def heard_speeches(
+    speeches: Sequence[str],
+    *,
+    heard_text: str | None = None,
+    heard_ms: float | None = None,
+    words: Sequence[Timed] | None = None,
+    chars_per_s: float = CHARS_A_SECOND,
+) -> list[str]:
+    """Return what was heard of each thing that was said in one turn, before a tool ran and behind it.
+
+    A voice may tell of all of them, or of the one that it was cut off in: then those before it were heard.
+
+    Args:
+        speeches: oldest first; the other arguments as for `heard_part`, where all of them are one reply.
+    """
+    pieces = [*(f"{speech} " if speech else "" for speech in speeches[:-1]), *speeches[-1:]]
+    together = "".join(pieces)
+    begins = list(accumulate(map(len, pieces), initial=0))[:-1]
+    begin = next(
+        (at for at in begins if heard_text is not None and together.startswith(heard_text, at)), None
+    )
+    if begin is None:
+        # What tells of one speech matches most from where that one begins; it may begin like another.
+        matching = [len(heard_part(together[at:], heard_text=heard_text, words=words)) for at in begins]
+        begin = begins[matching.index(max(matching))] if matching else 0
+    told: dict[str, Any] = {"heard_text": heard_text, "heard_ms": heard_ms, "words": words}
+    end = begin + len(heard_part(together[begin:], chars_per_s=chars_per_s, **told))
+    heard = [speech[: max(0, end - at)] for speech, at in zip(speeches, begins, strict=True)]
+    # Where only blanks are left of one that another followed, no word is missing: it stays as the model has seen it.
+    for n, speech in enumerate(speeches[:-1]):
+        if not speech[len(heard[n]) :].strip():
+            heard[n] = speech
+    return heard
+
+
+def tells_of_earlier(
+    earlier: Sequence[str],
+    prepared: Sequence[str],
+    *,
+    heard_text: str | None = None,
+    words: Sequence[Timed] | None = None,
+    **_: Any,
+) -> bool:
+    """Tell whether what a voice played is of the speeches of a turn, and not of those of the next one, prepared meanwhile.
+
+    The earlier one goes first, since of what is prepared nothing has been spoken yet. A time alone tells neither.
+
+    Args:
+        prepared: as far as they are known; where none is, all that was played must be of the earlier ones.
+    """
+    played = heard_text or " ".join(str(entry[0]) for entry in words or () if entry)
+    of_earlier = _played_of(earlier, played)
+    whole = of_earlier == len(played)
+    return of_earlier > 0 and (whole or (any(prepared) and of_earlier > _played_of(prepared, played)))
+
+
+def _played_of(speeches: Sequence[str], played: str) -> int:
+    """Return how many characters of what was played are of these speeches, from where one of them begins."""
+    parts = (heard_part(" ".join(speeches[n:]), heard_text=played) for n in range(len(speeches)))
+    # A number may be spelt in any way, but one that is written in digits is no other one.
+    numbers = _numbers_in(played)
+    same = [part for part in parts if part and numbers <= _numbers_in(part)]
+    return max((len(heard_part(played, heard_text=part)) for part in same), default=0)
+
+
+def _numbers_in(text: str) -> frozenset[str]:
+    return frozenset(word.sound for word in _words_of(text) if word.number)
+
+
+def speeches_of(said: Sequence[Message]) -> list[int]:
+    """Return the numbers of the messages that were spoken since the newest user message; a bare tool call was not."""
+    begin = next((n for n in range(len(said), 0, -1) if said[n - 1].get("role") == "user"), 0)
+    return [
+        n
+        for n in range(begin, len(said))
+        if said[n].get("role") == "assistant"
+        and (said[n].get("content") is not None or not tool_calls(said[n]))
+    ]
+
+
+def keep_heard(said: list[Message], heard: Sequence[str]) -> int | None:
+    """Put what was heard in the place of what was spoken; return the number of the newest message that was cut, if any.
+
+    Args:
+        heard: of each spoken message, the newest last.
+    """
+    cut = None
+    for n, part in zip(reversed(speeches_of(said)), reversed(heard), strict=False):
+        if part != text_of(said[n]):
+            said[n] = {**said[n], "content": part}
+            cut = n if cut is None else cut
+    return cut
 
 
 def _end_of(reply: str, heard: Sequence[_Word]) -> int:

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Protocol
 
 from edgemem.context.sentences import Sentence, gather
+from edgemem.llama.yielding import embed_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 DUPLICATE = 0.9
 """Sentences with a higher cosine say the same."""
-
-_BATCH = 1
-"""Sentences embedded between two looks at `stop`: some 5 to 20 ms."""
 
 _NEARLY = 0.9
 """Share of the budget up to which a sum of parts is as good as a count of the whole."""
@@ -91,7 +89,7 @@ class ExtractiveSummarizer:
     ) -> str:
         """Return lines such as `Alice: I moved to Bonn.`, in the order in which they were said."""
         stopped = stop or _never
-        told = gather(turns, previous=previous, user=self._user, assistant=self._assistant)
+        told = gather(turns, previous=previous, user=self._user, assistant=self._assistant, stop=stopped)
         told = without_corrected(_most_telling(told, self._max_sentences), stopped)
         vectors = self._vectors(told, stopped)
         if vectors is None or not told:
@@ -113,11 +111,10 @@ class ExtractiveSummarizer:
         if self._embedder is None:
             return None if stopped() else _word_vectors(told)
         missing = [text for text in dict.fromkeys(one.text for one in told) if text not in self._known]
-        for start in range(0, len(missing), _BATCH):
-            if stopped():
-                return None
-            some = missing[start : start + _BATCH]
-            self._known.update(zip(some, self._embedder.embed_texts(some), strict=True))
+        made = embed_until(self._embedder, missing, stopped)
+        self._known.update(zip(missing, made, strict=False))
+        if len(made) < len(missing):
+            return None
         return np.stack([self._known[one.text] for one in told]) if told else _word_vectors(told)
 
     def _fill(

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 MODEL, EXTRACTIVE = "model", "extractive"
 
 _REFUSED = ", the model's: "
+_AHEAD = ", read ahead"
+_INSTRUCTIONS = "instructions"
+"""Why an epoch began that keeps the summary it found: the operator changed them."""
 _FEW = 3
 """So many refused summaries say nothing about a model."""
 _CACHE_BYTES = (12_288, 114_688)
@@ -23,28 +26,40 @@ def way(*, refused: str = "") -> str:
     return f"{EXTRACTIVE}{_REFUSED}{refused}" if refused else MODEL
 
 
+def read_ahead(reason: str) -> str:
+    """Return the reason of an epoch whose prompt the model had read before it began."""
+    why, mark, how = reason.partition("; ")
+    return f"{why}{_AHEAD}{mark}{how}"
+
+
 class SummaryCounts(msgspec.Struct, frozen=True):
-    """The epochs of a memory, counted by how their summaries were made."""
+    """The epochs of a memory, counted by how their summaries were made; those without one of their own are not."""
 
     model: int
     extractive: int
     refused: dict[str, int]
     """Summaries of the model's that were not used, by kind of fault; each is an extractive one."""
+    ahead: int = 0
+    """Epochs of them whose prompt the model had read before they began."""
 
     @classmethod
     def of(cls, reasons: Mapping[str, int]) -> SummaryCounts:
         """Count epochs by the reasons that are stored with them."""
-        model, extractive = 0, 0
+        model, extractive, ahead = 0, 0, 0
         refused: dict[str, int] = {}
         for reason, count in reasons.items():
-            how, _, why = reason.partition("; ")[2].partition(_REFUSED)
+            began, _, made = reason.partition("; ")
+            if began == _INSTRUCTIONS:
+                continue
+            how, _, why = made.partition(_REFUSED)
+            ahead += count if began.endswith(_AHEAD) else 0
             if how == MODEL:
                 model += count
             else:
                 extractive += count
             if why:
                 refused[why] = refused.get(why, 0) + count
-        return cls(model, extractive, refused)
+        return cls(model, extractive, refused, ahead)
 
     @property
     def poor(self) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgemem.context.quick_summary import QuickSummarizer
+from edgemem.context.summary_counts import read_ahead
+from edgemem.errors import ModelError
 from edgemem.hooks.conversation import Conversation, conversation_of
-from edgemem.hooks.points import BEFORE_LLM, ON_IDLE, ON_RUN_START, HookResult
+from edgemem.hooks.points import BEFORE_LLM, ON_IDLE, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.store.tool_copies import summary_without
 from edgemem.store.turn_steps import BeginEpoch
 
@@ -16,14 +20,17 @@ if TYPE_CHECKING:
     from edgemem.context.compactor import Compactor
     from edgemem.context.epochs import EpochPlanner
     from edgemem.context.summarizer import Summarizer
+    from edgemem.hooks.warming import Warming
     from edgemem.records import Epoch, Message
     from edgemem.store.tool_copies import Erased
+
+_log = logging.getLogger("edgemem.hooks")
 
 
 class ContextCompactionHook:
     """Compact whole turns into a summary: in idle time, or, when the user is faster, at once and simply."""
 
-    points = frozenset({ON_RUN_START, BEFORE_LLM, ON_IDLE})
+    points = frozenset({ON_RUN_START, BEFORE_LLM, ON_RUN_END, ON_IDLE})
     # After memory and notes have put their lines in, before the budget has the last word.
     priority = 70
 
@@ -35,6 +42,7 @@ class ContextCompactionHook:
         planner: EpochPlanner | None = None,
         fallback: Summarizer | None = None,
         conversation: Conversation | None = None,
+        warming: Warming | None = None,
     ) -> None:
         """Make the hook.
 
@@ -43,13 +51,18 @@ class ContextCompactionHook:
             llm_getter: returns what counts tokens for the compactor.
             planner: plans epochs of the layout; then the list of what was said is never changed.
             fallback: a summarizer quick enough for the hot path.
+            warming: has the model read the prompt of a prepared epoch before that begins.
         """
         self.compactor = compactor
         self.planner = planner
+        self.warming = warming
         self._llm_getter = llm_getter
         self._fallback = fallback
+        self._quick = fallback if isinstance(fallback, QuickSummarizer) else None
         self._conversation = conversation
         self._prepared: Epoch | None = None
+        self._tools: Sequence[dict[str, Any]] | None = None
+        """What the model was offered in the newest turn."""
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Prepare in idle time, switch between turns, and guard the window before the model is called."""
@@ -64,6 +77,9 @@ class ContextCompactionHook:
             return None
         if point == ON_RUN_START:
             self._switch(conversation)
+            return None
+        if point == ON_RUN_END:
+            self._settle(planner, conversation)
             return None
         return self._guard(planner, conversation, payload)
 
@@ -81,21 +97,42 @@ class ContextCompactionHook:
         self._prepared = self.planner.prepare(first, stop=stop)
         return self._prepared is not None
 
+    def warm(self, *, stop: Callable[[], bool]) -> bool:
+        """Have the model read a little of the prompt of a prepared epoch; return whether anything was done."""
+        if self.warming is None:
+            return False
+        epoch = self._prepared
+        return self.warming.work(None if epoch is None else self._scrubbed(epoch), stop=stop)
+
     def forget(self, erased: Erased) -> None:
         """Have the running conversation write nothing of a forgotten fact, nor take it into a summary."""
         if self._conversation is not None:
             self._conversation.forget(erased)
+        if self.warming is not None:
+            self.warming.prefix.drop()
+        if self.planner is not None:
+            self.planner.forget()
+        if self._quick is not None:
+            self._quick.forget()
 
     def _switch(self, conversation: Conversation) -> None:
-        epoch, self._prepared = self._prepared, None
+        epoch = self._prepared
         # A summary that was overtaken (a barge-in cut the reply it read, another epoch began) is dropped.
         if epoch is None or epoch.first_turn <= conversation.layout.epoch.first_turn:
-            return
-        self._begin(conversation, epoch)
+            self._prepared = None
+        elif self.warming is None or not self.warming.waits():
+            self._begin(conversation, epoch)
+
+    def _scrubbed(self, epoch: Epoch) -> Epoch:
+        """Return an epoch whose summary tells nothing of what was forgotten since it was written."""
+        erased = self._conversation.erased if self._conversation is not None else []
+        return msgspec.structs.replace(epoch, summary=summary_without(epoch.summary, erased))
 
     def _begin(self, conversation: Conversation, epoch: Epoch) -> None:
-        # The turns that leave the prompt may still tell of what was forgotten meanwhile.
-        epoch = msgspec.structs.replace(epoch, summary=summary_without(epoch.summary, conversation.erased))
+        self._prepared = None
+        epoch = self._scrubbed(epoch)
+        if self.warming is not None and self.warming.begun(epoch):
+            epoch = msgspec.structs.replace(epoch, reason=read_ahead(epoch.reason))
         conversation.layout.switch(epoch)
         # Written with the next turn that is kept: an epoch without one would change nothing.
         conversation.opening.append(BeginEpoch(epoch))
@@ -104,8 +141,15 @@ class ContextCompactionHook:
         self, planner: EpochPlanner, conversation: Conversation, payload: dict[str, Any]
     ) -> HookResult | None:
         hop = payload.get("hop", 0)
-        # That the high-water mark is passed is found in idle time; here it only matters that the prompt fits.
-        tokens = planner.gauge.tokens(payload["messages"], tools=payload.get("tools"), limit=planner.room)
+        if self.warming is not None:
+            self.warming.note(payload.get("tools"))
+        tools = self._tools = payload.get("tools")
+        # That the high-water mark is passed is found in idle time; here it only matters that the prompt fits. Nothing
+        # is counted for that where an epoch can begin: a bound is some tokens too high, and one may begin a little early.
+        measure = planner.gauge.bound if hop == 0 else planner.gauge.tokens
+        tokens = measure(payload["messages"], tools=tools, limit=planner.room)
+        if tokens is None:
+            tokens = planner.gauge.tokens(payload["messages"], tools=tools, limit=planner.room)
         running = conversation.layout.running
         if hop == 0 and running is not None and planner.gauge.exact:
             planner.measured(running.n, tokens)
@@ -113,20 +157,37 @@ class ContextCompactionHook:
             # The budget behind this hook need not count the same list once more.
             return HookResult.replace({**payload, "counted": (payload["messages"], tokens)})
         # Within a turn nothing is compacted any more; the budget behind this hook has the last word.
-        first = planner.plan_now(payload["messages"], tokens) if hop == 0 else None
-        if first is None:
-            return None
-        epoch = planner.prepare(first, summarizer=self._fallback, reason="did not fit")
+        epoch = self._epoch_now(planner, payload["messages"], tokens) if hop == 0 else None
         if epoch is None:
             return None
         self._begin(conversation, epoch)
         view = conversation.layout.view()
-        tokens = planner.gauge.tokens(view, tools=payload.get("tools"), limit=planner.room)
+        tokens = planner.gauge.tokens(view, tools=tools, limit=planner.room)
         if running is not None:
             planner.measured(running.n, tokens)
         return HookResult.replace(
             {**payload, "messages": view, "counted": (view, tokens)}, reason="compacted"
         )
+
+    def _settle(self, planner: EpochPlanner, conversation: Conversation) -> None:
+        """Prepare for a next turn whose prompt does not fit, once this one is history."""
+        if conversation.layout.running is not None:
+            return
+        try:
+            planner.settle(tools=self._tools, quick=self._quick)
+        except ModelError as error:
+            # The next turn measures its prompt by itself, and tells what is wrong.
+            _log.debug("the prompt was not measured ahead: %s", error)
+
+    def _epoch_now(self, planner: EpochPlanner, messages: Sequence[Message], tokens: int) -> Epoch | None:
+        """Return the epoch that begins because a prompt did not fit: one that was still to be read ahead, if there is."""
+        if self.warming is not None and self._prepared is not None:
+            self.warming.force()
+            return self._prepared
+        first = planner.plan_now(messages, tokens)
+        if first is None:
+            return None
+        return planner.prepare(first, summarizer=self._fallback, reason="did not fit")
 
     def _compact(self, ctx: Any, payload: dict[str, Any]) -> HookResult | None:
         if self.compactor is None:

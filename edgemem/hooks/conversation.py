@@ -12,11 +12,15 @@ from typing import Any, Protocol
 
 import msgspec
 
+from edgemem.context.grouping import tool_calls
 from edgemem.context.layout import LaidTurn, Layout, Shown
+from edgemem.context.spoken import heard_part, heard_speeches, speeches_of, tells_of_earlier
 from edgemem.hooks.points import ON_ABORT
+from edgemem.llama.template import text_of
 from edgemem.records import Heard, Level, Reader, Session, StoredMessage, Turn, TurnState
 from edgemem.store.forgotten import last_forgotten
 from edgemem.store.messages import stored_message
+from edgemem.store.speeches import keep_heard
 from edgemem.store.tool_copies import Erased, without_copies
 from edgemem.store.turn_steps import DropErased
 
@@ -28,7 +32,7 @@ class Journal(Protocol):
     """What can write one turn in one transaction; the SQLite session store is one."""
 
     def accept(self, turn: Turn) -> Future[int]:
-        """Keep an open turn so that it survives a crash of the process; the result is its number."""
+        """Keep an open turn so that it survives a crash of the process; the result is when that was."""
         ...
 
     def commit(
@@ -37,8 +41,16 @@ class Journal(Protocol):
         """Write a whole turn, and whatever else belongs to it, durably and at once; the result is its number."""
         ...
 
-    def amend(self, session: str, n: int, heard_text: str, *, committed: Future[int] | None) -> Future[bool]:
-        """Keep of a turn's reply what was heard."""
+    def amend(
+        self,
+        session: str,
+        n: int,
+        heard_text: str,
+        also: list[Callable[[Any], Any]],
+        *,
+        committed: Future[int] | None,
+    ) -> Future[bool]:
+        """Keep of a turn's reply what was heard, and write whatever else belongs to it."""
         ...
 
     def discard(self, session: str, accepted: Future[int]) -> Future[bool]:
@@ -71,6 +83,8 @@ class Conversation:
         self.caller: Session | None = None
         """The loop's session while one of its tools runs."""
         self._committed: tuple[LaidTurn, Future[int]] | None = None
+        self._told: dict[str, Any] | None = None
+        """What a voice told of the running turn when it was cut off; the rest of its reply may still come."""
         self._running: list[Future[Any]] = []
 
     def begin(self, ctx: Any, payload: Any, *, speaker: str | None = None, known: bool = True) -> None:
@@ -99,7 +113,7 @@ class Conversation:
         if point == ON_ABORT:
             self.layout.discard()
         else:
-            self.layout.take([m for m in ctx.session.messages if m.get("role") != "system"])
+            self.layout.take(ctx.session.messages)
             self.layout.commit()
         self.reset()
 
@@ -109,6 +123,7 @@ class Conversation:
         self.generated = []
         self.accepted = None
         self.caller = None
+        self._told = None
         self._erased_now = []
         self._forgotten = None
 
@@ -128,8 +143,8 @@ class Conversation:
             stored_message(message, next(replies, ()) if message.get("role") == "assistant" else ())
             for message in turn.said
         ]
-        if turn.unheard and messages[-1].role == "assistant":
-            messages[-1] = msgspec.structs.replace(messages[-1], unheard=turn.unheard)
+        for n in turn.uncut:
+            messages[n] = msgspec.structs.replace(messages[n], unheard=turn.unheard(n) or None)
         # Only of the turn in which it was forgotten: what is said of it later is said on purpose.
         messages = without_copies(messages, self._erased_now)
         level, owner = self.layout.level_of(turn)
@@ -168,10 +183,9 @@ class Conversation:
         also, self.also, self.opening = [*self.opening, *self.also], [], []
         if self._forgotten is not None:
             also.append(DropErased(turn.session, self._forgotten))
-        # A turn that ends before the writer came to keep it as open is written once, not twice.
+        # A turn that ends before the writer came to keep it as open need not be kept so.
         if self.accepted is not None and self.accepted.cancel():
             self._running.remove(self.accepted)
-            self.accepted = None
         newest = self.journal.commit(turn, also, accepted=self.accepted)
         self._committed = (laid, newest)
         self._running.append(newest)
@@ -182,12 +196,70 @@ class Conversation:
         for future in ended:
             future.result()
 
-    def amend(self, turn: LaidTurn, heard_text: str) -> None:
+    def interrupt(
+        self, told: dict[str, Any], *, prepared: bool | None = None
+    ) -> tuple[list[str], LaidTurn | None]:
+        """Keep of a turn's speech what was heard; return that, message by message, and the turn if it was committed.
+
+        Args:
+            told: what the voice tells, as `heard_speeches` takes it.
+            prepared: whether the turn that is still open was being spoken, and not the one before; None: its words tell.
+
+        Raises:
+            InvalidInputError: what is told is no text, no number, or no word with its times.
+        """
+        heard_part("", **told)  # what makes no sense is refused before anything is changed
+        turn = self._spoken(told, prepared)
+        if turn is None:
+            return [], None
+        if turn is self.layout.running:
+            self._told = told
+        return self._hear(turn, told)
+
+    def hear_out(self) -> bool:
+        """Cut the turn that ends, if it was cut off before all of it was there; return whether it was."""
+        if self._told is None or self.layout.running is None:
+            return False
+        self._hear(self.layout.running, self._told)
+        return True
+
+    def _spoken(self, told: dict[str, Any], prepared: bool | None) -> LaidTurn | None:
+        """Return the turn that a voice was cut off in: the reply before may still play while the next is prepared."""
+        running = self.layout.running
+        committed = self.layout.turns[-1] if self.layout.turns else None
+        if running is None or prepared is False:
+            return committed
+        if prepared is None and committed is not None:
+            # A voice that was cut off is silent.
+            silent = committed.heard_until is not None
+            prepared = silent or not tells_of_earlier(_speeches(committed), _speeches(running), **told)
+            return running if prepared else committed
+        return running
+
+    def _hear(self, turn: LaidTurn, told: dict[str, Any]) -> tuple[list[str], LaidTurn | None]:
+        spoken = speeches_of(turn.said)
+        heard = heard_speeches(_speeches(turn), **told)
+        # A committed turn without a reply is one in which the model failed: it stays as it is.
+        if turn is not self.layout.running and all(tool_calls(turn.said[n]) for n in spoken):
+            return heard, None
+        return heard, self.layout.hear(turn, dict(zip(spoken, heard, strict=True)))
+
+    def amend(self, turn: LaidTurn) -> None:
         """Keep of a committed turn what was heard, in a transaction of its own."""
-        if self.journal is not None:
-            committed = self._committed[1] if self._committed and self._committed[0] is turn else None
-            session = self.layout.session
-            self._running.append(self.journal.amend(session, turn.n, heard_text, committed=committed))
+        if self.journal is None:
+            return
+        committed = self._committed[1] if self._committed and self._committed[0] is turn else None
+        session, spoken = self.layout.session, speeches_of(turn.said)
+        heard = [text_of(turn.said[n]) for n in spoken]
+        also: list[Callable[[Any], Any]] = []
+        if len(spoken) > 1:
+
+            def before_reply(tx: Any) -> None:
+                if committed is None or committed.exception() is None:
+                    keep_heard(tx, session, turn.n if committed is None else committed.result(), heard)
+
+            also.append(before_reply)
+        self._running.append(self.journal.amend(session, turn.n, heard[-1], also, committed=committed))
 
     def erase(self) -> None:
         """Take back what was accepted of the running turn."""
@@ -244,6 +316,11 @@ def _heard(ctx: Any, payload: Any, reader: Reader | None) -> Heard | None:
 
 def _level(payload: Any) -> Level | None:
     return "private" if isinstance(payload, dict) and payload.get("private") else None
+
+
+def _speeches(turn: LaidTurn) -> list[str]:
+    """Return what was said in a turn, message by message, also what nobody heard of it."""
+    return [turn.text(n) for n in speeches_of(turn.said)]
 
 
 def _shown(item: Shown) -> str:

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from edgemem.context.block import (
     LINE_CHARS,
     Within,
-    asks,
     changes,
     lines_for,
     value_as_recalled,
     within,
     worth_saying,
 )
-from edgemem.context.layout import About, Shown
+from edgemem.context.layout import About, Shown, interruption
 from edgemem.fence import clean, storable
 from edgemem.hooks.arguments import header_line, needs
 from edgemem.hooks.conversation import Conversation, conversation_of
@@ -136,13 +135,13 @@ class MemoryInjectionHook:
         layout = conversation.layout
         visible = layout.visible()
         lines = []
-        cut_off = layout.turns[-1] if layout.turns else None
+        cut_off = layout.cut_off
         # The line quotes the turn that was cut off, so it is shown to nobody else, and is as private as that turn.
-        if layout.interrupted_after is not None and cut_off is not None and cut_off.readable(layout.reader):
-            heard = clean(layout.interrupted_after[-120:], max_chars=120)
+        if cut_off is not None:
+            heard = clean((cut_off.heard_until or "")[-120:], max_chars=120)
             lines.append(
                 Shown(
-                    "interrupted",
+                    interruption(cut_off),
                     f"- you were interrupted after: {heard}" if heard else "- you were interrupted",
                     cut_off.level,
                     cut_off.owner,
@@ -151,7 +150,7 @@ class MemoryInjectionHook:
         lines += self._changed(layout.reader, visible, conversation)
         self.last = list(self._recall(layout.utterance, layout.reader))
         found = lines_for(
-            self.considered(worth_saying(self.last, self.floors, asked=asks(layout.utterance))),
+            self.considered(worth_saying(self.last, self.floors, utterance=layout.utterance)),
             visible=visible,
             visible_turns=layout.visible_turns(),
             session=layout.session,

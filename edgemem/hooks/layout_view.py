@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable
 from itertools import takewhile
@@ -11,7 +12,7 @@ import msgspec
 
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, HookResult
-from edgemem.store.turn_steps import BeginEpoch
+from edgemem.store.turn_steps import BeginEpoch, KeepHead
 
 
 class LayoutHook:
@@ -20,8 +21,9 @@ class LayoutHook:
     A hook of its own, because a failing hook is skipped: when recall fails, the turn goes on with what this one left,
     and not with the loop's raw list, in which other people's private turns stand. It guards that, so it fails closed.
 
-    Other instructions or tools (the operator changed them, another agent took the conversation over) begin a new epoch:
-    they stand before everything, so the model reads its whole prompt once, and a date in it may be today's.
+    Other instructions or tools (the operator changed them, also while the robot was off; another agent took the
+    conversation over) begin a new epoch: they stand before everything, so the model reads its whole prompt once, and a
+    date in it may be today's.
     """
 
     points = frozenset({ON_RUN_START, BEFORE_LLM})
@@ -45,8 +47,8 @@ class LayoutHook:
         self.speaker = speaker
         self._conversation = conversation
         self._now = now
-        self._head: Any = None
-        """The instructions and tools of the newest prompt."""
+        self._head: tuple[Any, str] = (None, "")
+        """The instructions and tools of the newest prompt, and their hash."""
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Open the turn, and lay out its prompt."""
@@ -64,10 +66,16 @@ class LayoutHook:
 
     def _look_at_head(self, conversation: Conversation, payload: dict[str, Any]) -> None:
         messages = takewhile(lambda message: message.get("role") == "system", payload["messages"])
-        before, self._head = self._head, (list(messages), payload.get("tools"))
-        layout = conversation.layout
-        if before is None or before == self._head or not layout.turns:
-            return
-        epoch = msgspec.structs.replace(layout.epoch, reason="instructions", started_at=self._now(), id=0)
-        layout.switch(epoch)
-        conversation.opening.append(BeginEpoch(epoch))
+        head = (list(messages), payload.get("tools"))
+        if head != self._head[0]:
+            encoded = msgspec.json.encode(head, enc_hook=repr)
+            self._head = (head, hashlib.sha256(encoded).hexdigest()[:32])
+        layout, noted = conversation.layout, self._head[1]
+        before = layout.epoch.head
+        if before and before != noted and layout.turns:
+            changed = {"reason": "instructions", "started_at": self._now(), "id": 0, "head": noted}
+            layout.switch(msgspec.structs.replace(layout.epoch, **changed))
+            conversation.opening.append(BeginEpoch(layout.epoch))
+        elif before != noted:
+            layout.epoch = msgspec.structs.replace(layout.epoch, head=noted)
+        conversation.also.append(KeepHead(layout.session, noted))

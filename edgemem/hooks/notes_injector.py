@@ -14,6 +14,7 @@ from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START,
 from edgemem.store.reading import readable
 
 if TYPE_CHECKING:
+    from edgemem.llama.protocols import Tokenizer
     from edgemem.store.notes import NotesFile
 
 LINE_CHARS = 240
@@ -37,6 +38,8 @@ class NotesInjectorHook:
         max_chars: int = 1500,
         header: str = "Notes:",
         *,
+        max_tokens: int | None = None,
+        tokenizer: Tokenizer | None = None,
         speaker: str | None = None,
         conversation: Conversation | None = None,
     ) -> None:
@@ -45,16 +48,19 @@ class NotesInjectorHook:
         Args:
             max_chars: at most this much of the file's end is shown.
             header: a line before the notes.
+            max_tokens: at most so many of it, as `tokenizer` counts them; None: no such bound.
             speaker: who speaks where the loop does not say it; the file's `level` says who may read it.
         """
         needs(self, notes, "tail", what="a NotesFile")
         self.notes = notes
         self.max_chars = max_chars
+        self.max_tokens = max_tokens
         self.header = header_line(self, header).lstrip("# ")
         self.speaker = speaker
         self.note = ""
         """Why the notes are not in the newest prompt; empty where they may be read."""
         self._told = False
+        self._tokenizer = tokenizer
         self._conversation = conversation
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
@@ -79,14 +85,29 @@ class NotesInjectorHook:
             return None
         visible, seen = layout.visible(), layout.seen()
         lines = []
-        for text in self.notes.tail(self.max_chars).splitlines():
+        for text in self._tail():
             line = clean(text.lstrip("# "), max_chars=LINE_CHARS)
             item = Shown(f"note:{line}", f"- {line}", level)
             if line and item.id not in visible and not seen.holds_note(text):
                 lines.append(item)
         if not lines:
             return None
-        # Notes are bounded in characters, so their tokens are counted by nobody; a log wants to know about how many.
+        # Those that stand in the prompt already count to their bound too, so this is for the log alone: about how many.
         tokens = about("\n".join([self.header, *(line.line for line in lines)]))
         layout.put("notes", lines, header=self.header, tokens=tokens)
         return HookResult.replace({**payload, "messages": layout.view()}, reason="notes")
+
+    def _tail(self) -> list[str]:
+        """Return the newest lines that are within both bounds; which of them are shown already does not matter."""
+        lines = self.notes.tail(self.max_chars).splitlines()
+        if self.max_tokens is None or self._tokenizer is None:
+            return lines
+        left = self.max_tokens - len(self._tokenizer.encode(f"{self.header}\n"))
+        first = len(lines)
+        while first > 0:
+            line = clean(lines[first - 1].lstrip("# "), max_chars=LINE_CHARS)
+            left -= len(self._tokenizer.encode(f"- {line}\n")) if line else 0
+            if left < 0:
+                break
+            first -= 1
+        return lines[first:]

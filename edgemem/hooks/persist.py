@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.spoken import CHARS_A_SECOND, heard_part
+from edgemem.context.spoken import CHARS_A_SECOND
 from edgemem.errors import StoreError
 from edgemem.fence import check_session_id
 from edgemem.hooks.arguments import needs
@@ -115,7 +115,9 @@ class PersistSessionHook:
             self._tools = 0
             self._commit(ctx, conversation, payload)
         elif point == ON_INTERRUPT:
-            return HookResult.replace({**payload, "heard_text": self._interrupt(ctx, conversation, payload)})
+            heard = self._interrupt(ctx, conversation, payload)
+            if heard:  # else the reply is still to come, and is cut when the turn ends
+                return HookResult.replace({**payload, "heard_text": heard[-1], "speeches": heard})
         else:
             self._tools = 0
             self._abort(conversation)
@@ -134,9 +136,10 @@ class PersistSessionHook:
     def resume(self, session: Session, conversation: Conversation) -> None:
         """Take the stored session up, once; later, tell a loop that takes over what was said without it."""
         if self._resumed:
-            said = conversation.layout.said if session is not self._session else []
-            if session.messages == said[: len(session.messages)]:
-                session.messages.extend(said[len(session.messages) :])
+            if session is not self._session:
+                said, known = conversation.layout.said, len(session.messages)
+                if conversation.layout.as_heard(session.messages) == said[:known]:
+                    session.messages.extend(said[known:])
             return
         self._resumed = True
         layout = conversation.layout
@@ -171,7 +174,7 @@ class PersistSessionHook:
     def _accept(self, ctx: Any, conversation: Conversation, reply: str | None = None) -> None:
         """Keep the open turn before its first tool runs, or before its reply is spoken, off the hot path.
 
-        A robot that loses its power while it speaks has said what it said; the turn comes back unfinished.
+        A robot that crashes while it speaks has said what it said; the turn comes back unfinished.
         """
         running = conversation.layout.running
         if running is None or conversation.accepted is not None:
@@ -193,10 +196,10 @@ class PersistSessionHook:
 
     def _commit(self, ctx: Any, conversation: Conversation, payload: Any) -> None:
         if conversation.journal is None:
-            messages = [m for m in ctx.session.messages if m.get("role") != "system"]
-            said = conversation_said(conversation, messages)
+            conversation.layout.take(ctx.session.messages)
+            conversation.hear_out()
             conversation.layout.commit()
-            kept = Session(said, with_levels(ctx.session.state, conversation.layout))
+            kept = Session(conversation.layout.said, with_levels(ctx.session.state, conversation.layout))
             self.session_store.save(self.session_id, kept)
             return
         conversation.layout.take(ctx.session.messages)
@@ -204,7 +207,7 @@ class PersistSessionHook:
         if state != self._state:
             self._state = state
             conversation.also.append(KeepState(self.session_id, state))
-        interrupted = bool(getattr(payload, "interrupted", False))
+        interrupted = conversation.hear_out() or bool(getattr(payload, "interrupted", False))
         failed = getattr(payload, "error", None) is not None
         self._finish(conversation, "interrupted" if interrupted else "unfinished" if failed else "complete")
 
@@ -223,36 +226,24 @@ class PersistSessionHook:
         if outbox is not None and outbox.turns:
             raise StoreError(f"{outbox.turns} {TURNS_WAIT}: {outbox.fault}")
 
-    def _interrupt(self, ctx: Any, conversation: Conversation, payload: dict[str, Any]) -> str:
-        """Keep of the newest reply what was heard, and return it."""
+    def _interrupt(self, ctx: Any, conversation: Conversation, payload: dict[str, Any]) -> list[str]:
+        """Keep of what was said in the turn that is spoken what was heard, and return that."""
         layout = conversation.layout
         if layout.running is not None:
-            layout.take([m for m in ctx.session.messages if m.get("role") != "system"])
-        heard_text = heard_part(
-            layout.reply,
-            heard_text=payload.get("heard_text"),
-            heard_ms=payload.get("heard_ms"),
-            words=payload.get("words"),
-            chars_per_s=self.chars_per_s,
+            layout.take(ctx.session.messages)
+        told = {name: payload.get(name) for name in ("heard_text", "heard_ms", "words")}
+        heard, changed = conversation.interrupt(
+            {**told, "chars_per_s": self.chars_per_s}, prepared=payload.get("prepared")
         )
-        changed = layout.interrupt(heard_text)
         if conversation.journal is None:
             if changed is not None:
                 kept = Session(layout.said, with_levels(ctx.session.state, layout))
                 self.session_store.save(self.session_id, kept)
         elif changed is not None:
-            conversation.amend(changed, heard_text)
-        return heard_text
+            conversation.amend(changed)
+        return heard
 
     def _abort(self, conversation: Conversation) -> None:
         conversation.erase()
         conversation.layout.discard()
         conversation.reset()
-
-
-def conversation_said(conversation: Conversation, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what was said, without the blocks that a loop may have kept in its messages."""
-    layout = conversation.layout
-    layout.take(messages)
-    running = layout.running
-    return layout.said + (running.said if running is not None else [])

@@ -71,4 +71,7 @@ class TokenBudgetHook:
         self.note = note
         if result.messages == messages:
             return None
-        return HookResult.replace({**payload, "messages": result.messages}, reason="budget")
+        counted = result.messages, result.tokens
+        return HookResult.replace(
+            {**payload, "messages": result.messages, "counted": counted}, reason="budget"
+        )

@@ -2,44 +2,75 @@
 
 Where the conversation is kept in SQLite, the whole text is kept with it, and the model is told its name: `read_more`
 (in `edgemem.tools`) reads on from there. The name is made of the text, so a turn that is taken up again has the same.
+
+What a turn's tools answer is shared out, since all of it stands in the window together: half of what is left goes to the
+calls that the model has just asked for, so that it may ask again. What was shown once is never changed (law 2).
 """
 
 from __future__ import annotations
 
 import copy
-import json
-import unicodedata
 from typing import TYPE_CHECKING, Any
 
+from edgemem.context.gauge import MARGIN, Markers, at_most, measure_markers
+from edgemem.context.grouping import split_turns
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import Conversation, conversation_of
-from edgemem.hooks.points import AFTER_TOOL, HookResult
+from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, HookResult
+from edgemem.hooks.shortening import READ_MORE, as_text, shorten
 from edgemem.store.arguments import whole_number
 from edgemem.store.tool_copies import MEMORY_TOOLS
 from edgemem.store.tool_outputs import pointer_to
 from edgemem.store.turn_steps import KeepOutput
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from edgemem.llama.protocols import Tokenizer
+    from edgemem.records import Message
 
 LEAST_CHARS = 200
 """A smaller bound would hold little but the note about what was left out."""
 
-_LONGEST_SIGN = 16
-"""Characters that may belong to one visible sign."""
+LEAST_TOKENS = 100
+"""What so many characters take at most in scripts of two letters a token."""
 
-READ_MORE = "… all of it: read_more {pointer}"
-"""What the model is told of a text that is kept."""
+_POINTER_CHARS = len(READ_MORE) + 10
+"""A result that is no longer than what would be told in its place stays as it is."""
 
-_MOST_DEPTH = 8
-"""A value that is nested deeper is shown as text from here on."""
+
+class _Left:
+    """What the running turn has left of the room for its prompt, and who is to share it."""
+
+    def __init__(self, payload: dict[str, Any]) -> None:
+        self.messages: Sequence[Message] = payload["messages"]
+        self.tools = payload.get("tools")
+        counted = payload.get("counted")
+        self.prompt = counted[1] if counted is not None and counted[0] is self.messages else None
+        """Tokens of the newest prompt; None until somebody needs to know."""
+        self.alone: int | None = None
+        """The same without the turns before, which the budget leaves out when it must."""
+        self.asked: Message = {"role": "assistant", "content": ""}
+        self.calls = 0
+        """Tool calls that wait for their results."""
+        self.answered = 0
+        """Tokens of the results since the newest prompt, with that of the calls."""
+
+    def ask(self, payload: dict[str, Any]) -> None:
+        """Note what the model asked for."""
+        calls = [
+            {"function": {"name": getattr(call, "name", ""), "arguments": getattr(call, "arguments", None)}}
+            for call in payload.get("tool_calls") or ()
+        ]
+        self.calls, self.answered = len(calls), -1
+        self.asked = {"role": "assistant", "content": payload.get("content") or "", "tool_calls": calls}
 
 
 class ToolOutputTruncatorHook:
     """Shorten results of tools: text at a line or a whole character, JSON by whole values, so that it stays JSON."""
 
-    points = frozenset({AFTER_TOOL})
-    # Before whatever keeps or shows the result.
+    points = frozenset({BEFORE_LLM, AFTER_LLM, AFTER_TOOL})
+    # Before whatever keeps or shows the result, and behind the budget.
     priority = 40
 
     def __init__(
@@ -47,6 +78,8 @@ class ToolOutputTruncatorHook:
         max_chars: int = 2000,
         *,
         max_tokens: int | None = None,
+        room_tokens: int | None = None,
+        share: float = 0.25,
         tokenizer: Tokenizer | None = None,
         keep_bytes: int = 0,
         conversation: Conversation | None = None,
@@ -56,6 +89,8 @@ class ToolOutputTruncatorHook:
         Args:
             max_chars: the most characters of a result, its note about what was left out included; at least 200.
             max_tokens: the most tokens of it, as `tokenizer` counts them.
+            room_tokens: what a whole prompt may have; a result then has no more than is left of it in this turn, and no
+                more than `share` of it. Where even 200 characters would be too many, it is the name alone.
             keep_bytes: how much of what was shortened is kept whole, of all sessions together, oldest dropped first;
                 0: nothing. Only a session that is kept in SQLite keeps anything.
 
@@ -66,37 +101,123 @@ class ToolOutputTruncatorHook:
             raise InvalidInputError(f"max_chars must be at least {LEAST_CHARS}; it is {max_chars}.")
         self.max_chars = max_chars
         self.max_tokens = max_tokens
+        self.room_tokens = room_tokens
+        self.share = share
         self.keep_bytes = keep_bytes
         self._tokenizer = tokenizer
+        self._markers: Markers | None = None
         self._conversation = conversation
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Replace a result that is too long."""
-        result = payload.result
-        # The memory's own tools know their bounds, and can be asked again.
-        if result is None or payload.name in MEMORY_TOOLS:
+        """Note what is left when the model is called, and replace a result that is too long."""
+        left: _Left | None = ctx.hook_state.get(id(self))
+        if point == BEFORE_LLM:
+            ctx.hook_state[id(self)] = _Left(payload)
             return None
-        text = result if isinstance(result, str) else _dump(result)
-        room = self._room(text)
-        if len(text) <= room:
+        if point == AFTER_LLM:
+            if left is not None:
+                left.ask(payload)
             return None
+        fired = self._shortened(ctx, payload, left)
+        told = _told(fired.payload if fired is not None else payload)
+        if left is not None and self._bounded is not None and told is not None:
+            self._spend(left, self._bounded[0], told)
+        return fired
+
+    def _shortened(self, ctx: Any, payload: Any, left: _Left | None) -> HookResult | None:
+        text = _told(payload)
+        if text is None:
+            return None
+        # The memory's own tools know their bounds, and can be asked again; so theirs are cut only where nothing else helps.
+        ours = payload.name in MEMORY_TOOLS
+        most = None if ours else self.max_tokens
+        if left is not None and self._bounded is not None:
+            tokenizer, whole = self._bounded
+            if ours:
+                fair = self._most(left, tokenizer, whole, text)
+            else:
+                fair = min(self._fair(left, tokenizer, whole), int(self.share * whole))
+            most = fair if most is None else min(most, fair)
+        room = self._room(text, most, len(text) if ours else self.max_chars)
+        if len(text) <= max(room, _POINTER_CHARS):
+            return None
+        pointer = "" if ours else self._keep(conversation_of(ctx, self._conversation), text)
+        failed = payload.result is None
+        if room >= LEAST_CHARS:
+            shown = shorten(payload.error if failed else payload.result, room, pointer=pointer)
+        else:
+            shown = READ_MORE.format(pointer=pointer) if pointer else f"… ({len(text):,} characters)"
         # A copy: the payload of another framework is no record of ours, and others may hold it.
         shortened = copy.copy(payload)
-        pointer = self._keep(conversation_of(ctx, self._conversation), text)
-        shortened.result = shorten(result, room, pointer=pointer)
+        setattr(shortened, "error" if failed else "result", shown)
         return HookResult.replace(shortened, reason="truncated")
 
-    def _room(self, text: str) -> int:
-        """Return how many characters may stay: a text of few letters a token is cut earlier."""
-        if self.max_tokens is None or self._tokenizer is None:
-            return self.max_chars
+    @property
+    def _bounded(self) -> tuple[Tokenizer, int] | None:
+        if self._tokenizer is None or self.room_tokens is None:
+            return None
+        return self._tokenizer, self.room_tokens
+
+    def _fair(self, left: _Left, tokenizer: Tokenizer, room: int) -> int:
+        """Return how many tokens one more result may have: half of what is left is for this hop, shared by its calls."""
+        fair = self._over(left, tokenizer, room) // (2 * max(1, left.calls))
+        if fair >= LEAST_TOKENS:
+            return fair
+        # A little is better than nothing, even if it costs the oldest turns their place in the prompt.
+        return max(fair, min(LEAST_TOKENS, self._alone(left, tokenizer, room) // (2 * max(1, left.calls))))
+
+    def _most(self, left: _Left, tokenizer: Tokenizer, room: int, text: str) -> int:
+        """Return how many tokens a result may have that is to be whole, whatever turns it costs."""
+        over = self._over(left, tokenizer, room) // max(1, left.calls)
+        # No vocabulary takes more tokens than bytes.
+        if len(text.encode(errors="replace")) <= over:
+            return over
+        return max(over, self._alone(left, tokenizer, room) // max(1, left.calls))
+
+    def _over(self, left: _Left, tokenizer: Tokenizer, room: int) -> int:
+        """Return what is left of the room behind the newest prompt, the calls, and what was answered."""
+        if left.prompt is None:
+            left.prompt = tokenizer.count(left.messages, tools=left.tools)
+        return room - left.prompt - self._answered(left, tokenizer)
+
+    def _alone(self, left: _Left, tokenizer: Tokenizer, room: int) -> int:
+        """Return the same if no other turn stood in the prompt."""
+        if left.alone is None:
+            head, turns = split_turns(left.messages)
+            left.alone = tokenizer.count([*head, *turns[-1]], tools=left.tools) if turns else 0
+        return room - left.alone - self._answered(left, tokenizer)
+
+    def _answered(self, left: _Left, tokenizer: Tokenizer) -> int:
+        if left.answered < 0:
+            left.answered = self._at_most(left.asked, tokenizer)
+        return left.answered
+
+    def _spend(self, left: _Left, tokenizer: Tokenizer, told: str) -> None:
+        """Take a result off what is left, at least as much as it takes."""
+        left.answered = self._answered(left, tokenizer) + len(tokenizer.encode(told)) + MARGIN
+        left.calls -= 1
+
+    def _at_most(self, message: Message, tokenizer: Tokenizer) -> int:
+        if self._markers is None:
+            self._markers = measure_markers(tokenizer)
+        return at_most(message, self._markers, lambda text: len(tokenizer.encode(text)))
+
+    def _room(self, text: str, most_tokens: int | None, most_chars: int) -> int:
+        """Return how many characters may stay: a text of few letters a token is cut earlier.
+
+        Below 200 there is no place for anything but a name; 0 says so.
+        """
+        if most_tokens is None or self._tokenizer is None:
+            return most_chars
         # No script takes more than four tokens a character, and what is cut anyway need not be counted.
-        if min(len(text), self.max_chars) * 4 <= self.max_tokens:
-            return self.max_chars
-        head = text[: self.max_chars]
-        room = self.max_chars
-        while room > LEAST_CHARS and (tokens := len(self._tokenizer.encode(head))) > self.max_tokens:
-            room = max(LEAST_CHARS, min(len(head) * self.max_tokens // tokens, len(head) - 1))
+        if min(len(text), most_chars) * 4 <= most_tokens:
+            return most_chars
+        head = text[:most_chars]
+        room = most_chars
+        while (tokens := len(self._tokenizer.encode(head))) > most_tokens:
+            if room <= LEAST_CHARS:
+                return room if self.room_tokens is None else 0
+            room = max(LEAST_CHARS, min(len(head) * max(most_tokens, 0) // tokens, len(head) - 1))
             head = head[:room]
         return room
 
@@ -115,126 +236,9 @@ class ToolOutputTruncatorHook:
         return pointer
 
 
-def shorten(value: Any, max_chars: int, *, pointer: str = "") -> Any:
-    """Return the value with at most `max_chars` characters as text or JSON, saying how much was left out.
-
-    Text that is JSON comes back as JSON. Keys keep their order; a list keeps its first items.
-
-    Args:
-        pointer: the name under which the whole of it can be read; said at the end.
-    """
-    told = READ_MORE.format(pointer=pointer) if pointer else ""
-    room = max_chars - len(told) - 6 if told else max_chars  # with quotes, a comma and spaces
-    if not isinstance(value, str):
-        return _telling(_shortened(json.loads(_dump(value)), room, depth=0), told)
-    if value.lstrip()[:1] in ("{", "["):
-        try:
-            parsed = json.loads(value)
-        except (ValueError, RecursionError):
-            return _telling(_cut(value, room), told)
-        return _dump(_telling(_shortened(parsed, room, depth=0), told))
-    return _telling(_cut(value, room), told)
-
-
-def _telling(value: Any, told: str) -> Any:
-    """Return a shortened value that says where the rest is."""
-    if not told:
-        return value
-    if isinstance(value, list):
-        return [*value, told]
-    if isinstance(value, dict):
-        key, _, rest = told.partition(": ")
-        return {**value, key: rest}
-    return f"{value}\n{told}"
-
-
-def _shortened(value: Any, room: int, *, depth: int) -> Any:
-    if len(_dump(value)) <= room:
-        return value
-    if isinstance(value, list) and depth < _MOST_DEPTH:
-        return _fewer(value, room, depth=depth)
-    if isinstance(value, dict) and depth < _MOST_DEPTH:
-        return _smaller(value, room, depth=depth)
-    text = value if isinstance(value, str) else _dump(value)
-    # Quotes and control characters take more room in JSON than in the text itself.
-    spare = len(_dump(text)) / max(1, len(text))
-    cut = _cut(text, max(1, int((room - 2) / spare)))
-    while len(cut) > 1 and len(_dump(cut)) > room:
-        cut = _cut(text, len(cut) * 3 // 4)
-    return cut
-
-
-def _fewer(items: list[Any], room: int, *, depth: int) -> list[Any]:
-    out: list[Any] = []
-    left = room - len(_items_note(len(items), len(items))) - 6
-    for item in items:
-        size = len(_dump(item)) + 2
-        if size > left:
-            break
-        out.append(item)
-        left -= size
-    if not out and left > 0:
-        out.append(_shortened(items[0], left, depth=depth + 1))
-    if len(out) < len(items):
-        out.append(_items_note(len(items) - len(out), len(items)))
-    return out
-
-
-def _smaller(members: dict[str, Any], room: int, *, depth: int) -> dict[str, Any]:
-    """Keep short members whole, and let the long ones share what is left."""
-    note = 60
-    sizes = {key: len(_dump(key)) + len(_dump(value)) + 4 for key, value in members.items()}
-    left, waiting = room - note, len(members)
-    shares: dict[str, int] = {}
-    for key in sorted(sizes, key=sizes.__getitem__):
-        share = left // waiting
-        shares[key] = min(sizes[key], share)
-        left -= shares[key]
-        waiting -= 1
-    out = {}
-    for key, value in members.items():
-        inner = shares[key] - len(_dump(key)) - 4
-        if shares[key] == sizes[key]:
-            out[key] = value
-        elif inner >= 40:
-            out[key] = _shortened(value, inner, depth=depth + 1)
-    missing = len(members) - len(out)
-    if missing:
-        out["left out"] = f"{missing:,} of {len(members):,} members"
-    return out
-
-
-def _items_note(missing: int, of: int) -> str:
-    return f"… ({missing:,} of {of:,} items left out)"
-
-
-def _cut(text: str, max_chars: int) -> str:
-    """Return the beginning of the text up to a line's end near the bound, or else a whole character, and a note."""
-    if len(text) <= max_chars:
-        return text
-    room = max_chars - len(_note(len(text), len(text))) - 1
-    if room < 1:
-        return "…"
-    end = text.rfind("\n", room * 3 // 4, room + 1)
-    between = "\n" if end >= 0 else ""
-    head = text[: end if between else _whole(text, room)].rstrip()
-    return head + between + _note(len(text) - len(head), len(text))
-
-
-def _note(missing: int, of: int) -> str:
-    return f"… ({missing:,} of {of:,} characters left out)"
-
-
-def _whole(text: str, end: int) -> int:
-    """Return the nearest place at or before `end` that tears no sign apart."""
-    for back in range(min(end, _LONGEST_SIGN)):
-        left, right = text[end - back - 1], text[end - back]
-        joined = "\u200d" in (left, right) or 0xFE00 <= ord(right) <= 0xFE0F
-        toned = 0x1F3FB <= ord(right) <= 0x1F3FF
-        if not (joined or toned or unicodedata.category(right).startswith("M")):
-            return end - back
-    return end
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+def _told(payload: Any) -> str | None:
+    """Return what the model is told of a call: its result, or, where it failed, why."""
+    if payload.result is None:
+        error = getattr(payload, "error", None)
+        return error if isinstance(error, str) else None
+    return payload.result if isinstance(payload.result, str) else as_text(payload.result)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import msgspec
 
@@ -46,6 +47,15 @@ class TurnFigures(msgspec.Struct, frozen=True):
     """Whether recall's deadline cut something off."""
     interrupted: bool = False
     failed: bool = False
+    session: int = 0
+    """Which conversation it was of: `named` of its id; 0: one that is not kept, of an agent within another's tool."""
+    agent: int = 0
+    """Whose turn it was: `named` of the agent's name; 0: it has none."""
+
+
+def named(name: str) -> int:
+    """Return the number that stands for a name in figures: its CRC-32, so the same in every run."""
+    return crc32(name.encode(errors="replace"))
 
 
 class FigureFile:

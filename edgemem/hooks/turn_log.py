@@ -1,7 +1,8 @@
 """TurnLogHook: one line of figures a turn on the logger `edgemem.turn`, with nothing that anybody said in it.
 
 Two hooks make it: the first of all takes the time when a point begins, the last of all when it ends. Nothing is
-tokenised for it: the block was counted where it was made, the prompt by the model, or else by its bytes.
+tokenised for it: the block was counted where it was made, the prompt by the model, or else by its bytes. An agent that
+runs within a tool of another has lines of its own.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ import msgspec
 from edgemem.context.gauge import about
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import AFTER_LLM, BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
-from edgemem.hooks.turn_figures import TurnFigures
+from edgemem.hooks.turn_figures import TurnFigures, named
 from edgemem.llama.template import text_of
 
 if TYPE_CHECKING:
     from edgemem.records import Message
 
 log = logging.getLogger("edgemem.turn")
+
+
+_MOST_TALKS = 16
+"""Sessions that are known at a time: agents within tools may come with a new one each time."""
 
 
 class RecallFigures(msgspec.Struct, frozen=True):
@@ -53,8 +58,20 @@ class _Running(msgspec.Struct):
     told: bool = True
     block_tokens: int = 0
     messages: list[Message] = []
+    generated: Any = None
+    """What the model told last of an answer."""
     opened: bool = False
     """Whether the last hook has seen the turn begin."""
+
+
+class _Talk(msgspec.Struct):
+    """What is known of one session."""
+
+    state: dict[str, Any]
+    """The session's own, which it keeps for as long as it lives."""
+    running: _Running | None = None
+    seen: tuple[list[Message], list[int]] = ([], [])
+    """The newest prompt, and what each of its messages takes."""
 
 
 class TurnBeginHook:
@@ -108,40 +125,48 @@ class TurnLogHook:
         self._now = now
         self._clock = clock
         self._conversation = conversation
-        self._running: _Running | None = None
-        self._generated: Any = None
-        self._seen: tuple[list[Message], list[int]] = ([], [])
-        """The newest prompt, and what each of its messages takes."""
+        self._talks: list[_Talk] = []
+
+    def _talk(self, ctx: Any) -> _Talk | None:
+        state = getattr(getattr(ctx, "session", None), "state", None)
+        return next((talk for talk in self._talks if talk.state is state), None)
 
     def _begin(self, point: str, ctx: Any) -> None:
+        now, talk = self._clock(), self._talk(ctx)
         if point == ON_RUN_START:
-            self._running = _Running(self._clock(), self._recalled())
-            self._generated = _generation(getattr(ctx, "llm", None))
-        elif self._running is not None and point == AFTER_LLM:
-            self._running.answered = self._clock()
-        elif self._running is not None:
-            self._running.ending = self._clock()
+            if talk is None:
+                talk = _Talk(ctx.session.state)
+                self._talks.append(talk)
+                if len(self._talks) > _MOST_TALKS:
+                    self._talks.remove(
+                        next((old for old in self._talks if old.running is None), self._talks[0])
+                    )
+            talk.running = _Running(now, self._recalled(), generated=_generation(getattr(ctx, "llm", None)))
+        elif talk is not None and talk.running is not None and point == AFTER_LLM:
+            talk.running.answered = now
+        elif talk is not None and talk.running is not None:
+            talk.running.ending = now
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Collect, and log when the turn has ended."""
+        talk = self._talk(ctx)
+        if point == ON_RUN_START and (talk is None or talk.running is None or talk.running.opened):
+            self._begin(point, ctx)  # nobody has registered `first`
+            talk = self._talk(ctx)
+        running = talk.running if talk is not None else None
+        if talk is None or running is None:
+            return None
         if point == ON_RUN_START:
-            if self._running is None or self._running.opened:
-                self._begin(point, ctx)  # nobody has registered `first`
-            if self._running is not None:
-                self._running.opened = True
-            return None
-        running = self._running
-        if running is None:
-            return None
-        if point == ON_ABORT:
-            self._running = None
+            running.opened = True
+        elif point == ON_ABORT:
+            talk.running = None
         elif point == BEFORE_LLM:
             self._called(running, ctx, payload)
         elif point == AFTER_LLM:
             self._answered(running, ctx)
         else:
-            self._running = None
-            self._ended(running, payload)
+            talk.running = None
+            self._ended(talk, running, ctx, payload)
         return None
 
     def _called(self, running: _Running, ctx: Any, payload: dict[str, Any]) -> None:
@@ -161,23 +186,25 @@ class TurnLogHook:
         running.model_ms += ((running.answered or self._clock()) - running.called) * 1e3
         running.answered = 0.0
         made = _generation(getattr(ctx, "llm", None))
-        if made is None or made is self._generated:
+        if made is None or made is running.generated:
             running.told = False
             return
-        self._generated = made
+        running.generated = made
         running.new_tokens += made.evaluated_tokens
         # Who was cut off before the first word has left a part of the prompt unread, neither new nor reused.
         unread = getattr(made, "stopped", "") == "interrupted" and not getattr(made, "ids", ())
         if not unread:
             running.reused_tokens += made.prompt_tokens - made.evaluated_tokens
 
-    def _ended(self, running: _Running, payload: Any) -> None:
+    def _ended(self, talk: _Talk, running: _Running, ctx: Any, payload: Any) -> None:
         commit_ms = 0.0 if running.ending is None else (self._clock() - running.ending) * 1e3
         counted = running.told and running.hops > 0
         new, reused = running.new_tokens, running.reused_tokens
         if running.hops and not counted:
-            new, reused = self._compared(running)
+            new, reused = _compared(talk, running)
         recall = RecallFigures() if running.hooks_ms is None else running.recalled
+        session = conversation_of(ctx, self._conversation).layout.session
+        agent = str(getattr(ctx, "agent_name", "") or "")
         figures = TurnFigures(
             round(self._now(), 3),
             running.turn,
@@ -195,22 +222,25 @@ class TurnLogHook:
             recall.late,
             bool(getattr(payload, "interrupted", False)),
             getattr(payload, "error", None) is not None,
+            named(session) if session else 0,
+            named(agent) if agent else 0,
         )
         self._keep(figures)
         if self._write() and log.isEnabledFor(logging.INFO):
             log.info("%s", msgspec.json.encode(figures).decode())
 
-    def _compared(self, running: _Running) -> tuple[int, int]:
-        """Return what of the prompt is new since the one before, and what is not, where the model does not tell."""
-        before, sizes = self._seen
-        messages = running.messages
-        same = len(before)
-        if messages[:same] != before:  # compared in C first: prompts grow
-            pairs = zip(before, messages, strict=False)
-            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        new = [about(text_of(message)) for message in messages[same:]]
-        self._seen = (messages, [*sizes[:same], *new])
-        return sum(new), sum(sizes[:same])
+
+def _compared(talk: _Talk, running: _Running) -> tuple[int, int]:
+    """Return what of the prompt is new since the one before, and what is not, where the model does not tell."""
+    before, sizes = talk.seen
+    messages = running.messages
+    same = len(before)
+    if messages[:same] != before:  # compared in C first: prompts grow
+        pairs = zip(before, messages, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    new = [about(text_of(message)) for message in messages[same:]]
+    talk.seen = (messages, [*sizes[:same], *new])
+    return sum(new), sum(sizes[:same])
 
 
 def _generation(llm: Any) -> Any:

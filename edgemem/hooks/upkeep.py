@@ -1,4 +1,7 @@
-"""UpkeepHook: lets idle work yield when somebody speaks, and go on when the turn is over."""
+"""UpkeepHook: lets idle work yield when somebody speaks, and go on when the turn is over.
+
+Two hooks make it: the first of all stops idle work, the last of all lets it go on, when the turn is written.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +38,32 @@ class Upkeep(Protocol):
         ...
 
 
+class UpkeepBeginHook:
+    """Stop idle work before any other hook has begun; `UpkeepHook.first` makes it."""
+
+    points = frozenset({ON_SPEECH_START, ON_PARTIAL, ON_RUN_START})
+    # Before memory is looked up, so that nothing competes with that.
+    priority = 100
+
+    def __init__(self, upkeep: UpkeepHook) -> None:
+        self._upkeep = upkeep
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Hold."""
+        return self._upkeep(point, ctx, payload)
+
+
 class UpkeepHook:
     """Hold idle work from the first sound until the end of the turn.
 
-    A loop that knows only the six classic points gets the same: upkeep then follows `on_run_end`. An agent that runs
-    within a tool of another ends a turn of its own, and not the one that it runs in.
+    In a registry of your own, `HookRegistry([*hooks, upkeep.first, upkeep])`; without `first`, idle work stops only when
+    all other hooks have acted. A loop that knows only the six classic points gets the same: upkeep then follows
+    `on_run_end`. An agent that runs within a tool of another ends a turn of its own, and not the one that it runs in.
     """
 
     points = frozenset({ON_SPEECH_START, ON_PARTIAL, ON_RUN_START, ON_RUN_END, ON_ABORT, ON_IDLE})
-    # First when a turn begins, so that nothing competes with it.
-    priority = 100
+    # Behind all others: the turn is not over before it is written.
+    priority = -1001
 
     def __init__(
         self,
@@ -64,6 +83,13 @@ class UpkeepHook:
         self._wake = wake
         self._turn: Any = None
         """The session whose turn runs."""
+        self._woken = False
+
+    @property
+    def first(self) -> UpkeepBeginHook:
+        """Return the hook that holds before all others."""
+        # Made anew: one that this hook referred to would keep both alive, and idle work held, until memory is collected.
+        return UpkeepBeginHook(self)
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Hold or release."""
@@ -79,10 +105,11 @@ class UpkeepHook:
             self.upkeep.hold(self)
             if point == ON_RUN_START and self._turn is None:
                 self._turn = session
-            if point == ON_SPEECH_START and self._wake is not None:
+            if point == ON_SPEECH_START and self._wake is not None and not self._woken:
+                self._woken = True
                 self._wake()
         return None
 
     def _quiet(self) -> None:
-        self._turn = None
+        self._turn, self._woken = None, False
         self.upkeep.release(self)

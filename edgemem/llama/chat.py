@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 from edgemem.errors import ClosedError, ContextOverflowError, InvalidInputError, ModelError
 from edgemem.llama import backend
 from edgemem.llama.gguf import read_header
+from edgemem.llama.markup import opened_thought
 from edgemem.llama.protocols import Generation
 from edgemem.llama.side_chat import SideChat
 from edgemem.llama.stop import Stop
 from edgemem.llama.tokenizer import LlamaTokenizer
-from edgemem.llama.tokenlog import TokenLog, common_prefix
+from edgemem.llama.tokenlog import SPARE, TokenLog, common_prefix
+from edgemem.llama.warm_prefix import WarmPrefix
+from edgemem.llama.window import overflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -93,18 +96,19 @@ class LlamaChat:
         self._stop = Stop(self._llama.ctx)
         self.n_ctx = int(model.n_ctx())
         self.tokenizer = LlamaTokenizer.of(self._llama, template=template)
+        self.tokenizer.n_ctx = self.n_ctx
         self.tokenizer.warm()  # the template is asked what it takes now, not in the first turn
         self.last = Generation()
         self.first: Generation | None = None
         """What the first call of `stream` did: whether a kept state was really used shows there."""
-        self._log = TokenLog(self.tokenizer.vocabulary.continue_text)
+        self._log = TokenLog(self.tokenizer.vocabulary.continue_text, spare=self.n_ctx // SPARE)
         self._head: tuple[list[Message], list[dict[str, Any]] | None, float | None] = ([], None, None)
         self._leaving: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._owner: int | None = None
         self._running: Generator[str] | None = None
         self._closing = False
-        self._beside: list[SideChat] = []
+        self._beside: list[SideChat | WarmPrefix] = []
 
     def __enter__(self) -> Self:
         return self
@@ -169,6 +173,12 @@ class LlamaChat:
         self._beside.append(side)
         return side
 
+    def ahead(self) -> WarmPrefix:
+        """Return what reads the beginning of a later prompt in idle time; closed with this model."""
+        self._check_open()
+        self._beside.append(prefix := WarmPrefix(self, self._llama, lent=not self._owned))
+        return prefix
+
     def stream(
         self,
         messages: Sequence[Message],
@@ -180,7 +190,10 @@ class LlamaChat:
         seed: int = 0,
         now: float | None = None,
     ) -> Iterator[str]:
-        """Yield the reply as it is made, never half a character, without markers and leading space.
+        """Yield the reply as it is made, never half a character, without leading space.
+
+        Of markers it shows those of thoughts and calls alone. A reply within a thought that the prompt opened begins with
+        the marker that opened it.
 
         Args:
             messages: the conversation so far.
@@ -197,19 +210,19 @@ class LlamaChat:
         self._check_open()
         prompt = self.tokenizer.render(messages, tools=tools, now=now)
         if prompt.n >= self.n_ctx:
-            raise self._overflow(prompt.n)
+            raise self._overflow(messages, tools, prompt.n)
         instructions = list(itertools.takewhile(lambda message: message["role"] == "system", messages))
 
         def run() -> Generator[str]:
             with self._held():
                 self._running = running
                 self._head = (instructions, list(tools) if tools else None, now)
-                taken = self._log.take(prompt)
+                taken = self._log.take(prompt, most=self.n_ctx - max_tokens)
                 if len(taken.ids) >= self.n_ctx:
-                    raise self._overflow(len(taken.ids))
+                    raise self._overflow(messages, tools, len(taken.ids))
                 self._llama.set_seed(seed)
                 budget = min(max_tokens, self.n_ctx - len(taken.ids))
-                yield from self._generate(taken.ids, budget, stop, temperature)
+                yield from self._generate(taken.ids, budget, stop, temperature, opened_thought(prompt.text))
 
         running = run()
         return running
@@ -220,7 +233,12 @@ class LlamaChat:
             self._log.cut(heard_text)
 
     def _generate(
-        self, ids: list[int], budget: int, stop: Callable[[], bool] | None, temperature: float
+        self,
+        ids: list[int],
+        budget: int,
+        stop: Callable[[], bool] | None,
+        temperature: float,
+        opened: str,
     ) -> Generator[str]:
         vocabulary, context = self.tokenizer.vocabulary, self._llama.ctx
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -244,6 +262,8 @@ class LlamaChat:
                 generated.append(token)
                 shown = decoder.decode(piece)
                 shown = shown if text else shown.lstrip()
+                if shown and not text:
+                    shown = opened + shown
                 if shown:
                     text += shown
                     yield shown
@@ -287,7 +307,10 @@ class LlamaChat:
         if self._closing:
             raise ClosedError("The chat model was closed; open it again")
 
-    def _overflow(self, tokens: int) -> ContextOverflowError:
-        return ContextOverflowError(
-            f"The prompt has {tokens} tokens, the context window {self.n_ctx}; compact the conversation or raise n_ctx"
+    def _overflow(
+        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]] | None, tokens: int
+    ) -> ContextOverflowError:
+        larger = "open the model with a larger n_ctx"
+        return overflow(
+            self.tokenizer, messages, tools=tools, tokens=tokens, window_tokens=self.n_ctx, larger=larger
         )

@@ -18,7 +18,7 @@ from edgemem.llama.pins import read_pin
 from edgemem.llama.worker import EmbeddingWorker, Job, closed_error
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     import numpy as np
@@ -131,6 +131,23 @@ class LlamaEmbedder:
         job = Job([self._prefixes[1] + text for text in texts])
         self._worker.put(job, query=False)
         return np.stack(self._wait(job, None))
+
+    def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[Vector]:
+        """Embed text to be stored, in order, and return the rows that were made before `stop()` became true.
+
+        It is asked before each text; `give_way` also stops the one that is computed.
+        """
+        if self.closed:
+            raise closed_error()
+        if not texts:
+            return []
+        job = Job([self._prefixes[1] + text for text in texts], stop)
+        self._worker.put(job, query=False)
+        return self._wait(job, None)
+
+    def give_way(self) -> None:
+        """Stop at once what `embed_until` computes, wherever its `stop()` is true by now: somebody speaks."""
+        self._worker.give_way()
 
     def close(self) -> None:
         """Free the model; whoever waits for a vector gets ClosedError. A second call does nothing."""

@@ -7,16 +7,17 @@ import threading
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from edgemem.config import ChatSettings
 from edgemem.errors import ClosedError, ConfigError, ContextOverflowError, InvalidInputError, ServerError
-from edgemem.llama.http_reply import Reply, Step
+from edgemem.llama.http_reply import Reply
 from edgemem.llama.http_server import SLOTS, LlamaServer
+from edgemem.llama.http_side import HttpSide, why_no_slot
 from edgemem.llama.http_tokenizer import HttpTokenizer
+from edgemem.llama.markup import opened_thought
 from edgemem.llama.protocols import Generation
 from edgemem.llama.stop import watching
-from edgemem.llama.tokenlog import TokenLog
+from edgemem.llama.tokenlog import SPARE, TokenLog
+from edgemem.llama.window import overflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -71,13 +72,14 @@ class HttpLlama:
         self.last = Generation()
         self.lost_tokens = 0
         """Tokens that the server had seen and evaluated again in the last call: it was restarted, or the slot was shared."""
-        self._log = TokenLog(self._continue_text)
+        self._log = TokenLog(self._continue_text, spare=self.n_ctx // SPARE)
         self._logged = self._server.holds
         self._evaluated = 0
         self._lock = threading.Lock()
         self._owner: int | None = None
         self._running: Generator[str, None, None] | None = None
         self._closing = False
+        self._beside: list[HttpSide] = []
 
     def __enter__(self) -> Self:
         return self
@@ -88,6 +90,8 @@ class HttpLlama:
     def close(self) -> None:
         """Stop what is being generated and leave the server; a second call does nothing."""
         first, self._closing = not self._closing, True
+        for side in self._beside:
+            side.close()
         self._server.talking.cut()
         if self._owner == threading.get_ident() and self._running is not None:
             self._running.close()
@@ -106,6 +110,18 @@ class HttpLlama:
         """Return how many requests this conversation has sent to the server."""
         return self._server.asked
 
+    def beside(self, *, n_ctx: int = 1024, threads: int = 1) -> HttpSide | None:
+        """Return what answers in another slot of the server, closed with this model; None where none may be used.
+
+        Args:
+            threads: the server's own setting counts.
+        """
+        self._check_open()
+        if why_no_slot(self._settings, self._server.holds.slots):
+            return None
+        self._beside.append(side := HttpSide(self._server, self.tokenizer, n_ctx=n_ctx))
+        return side
+
     def stream(
         self,
         messages: Sequence[Message],
@@ -117,7 +133,7 @@ class HttpLlama:
         seed: int = 0,
         now: float | None = None,
     ) -> Iterator[str]:
-        """Yield the reply as it is made, never half a character, without markers and leading space.
+        """Yield the reply as it is made, never half a character, without leading space, with its thoughts and calls.
 
         The server does not wait for the reader: what it makes ahead of a reader that is slow, and that nobody reads any
         more, is no part of the reply. Arguments as with `LlamaChat.stream`.
@@ -131,12 +147,14 @@ class HttpLlama:
         prompt = self.tokenizer.render(messages, tools=tools, now=now)
         holds = self._server.holds
         if prompt.n >= holds.n_ctx:
-            raise self._overflow(prompt.n)
+            raise self._overflow(messages, tools, prompt.n)
 
         def run() -> Generator[str, None, None]:
             with self._held():
                 self._running = running
-                ids, known = self._take(prompt, holds)
+                ids, known = self._take(prompt, holds, max_tokens)
+                if len(ids) >= holds.n_ctx:
+                    raise self._overflow(messages, tools, len(ids))
                 asked = {
                     "prompt": ids,
                     "n_predict": min(max_tokens, holds.n_ctx - len(ids)),
@@ -145,12 +163,8 @@ class HttpLlama:
                     **_LIKE_LLAMA_CHAT,
                     "id_slot": self._slot,
                     "cache_prompt": True,
-                    "stream": True,
-                    "return_tokens": True,
-                    "timings_per_token": True,
-                    "sse_ping_interval": -1,  # a sign of life every 30 s would hide that the model is stuck
                 }
-                yield from self._generate(asked, known, stop)
+                yield from self._generate(asked, known, stop, opened_thought(prompt.text))
 
         running = run()
         return running
@@ -163,7 +177,7 @@ class HttpLlama:
     def _continue_text(self, text: str) -> tuple[int, ...]:
         return self.tokenizer.vocabulary.continue_text(text)
 
-    def _take(self, prompt: Prompt, holds: Holding) -> tuple[list[int], int]:
+    def _take(self, prompt: Prompt, holds: Holding, max_tokens: int) -> tuple[list[int], int]:
         """Return the prompt's ids, and how many of them the server has evaluated as far as is known."""
         self._server.talking.touch()
         if self._server.refresh() != holds:
@@ -171,26 +185,19 @@ class HttpLlama:
         if self._logged != holds:
             self._log.clear()
             self._logged, self._evaluated = holds, 0
-        taken = self._log.take(prompt)
-        if len(taken.ids) >= holds.n_ctx:
-            raise self._overflow(len(taken.ids))
+        taken = self._log.take(prompt, most=holds.n_ctx - max_tokens)
         return taken.ids, min(taken.common, self._evaluated)
 
     def _generate(
-        self, asked: dict[str, Any], known: int, stop: Callable[[], bool] | None
+        self, asked: dict[str, Any], known: int, stop: Callable[[], bool] | None, opened: str
     ) -> Generator[str, None, None]:
         evaluated = self.lost_tokens = 0
-        reply = Reply(self._log, self.tokenizer.vocabulary)
-        events = self._server.talking.events(
-            "/completion",
-            asked,
-            first_s=self._settings.first_token_s,
-            between_s=self._settings.between_tokens_s,
-        )
+        reply = Reply(self._log, self.tokenizer.vocabulary, opened=opened)
+        steps = self._server.steps(asked)
         try:
             if stop is None or not stop():
                 with watching(stop, self._server.talking.cut) if stop is not None else nullcontext():
-                    step = self._next(events)
+                    step = next(steps, None)
                     if step is not None:
                         evaluated = step.timings.prompt_n
                         self._note_loss(known, step.timings.cache_n)
@@ -199,30 +206,14 @@ class HttpLlama:
                         if said:
                             yield said
                         done = step.stop or self._closing or (stop is not None and stop())
-                        step = None if done else self._next(events)
+                        step = None if done else next(steps, None)
         finally:
-            events.close()
+            steps.close()
             if reply.ids:
                 self._evaluated = reply.sure
             self.last = Generation(
                 reply.text, tuple(reply.ids), len(asked["prompt"]), evaluated, reply.stopped
             )
-
-    def _next(self, events: Iterator[dict[str, Any]]) -> Step | None:
-        """Return the next step, None when the work was cut off."""
-        event = next(events, None)
-        if event is None:
-            if self._server.talking.is_cut:
-                return None
-            raise ServerError(
-                f"The server at {self._server.address.text} ended its answer too early; ask again"
-            )
-        try:
-            return msgspec.convert(event, Step)
-        except msgspec.ValidationError as error:
-            raise ServerError(
-                f"The server at {self._server.address.text} answers as no llama-server of 2025 does ({error})"
-            ) from error
 
     def _note_loss(self, known: int, reused: int) -> None:
         """Say so if the server had lost some of the tokens that are `known` to have been in its cache."""
@@ -254,8 +245,10 @@ class HttpLlama:
         if self._closing:
             raise ClosedError("The chat model was closed; open it again")
 
-    def _overflow(self, tokens: int) -> ContextOverflowError:
-        return ContextOverflowError(
-            f"The prompt has {tokens} tokens, the context window {self.n_ctx}; compact the conversation or start the "
-            "server with a larger one (-c)"
+    def _overflow(
+        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]] | None, tokens: int
+    ) -> ContextOverflowError:
+        larger = "start the server with a larger window (-c)"
+        return overflow(
+            self.tokenizer, messages, tools=tools, tokens=tokens, window_tokens=self.n_ctx, larger=larger
         )

@@ -38,7 +38,13 @@ class Reply:
     again from their bytes; those of a character that never became whole cannot be, and are left out.
     """
 
-    def __init__(self, log: TokenLog, vocabulary: HttpVocabulary) -> None:
+    def __init__(self, log: TokenLog, vocabulary: HttpVocabulary, *, opened: str = "") -> None:
+        """Make one.
+
+        Args:
+            opened: the marker with which the prompt opened a thought; the text begins with it.
+        """
+        self._opened = opened
         self._log = log
         self._vocabulary = vocabulary
         self._made = 0
@@ -66,11 +72,12 @@ class Reply:
             return ""  # a sign of life
         kept_back, self._made = step.tokens_predicted - self._made - 1, step.tokens_predicted
         token = step.tokens[-1]
-        if not step.content:
+        content = step.content or self._vocabulary.mark(token)
+        if not content:
             self._silent = token
             return ""
-        raw = step.content.encode()
-        if kept_back or "\ufffd" in step.content:
+        raw = content.encode()
+        if kept_back or "\ufffd" in content:
             last = self._vocabulary.piece(token)
             found = self._vocabulary.untold(raw, last, kept_back)
             for each, piece in found:
@@ -80,7 +87,9 @@ class Reply:
             self._keep(token, last)
         else:
             self._keep(token, raw)
-        said = step.content if self.text else step.content.lstrip()
+        said = content if self.text else content.lstrip()
+        if said and not self.text:
+            said = self._opened + said
         self.text += said
         return said
 

@@ -13,8 +13,11 @@ import msgspec
 from edgemem.errors import ClosedError, ServerError
 from edgemem.llama.http_address import Address
 from edgemem.llama.http_connection import Connection
+from edgemem.llama.http_reply import Step
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from edgemem.config import ChatSettings
 
 _LOOK_S = 0.25
@@ -83,6 +86,39 @@ class LlamaServer:
         if not isinstance(answer, dict):
             raise self._unknown()
         return answer
+
+    def steps(self, asked: dict[str, Any]) -> Generator[Step, None, None]:
+        """Yield what the model makes of a prompt; a cut ends it, and closing it tells the server to stop.
+
+        Args:
+            asked: what the server documents for `/completion`; how it is answered is set here.
+        """
+        events = self.talking.events(
+            "/completion",
+            # A sign of life every 30 s would hide that the model is stuck.
+            {
+                **asked,
+                "stream": True,
+                "return_tokens": True,
+                "timings_per_token": True,
+                "sse_ping_interval": -1,
+            },
+            first_s=self.settings.first_token_s,
+            between_s=self.settings.between_tokens_s,
+        )
+        try:
+            for event in events:
+                try:
+                    step = msgspec.convert(event, Step)
+                except msgspec.ValidationError as error:
+                    raise ServerError(
+                        f"The server at {self.address.text} answers as no llama-server of 2025 does ({error})"
+                    ) from error
+                yield step
+            if not self.talking.is_cut:
+                raise ServerError(f"The server at {self.address.text} ended its answer too early; ask again")
+        finally:
+            events.close()
 
     def refresh(self) -> Holding:
         """Return what the server holds now; it is asked only if it closed the connection since the last look.
@@ -167,6 +203,13 @@ class Slots:
             slot = min(range(slots), key=lambda each: used[each]) if wanted is None else wanted
             used[slot] += 1
             return slot
+
+    def spare(self, server: str, *, slots: int, wanted: int | None = None) -> int | None:
+        """Return the slot that is wanted, or the last one, if no conversation has it; None where they have all."""
+        with self._lock:
+            used = self._used.get(server, Counter())
+            asked = reversed(range(slots)) if wanted is None else (wanted,)
+            return next((slot for slot in asked if not used[slot]), None)
 
     def free(self, server: str, slot: int) -> None:
         """Give a slot back."""

@@ -63,6 +63,11 @@ class HttpTokenizer:
         self.tokenised_segments = 0
 
     @property
+    def n_ctx(self) -> int:
+        """Return the window of a slot of the server in tokens, as it was when the server was looked at last."""
+        return self._server.holds.n_ctx
+
+    @property
     def vocabulary(self) -> HttpVocabulary:
         """Return the vocabulary of the model that the server holds now."""
         return self._current().vocabulary

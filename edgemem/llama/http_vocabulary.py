@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgemem.errors import ServerError
+from edgemem.llama.markup import MARKS
 from edgemem.llama.vocabulary import Special, cut_before, cutter, is_markup, short_runs
 
 if TYPE_CHECKING:
@@ -79,11 +80,16 @@ class HttpVocabulary:
         return ids
 
     def piece(self, token: int) -> bytes:
-        """Return the bytes that a generated token adds to the text; none for a control token."""
+        """Return the bytes that a generated token adds to the text; of control tokens, only those that mark a thought or call."""
         if token in self.controls:
-            return b""
+            return self.mark(token).encode()
         ((_, piece),) = self._pieces_of([token])
         return piece
+
+    def mark(self, token: int) -> str:
+        """Return how a control token that marks a thought or a call is spelled; empty for any other token."""
+        text = self.controls.get(token, "")
+        return text if text in MARKS else ""
 
     def untold(self, shown: bytes, last: bytes, count: int) -> tuple[tuple[int, bytes], ...]:
         """Return the tokens that the server kept back until a character was whole.

@@ -99,7 +99,9 @@ class Increments:
             if not whole.startswith(plain) or not opening:
                 raise CannotIncrementError
             shared = _shared(opening, whole[len(plain) :])
-            return _closing(opening[shared:], "") + whole[len(plain) + shared :]
+            behind = whole[len(plain) + shared :]
+            closed = behind.lstrip().startswith("</")  # some templates close it themselves
+            return ("" if closed else _closing(opening[shared:], "")) + behind
         # The reply stays as it was generated, whatever the template would leave of it.
         marked = self._render([*before, {**step[0], "content": _MARK}, *step[1:]], tools, generates, now)
         if marked.count(_MARK) != 1:

@@ -47,6 +47,8 @@ class Manners(msgspec.Struct, frozen=True):
     """It has no system role: the instructions head the first user message."""
     one_system: bool = False
     """It shows one system message only: several become one."""
+    early_system: bool = False
+    """It shows system messages at the head only: what a later one says, the user says."""
     alternates: bool = False
     """Users and assistants must take turns, a user first."""
     lists_tools: bool = False
@@ -65,6 +67,9 @@ class Manners(msgspec.Struct, frozen=True):
     def fit(self, messages: Sequence[Message]) -> list[Message]:
         """Return messages that the template can take; content is text, arguments are objects or text."""
         fitted = list(messages)
+        # Where the head is made of all system messages, a later one would rewrite what the model has read.
+        if self.early_system or self.no_system:
+            fitted = _without_late_system(fitted)
         if self.one_call:
             fitted = _one_by_one(fitted)
         if self.no_calls or self.no_results or self.text_arguments or self.short_ids:
@@ -123,7 +128,12 @@ def find_manners(show: Show) -> Manners:
             if isinstance(error.__cause__, UnboundedError):
                 raise  # each further try would take as long
             return False
-        return all(needle in text for needle in needles) and never not in text
+        at = 0
+        for needle in needles:
+            at = text.find(needle, 0 if tools else at)  # calls may come one by one
+            if at < 0:
+                return False
+        return never not in text
 
     def better(
         manners: Manners, messages: list[Message], *needles: str, tools: bool = False, **more: bool
@@ -142,6 +152,14 @@ def find_manners(show: Show) -> Manners:
     for messages in ([one, two], [reply, one], [one, reply, _reply("Other answer."), two]):
         texts = [message["content"] for message in messages]
         found = better(found, messages, *texts, alternates=True)
+    # A later system message has its place, and displaces nothing that the template says by itself.
+    late = ("First answer.", "Be brief.", "Second question.")
+    opening = (
+        show(found.fit([one]), [] if found.lists_tools else None).partition("First question.")[0]
+        if shows(found, [one])
+        else ""
+    )
+    found = better(found, [one, reply, more, two], opening, *late, early_system=True)
 
     def called(name: str, *values: str) -> list[Message]:
         calls = [
@@ -272,9 +290,19 @@ def _alternating(messages: Sequence[Message]) -> list[Message]:
     return out
 
 
+def _is_system(message: Message) -> bool:
+    return message.get("role") == "system"
+
+
 def _one_system(messages: Sequence[Message]) -> list[Message]:
-    head = list(itertools.takewhile(lambda message: message.get("role") == "system", messages))
+    head = list(itertools.takewhile(_is_system, messages))
     return [_system(_orders(head)), *messages[len(head) :]] if len(head) > 1 else list(messages)
+
+
+def _without_late_system(messages: Sequence[Message]) -> list[Message]:
+    head = sum(1 for _ in itertools.takewhile(_is_system, messages))
+    rest = (_user(message["content"]) if _is_system(message) else message for message in messages[head:])
+    return [*messages[:head], *rest]
 
 
 def _without_system(messages: Sequence[Message]) -> list[Message]:

@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SEQUENCE = 0  # llama-cpp-python evaluates everything in this one
+_ASIDE = 1
 _SAMPLES, _SAMPLE = (
     256,
     4096,
 )  # a megabyte of a model's file tells it from another; all of it takes a Pi half a minute
-_CONTEXT = (
-    *("n_ctx", "type_k", "type_v", "flash_attn_type", "offload_kqv", "swa_full", "kv_unified", "n_seq_max"),
+_ALIKE = (
+    *("type_k", "type_v", "flash_attn_type", "offload_kqv", "swa_full", "kv_unified", "n_seq_max"),
     *("rope_scaling_type", "rope_freq_base", "rope_freq_scale"),
     *("yarn_ext_factor", "yarn_attn_factor", "yarn_beta_fast", "yarn_beta_slow", "yarn_orig_ctx"),
 )
+"""Settings that two contexts share where one can take the other's state."""
 
 
 def why_unfit(llama: Any) -> str:
@@ -48,8 +50,15 @@ def stamp_of(llama: Any) -> dict[str, str]:
         "model": _sampled(Path(llama.model_path)),
         "lora": f"{llama.lora_path or ''} {llama.lora_scale if llama.lora_path else ''}".strip(),
         "n_gpu_layers": str(model.n_gpu_layers),
-        **{name: str(getattr(context, name, "")) for name in _CONTEXT},
+        **{name: str(getattr(context, name, "")) for name in ("n_ctx", *_ALIKE)},
     }
+
+
+def make_alike(wanted: Any, llama: Any) -> None:
+    """Set the parameters of a new context so that this model's own can take its state."""
+    for name in _ALIKE:
+        if hasattr(wanted, name):  # older llama.cpp has fewer of them
+            setattr(wanted, name, getattr(llama.context_params, name))
 
 
 def held_by(llama: Any) -> list[int]:
@@ -68,32 +77,27 @@ def size_of(llama: Any, tokens: int) -> int:
 def copy_out(llama: Any, tokens: int) -> NDArray[np.uint8] | None:
     """Return the state of the first `tokens` of the sequence, which goes on as it was; None if llama.cpp fails.
 
-    llama.cpp saves whole sequences only. So the sequence is copied, cut, copied again and put back: three copies in
-    memory, against the seconds that evaluating it again would take.
+    llama.cpp saves whole sequences only. So the rest belongs to a second sequence while the first is copied; in a cache
+    of one stream, as that of a `Llama` is, this only changes whose the cells are.
     """
-    whole = _copy(llama)
-    if whole is None or tokens >= llama.n_tokens:
-        return whole
-    memory = backend.llama().llama_get_memory(llama.ctx)
-    if not backend.llama().llama_memory_seq_rm(memory, _SEQUENCE, tokens, -1):
-        return None
-    part = _copy(llama)
-    if not _set(llama, whole):
-        _empty(llama)
-    return part
+    api = backend.llama()
+    memory = api.llama_get_memory(llama.ctx)
+    api.llama_memory_seq_cp(memory, _SEQUENCE, _ASIDE, -1, -1)
+    try:
+        cut = api.llama_memory_seq_rm(memory, _SEQUENCE, tokens, -1)
+        return copy_of(llama.ctx) if cut else None
+    finally:
+        api.llama_memory_seq_cp(memory, _ASIDE, _SEQUENCE, -1, -1)
+        api.llama_memory_seq_rm(memory, _ASIDE, -1, -1)
 
 
 def put_in(llama: Any, ids: Sequence[int], data: NDArray[np.uint8]) -> bool:
-    """Let an empty sequence begin with `ids`, whose state is `data`; return whether llama.cpp took it."""
-    api = backend.llama()
-    memory = api.llama_get_memory(llama.ctx)
-    taken = (
-        _set(llama, data)
-        and api.llama_memory_seq_pos_min(memory, _SEQUENCE) == 0
-        and api.llama_memory_seq_pos_max(memory, _SEQUENCE) == len(ids) - 1
-    )
-    if not taken:
-        _empty(llama)
+    """Let the sequence hold `ids`, whose state is `data`, and nothing else; return whether llama.cpp took it.
+
+    If not, it is empty.
+    """
+    if not set_state(llama.ctx, len(ids), data):
+        llama.reset()
         return False
     llama.input_ids[: len(ids)] = ids
     llama.n_tokens = len(ids)
@@ -101,25 +105,28 @@ def put_in(llama: Any, ids: Sequence[int], data: NDArray[np.uint8]) -> bool:
     return True
 
 
-def _copy(llama: Any) -> NDArray[np.uint8] | None:
+def set_state(context: Any, tokens: int, data: NDArray[np.uint8]) -> bool:
+    """Let a context's sequence hold so many tokens, whose state this is; if llama.cpp does not take it, it is empty."""
+    api = backend.llama()
+    memory = api.llama_get_memory(context)
+    taken = bool(
+        api.llama_state_seq_set_data(context, _pointer(data), data.size, _SEQUENCE) == data.size
+        and api.llama_memory_seq_pos_min(memory, _SEQUENCE) == 0
+        and api.llama_memory_seq_pos_max(memory, _SEQUENCE) == tokens - 1
+    )
+    if not taken:
+        api.llama_memory_seq_rm(memory, _SEQUENCE, -1, -1)
+    return taken
+
+
+def copy_of(context: Any) -> NDArray[np.uint8] | None:
+    """Return the whole state of a context's sequence; None if llama.cpp fails."""
     import numpy as np
 
     api = backend.llama()
-    size = int(api.llama_state_seq_get_size(llama.ctx, _SEQUENCE))
+    size = int(api.llama_state_seq_get_size(context, _SEQUENCE))
     data = np.empty(size, np.uint8)
-    return data if api.llama_state_seq_get_data(llama.ctx, _pointer(data), size, _SEQUENCE) == size else None
-
-
-def _set(llama: Any, data: NDArray[np.uint8]) -> bool:
-    taken = backend.llama().llama_state_seq_set_data(llama.ctx, _pointer(data), data.size, _SEQUENCE)
-    return bool(taken == data.size)
-
-
-def _empty(llama: Any) -> None:
-    """Let the next prompt be evaluated from its first token."""
-    api = backend.llama()
-    api.llama_memory_seq_rm(api.llama_get_memory(llama.ctx), _SEQUENCE, -1, -1)
-    llama.reset()
+    return data if api.llama_state_seq_get_data(context, _pointer(data), size, _SEQUENCE) == size else None
 
 
 def _pointer(data: NDArray[np.uint8]) -> Any:

@@ -62,6 +62,8 @@ class ChatTemplate:
             now: the date that a template may print, seconds since the epoch, UTC.
             clean: applied to every text that did not come from the operator.
         """
+        if messages:
+            self.check()
         fitted = self._fitted(messages, clean)
         increments = self.habits.increments
         if increments is not None:
@@ -80,6 +82,27 @@ class ChatTemplate:
     ) -> str:
         """Render messages as the template would by itself, whatever the model has read before."""
         return self._render(self._fitted(messages, None), tools, True, now)
+
+    def check(self) -> None:
+        """Find out whether what a person says reaches the model at all.
+
+        Raises:
+            TemplateError: it does not, whoever says it.
+        """
+        if self._silent:
+            raise TemplateError(
+                "The model's chat template does not print what the user says, so the model would answer to nothing; "
+                "pass another template"
+            )
+
+    @functools.cached_property
+    def _silent(self) -> bool:
+        said = "Where is the cup?"
+        try:
+            text = self.own([{"role": "user", "content": said}])
+        except TemplateError:
+            return False  # what it refuses it says itself
+        return said not in text
 
     @functools.cached_property
     def manners(self) -> Manners:

@@ -60,6 +60,8 @@ class LlamaTokenizer:
         self._markers: re.Pattern[str] | None = None
         self._cache: OrderedDict[str, Segment] = OrderedDict()
         self._cached_bytes = 0
+        self.n_ctx: int | None = None
+        """The window of the chat model that this came with, in tokens; None where it was loaded by itself."""
         self.tokenised_bytes = 0
         self.tokenised_segments = 0
 
@@ -80,6 +82,7 @@ class LlamaTokenizer:
     def warm(self) -> None:
         """Load now what would be loaded at first use, and find out what the chat template can take."""
         if self._given_template or self.vocabulary.metadata("tokenizer.chat_template"):
+            self.template.check()
             _ = self.template.habits
 
     @property

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgemem.llama.markup import all_hidden, opened_thought
+from edgemem.llama.meaning import behind
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from edgemem.llama.prompt import Prompt, Segment
+
+
+SPARE = 8
+"""One part in so many of the window may be taken by thoughts that are kept; what plans a prompt knows nothing of them."""
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -33,6 +40,8 @@ class _Entry(msgspec.Struct):
     reply_ids: tuple[int, ...] = ()
     ends: tuple[int, ...] = ()
     """Where in `reply` each generated token ends."""
+    extra: int = 0
+    """Tokens that the prompt as it is rendered does not have: thoughts, mostly."""
 
     @property
     def all_ids(self) -> tuple[int, ...]:
@@ -42,14 +51,19 @@ class _Entry(msgspec.Struct):
 class TokenLog:
     """Turns prompts into ids that begin with what the model has already evaluated.
 
-    Text that a model generated may tokenise to other ids than it generated; the log keeps those it generated.
+    Text that a model generated may tokenise to other ids than it generated, and history holds no more of a reply than it
+    means: no thoughts, and calls of tools in the template's spelling. The log keeps the ids that were generated, as long as
+    the prompt says what they mean, and while what is kept so fits `spare`: from there on a reply that was thought about is
+    read again without its thought, which is cheaper than to read all of them again when the window is full.
 
     Args:
         continue_text: tokenises text that goes on behind a reply which was cut in the middle of a word.
+        spare: tokens that may be kept beyond those of a prompt; None: any number.
     """
 
-    def __init__(self, continue_text: Callable[[str], Sequence[int]]) -> None:
+    def __init__(self, continue_text: Callable[[str], Sequence[int]], *, spare: int | None = None) -> None:
         self._continue_text = continue_text
+        self._spare = spare
         self._entries: list[_Entry] = []
 
     @property
@@ -57,20 +71,22 @@ class TokenLog:
         """Return every id in the log."""
         return [token for entry in self._entries for token in entry.all_ids]
 
-    def take(self, prompt: Prompt) -> Taken:
-        """Make `prompt` the log's content, with the ids known from before wherever the text is the same."""
-        before, segments = self.ids, prompt.segments
-        kept: list[_Entry] = []
-        at = 0
-        for old in self._entries:
-            entry, used = self._match(old, segments[at:])
-            if entry is None:
-                break
-            kept.append(entry)
-            at += used
-        self._entries = [*kept, *(_Entry(segment.text, segment.ids) for segment in segments[at:])]
+    def take(self, prompt: Prompt, *, most: int | None = None) -> Taken:
+        """Make `prompt` the log's content, with the ids known from before wherever the meaning is the same.
+
+        Args:
+            most: tokens that the prompt may take; thoughts that were kept go where it would take more because of them.
+        """
+        before = self.ids
+        self._entries = self._entries_for(prompt)
+        if most is not None and prompt.n <= most < sum(len(entry.all_ids) for entry in self._entries):
+            self._entries = [_Entry(segment.text, segment.ids) for segment in prompt.segments]
         ids = self.ids
         return Taken(ids, common_prefix(before, ids))
+
+    def foresee(self, prompt: Prompt) -> list[int]:
+        """Return the ids that `take` would give, and leave the log as it is."""
+        return [token for entry in self._entries_for(prompt) for token in entry.all_ids]
 
     def append(self, token: int, piece: bytes) -> None:
         """Add a generated token and the bytes that it adds to the text."""
@@ -80,11 +96,16 @@ class TokenLog:
         last.ends = (*last.ends, len(last.reply))
 
     def cut(self, heard_text: str) -> None:
-        """End the log at the last token of the newest reply that lies wholly within `heard_text`."""
+        """End the log at the last token of the newest reply that lies wholly within `heard_text`.
+
+        A thought before it stays: the model went on from there.
+        """
         if not self._entries:
             return
         last = self._entries[-1]
-        heard = _length_heard(last.reply.decode("utf-8", "replace"), heard_text)
+        heard = _length_heard(
+            last.reply.decode("utf-8", "replace"), heard_text, opened=opened_thought(last.text)
+        )
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         begin = shown = kept = 0
         for n, end in enumerate(last.ends, 1):
@@ -115,29 +136,57 @@ class TokenLog:
         """
         self._entries = msgspec.msgpack.decode(dumped, type=list[_Entry])
 
+    def _entries_for(self, prompt: Prompt) -> list[_Entry]:
+        segments = prompt.segments
+        kept: list[_Entry] = []
+        at = extra = 0
+        for old in self._entries:
+            entry, used = self._match(old, segments[at:])
+            if entry is None:
+                break
+            extra += entry.extra
+            if old.reply_ids and entry.extra and self._spare is not None and extra > self._spare:
+                break
+            kept.append(entry)
+            at += used
+        return [*kept, *(_Entry(segment.text, segment.ids) for segment in segments[at:])]
+
     def _match(self, old: _Entry, segments: Sequence[Segment]) -> tuple[_Entry | None, int]:
         """Return the entry that stands for the first of `segments`, and how many of them it covers."""
-        if not segments:
-            return None, 0
+        # special tokens in a reply may have cut it into several segments
         if not old.reply_ids:
-            rest = segments[0].text[len(old.text) :]
+            shown, used = _joined(segments, len(old.text))
+            rest = shown[len(old.text) :]
             # behind the newest text a reply was to follow: what stands there now is no part of what was seen
-            if not segments[0].text.startswith(old.text) or (rest and old is not self._entries[-1]):
+            if not used or not shown.startswith(old.text) or (rest and old is not self._entries[-1]):
                 return None, 0
             ids = (*old.ids, *self._continue_text(rest)) if rest else old.ids
-            return _Entry(segments[0].text, ids), 1
-        # special tokens in the reply may have cut it into several segments
-        reply = old.reply.decode("utf-8", "replace")
-        shown, used = segments[0].text, 1
-        while len(shown) < len(old.text) + len(reply.strip()) and used < len(segments):
-            shown += segments[used].text
-            used += 1
-        if not shown.startswith(old.text):
+            return _Entry(shown, ids, extra=old.extra), used
+        whole = "".join(segment.text for segment in segments)
+        if not whole.startswith(old.text):
             return None, 0
-        behind = _behind(shown[len(old.text) :], reply)
-        if behind is None:
+        # a reply that ended within a character was said without it
+        reply = codecs.getincrementaldecoder("utf-8")("replace").decode(old.reply)
+        left = behind(reply, whole[len(old.text) :], opened=opened_thought(old.text))
+        if left is None:
             return None, 0
-        return _Entry(shown, (*old.all_ids, *self._continue_text(behind))), used
+        end = len(whole) - len(left)
+        shown, used = _joined(segments, end)
+        ids = (*old.all_ids, *self._continue_text(shown[end:]))
+        rendered = sum(len(segment.ids) for segment in segments[:used])
+        return _Entry(shown, ids, extra=max(0, len(ids) - rendered)), used
+
+
+def _joined(segments: Sequence[Segment], length: int) -> tuple[str, int]:
+    """Return the text of the fewest segments that hold so many characters, at least one, and how many they are."""
+    texts: list[str] = []
+    got = 0
+    for segment in segments:
+        texts.append(segment.text)
+        got += len(segment.text)
+        if got >= length:
+            break
+    return "".join(texts), len(texts)
 
 
 def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
@@ -145,25 +194,20 @@ def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda same: same, map(operator.eq, one, other)))
 
 
-def _behind(shown: str, reply: str) -> str | None:
-    """Return what stands behind `reply` in `shown`, None if that does not begin with it.
+def _length_heard(reply: str, heard: str, *, opened: str) -> int:
+    """Return how many characters of `reply` the heard text covers, white space and what is no speech apart.
 
-    Loops and templates trim replies: white space around one makes no difference.
+    Args:
+        opened: the marker with which the prompt opened a thought.
     """
-    shown, reply = shown.lstrip(), reply.lstrip()
-    if shown.startswith(reply):
-        return shown[len(reply) :]
-    reply = reply.rstrip()
-    return shown[len(reply) :].lstrip() if shown.startswith(reply) else None
-
-
-def _length_heard(reply: str, heard: str) -> int:
-    """Return how many characters of `reply` the heard text covers, white space apart."""
+    begin = len(opened)
+    whole = opened + reply
+    silent = {hidden.begin: hidden.end for hidden in all_hidden(whole)}
     at = 0
     for character in "".join(heard.split()):
-        while at < len(reply) and reply[at].isspace():
-            at += 1
-        if at == len(reply) or reply[at] != character:
+        while at < len(whole) and (whole[at].isspace() or at in silent):
+            at = silent.get(at, at + 1)
+        if at == len(whole) or whole[at] != character:
             break
         at += 1
-    return at
+    return max(0, at - begin) if heard.strip() else 0

@@ -14,6 +14,7 @@ import msgspec
 from edgemem.errors import ClosedError, ModelError
 from edgemem.llama import backend
 from edgemem.llama.gguf import read_header
+from edgemem.llama.markup import MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,6 +62,7 @@ class Vocabulary:
         self.bos = int(self._api.llama_vocab_bos(self._vocab))
         self.eos = int(self._api.llama_vocab_eos(self._vocab))
         self.specials = self._find_specials()
+        self._marks = {one.id: one.text.encode() for one in self.specials if one.text in MARKS}
         self._cutter = cutter(self.specials)
         self._spacer = self._find_spacer()
 
@@ -101,7 +103,9 @@ class Vocabulary:
         return ids[at:] if ids[:at] == self._spacer else self.tokenize(text, special=True)
 
     def piece(self, token: int) -> bytes:
-        """Return the bytes that a generated token adds to the text; none for a control token."""
+        """Return the bytes that a generated token adds to the text; of control tokens, only those that mark a thought or call."""
+        if token in self._marks:
+            return self._marks[token]
         with self._open():
             size = self._api.llama_token_to_piece(self._vocab, token, self._piece, len(self._piece), 0, False)
             if size < 0:

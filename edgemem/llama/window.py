@@ -1,7 +1,8 @@
-"""The window: whether instructions and tools leave room for a conversation, told before the first word is said."""
+"""The window: what a prompt that does not fit a model is told to do, by what of it is too large."""
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ContextOverflowError
@@ -12,40 +13,37 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
 
-UTTERANCE_TOKENS = 64
-"""What one sentence of a person takes at least, and the answer to the one before it."""
 
-
-def check_window(
+def overflow(
     tokenizer: Tokenizer,
+    messages: Sequence[Message],
     *,
-    instructions: str,
-    tools: Sequence[dict[str, Any]] = (),
+    tools: Sequence[dict[str, Any]] | None,
+    tokens: int,
     window_tokens: int,
-    reply_tokens: int,
-    summary_tokens: int,
-    block_tokens: int,
-) -> int:
-    """Return the smallest window that these instructions and tools can be used with, in tokens.
+    larger: str,
+) -> ContextOverflowError:
+    """Return what to raise for a prompt that has no room left for an answer.
 
     Args:
-        tools: schemas.
-        window_tokens: the window there is; the others are what a turn needs of it.
-
-    Raises:
-        ContextOverflowError: the window is smaller than that.
+        tokens: of the whole prompt.
+        larger: how the model gets a larger window.
     """
-    asked: Message = {"role": "user", "content": "Hello."}
-    head: list[Message] = [{"role": "system", "content": instructions}] if instructions else []
-    fixed = tokenizer.count([*head, asked], tools=tools or None)
-    turn = reply_tokens + summary_tokens + block_tokens + UTTERANCE_TOKENS
-    least = fixed + turn
-    if least <= window_tokens:
-        return least
-    what = "instructions and the tools" if tools else "instructions"
-    raise ContextOverflowError(
-        f"The {what} take {'' if tokenizer.exact else 'about '}{fixed:,} tokens and a turn needs {turn:,} (answer "
-        f"{reply_tokens}, summary {summary_tokens}, memory {block_tokens}, what is said {UTTERANCE_TOKENS}), but the window "
-        f"has {window_tokens:,}: give the model a window of at least {least:,} (`window_tokens` under [context]), shorten "
-        f"the instructions{', or offer fewer tools' if tools else ''}."
+    said = f"The prompt has {tokens} tokens, the context window {window_tokens}"
+    system = list(takewhile(lambda message: message.get("role") == "system", messages))
+    head = tokenizer.count([*system, {"role": "user", "content": "Hello."}], tools=tools)
+    if head >= window_tokens:
+        what = " and the tools" if tools else ""
+        fewer = ", offer fewer tools" if tools else ""
+        return ContextOverflowError(
+            f"{said}; the instructions{what} alone take {head}: shorten them{fewer}, or {larger}"
+        )
+    newest = max((n for n, message in enumerate(messages) if message.get("role") == "user"), default=0)
+    turn = messages[max(newest, len(system)) :]
+    alone = tokenizer.count([*system, *turn], tools=tools)
+    if alone < window_tokens:
+        return ContextOverflowError(f"{said}; compact the conversation or {larger}")
+    since = " and what tools returned since" if len(turn) > 1 else ""
+    return ContextOverflowError(
+        f"{said}; what was said last{since} takes {alone} with the instructions: say it shorter, or {larger}"
     )

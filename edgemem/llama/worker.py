@@ -11,6 +11,7 @@ from edgemem.errors import ClosedError, ModelError
 from edgemem.llama.encoder import Encoder, Interrupt
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import numpy as np
@@ -20,10 +21,15 @@ if TYPE_CHECKING:
 
 
 class Job:
-    """Texts on their way through the worker; `rows` grows, so an interrupted job goes on where it was."""
+    """Texts on their way through the worker; `rows` grows, so an interrupted job goes on where it was.
 
-    def __init__(self, texts: list[str]) -> None:
+    Args:
+        stop: once it is true, nobody waits for what is not made yet.
+    """
+
+    def __init__(self, texts: list[str], stop: Callable[[], bool] | None = None) -> None:
         self.texts = texts
+        self.stop = stop
         self.rows: list[NDArray[np.float32]] = []
         self.done: Future[list[NDArray[np.float32]]] = Future()
 
@@ -66,6 +72,15 @@ class EmbeddingWorker:
                 self._interrupt.raise_()
             return job.done.cancel()
 
+    def give_way(self) -> None:
+        """End the jobs whose `stop()` is true, also the one that is computed at this moment, with what they have."""
+        with self._changed:
+            for job in [job for job in self._background if _stopped(job)]:
+                if job is self._running:
+                    self._interrupt.raise_()
+                else:
+                    self._finish(job, None)
+
     def close(self) -> None:
         """End the thread; jobs that are not done get ClosedError."""
         with self._changed:
@@ -90,10 +105,15 @@ class EmbeddingWorker:
         """Wait for work and mark it as running; None once the embedder is closed."""
         with self._changed:
             self._running = None
-            while not (self.closed or self._queries or self._background):
+            while True:
+                # Before each text: a query may have come in between, and its turn may still run.
+                for job in [job for job in self._background if _stopped(job)]:
+                    self._finish(job, None)
+                if self.closed:
+                    return None
+                if self._queries or self._background:
+                    break
                 self._changed.wait()
-            if self.closed:
-                return None
             self._interrupt.lower()
             self._running = (self._queries or self._background)[0]
             return self._running
@@ -137,6 +157,10 @@ class EmbeddingWorker:
         for lane in (self._queries, self._background):
             if job in lane:
                 lane.remove(job)
+
+
+def _stopped(job: Job) -> bool:
+    return job.stop is not None and job.stop()
 
 
 def closed_error() -> ClosedError:

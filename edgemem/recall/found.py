@@ -164,7 +164,7 @@ def _messages(truth: Database, ids: Sequence[int], reader: Reader | None) -> Ite
         "select m.id, m.role, m.content, m.extra, s.name, m.turn, t.level, t.owner, t.speaker, t.event_time"  # noqa: S608 - ours
         " from messages m join turns t on t.session_id = m.session_id and t.n = m.turn"
         f" join sessions s on s.id = m.session_id where m.id in ({marks(ids)}) and m.dropped is null"
-        f" and m.content is not null and {rule}",
+        f" and trim(m.content) <> '' and {rule}",  # nothing was heard of it
         {**bound(ids), **values},
     )
     for ref, role, content, extra, session, turn, level, owner, speaker, event_time in rows:

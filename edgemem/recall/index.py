@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from edgemem.errors import StoreError
+from edgemem.llama.yielding import embed_until
 from edgemem.recall.changes import apply_changes, purge, read_changes, shorten_queue
 from edgemem.recall.docs import add_docs, remove_doc
 from edgemem.recall.index_file import NOT_BROKEN, delete_index_file, open_index_file
@@ -188,7 +189,8 @@ class Index:
         if self.embedder is None:
             return 0
         with self._upkeep:
-            return self._work((self._embed_relations, self._embed), limit, _EMBED_AT_ONCE, stop)
+            steps = partial(self._embed_relations, stop), partial(self._embed, stop)
+            return self._work(steps, limit, _EMBED_AT_ONCE, stop)
 
     def merge_words(self, *, stop: Stop | None = None) -> bool:
         """Merge a piece of the full text's segments where that pays; return whether it did."""
@@ -328,17 +330,17 @@ class Index:
             self.database.write(vectors.repair)
         self._bits_checked = True
 
-    def _embed_relations(self, limit: int) -> int:
+    def _embed_relations(self, stop: Stop | None, limit: int) -> int:
         if self.embedder is None:
             return 0
         self._begin_space(self.embedder)
         waiting = waiting_relations(self.database, limit)
-        if waiting:
-            made = self.embedder.embed_texts([relation[:_EMBED_CHARS] for relation in waiting])
-            self.database.write(lambda tx: keep_relations(tx, waiting, made))
-        return len(waiting)
+        made = embed_until(self.embedder, [relation[:_EMBED_CHARS] for relation in waiting], stop)
+        if made:
+            self.database.write(lambda tx: keep_relations(tx, waiting[: len(made)], made))
+        return len(made)
 
-    def _embed(self, limit: int) -> int:
+    def _embed(self, stop: Stop | None, limit: int) -> int:
         embedder, vectors = self.embedder, self.vectors
         if embedder is None or vectors is None:
             return 0
@@ -351,13 +353,17 @@ class Index:
         if not rows:
             return 0
         texts = self._texts([row[:3] for row in rows])
-        made = embedder.embed_texts([text[:_EMBED_CHARS] for text in texts.values()]) if texts else ()
+        made = embed_until(embedder, [text[:_EMBED_CHARS] for text in texts.values()], stop)
+        left = set(list(texts)[len(made) :])  # somebody began to speak: they stay in the queue
+        rows = [row for row in rows if row[0] not in left]
+        if not rows:
+            return 0
 
         def work(tx: Transaction) -> None:
             # A doc may have been taken out meanwhile, or have got another text; then its vector is not kept either.
             still = {row[0] for row in rows if tx.execute(_AS_IT_WAS, row)}
             gone = [row[0] for row in rows if row[0] not in still and row[3] is None]
-            vectors.add(tx, [(n, vector) for n, vector in zip(texts, made, strict=True) if n in still])
+            vectors.add(tx, [(n, vector) for n, vector in zip(texts, made, strict=False) if n in still])
             tx.executemany("delete from unembedded where doc = ?", [(n,) for n in (*still, *gone)])
 
         self.database.write(work)

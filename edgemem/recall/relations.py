@@ -36,7 +36,7 @@ def waiting_relations(database: Database, limit: int) -> list[str]:
     return [relation for (relation,) in rows]
 
 
-def keep_relations(tx: Transaction, relations: Sequence[str], made: Vector) -> None:
+def keep_relations(tx: Transaction, relations: Sequence[str], made: Sequence[Vector]) -> None:
     """Store the vectors of relations, unless they were dropped meanwhile."""
     tx.executemany(
         "update relations set vector = ? where relation = ?",

@@ -54,7 +54,7 @@ _EPISODES = """
 _MESSAGES = """
   select f.id, f.session_id, f.turn, f.role, f.content, f.extra, t.level, t.owner, t.speaker, t.event_time
   from messages f join turns t on t.session_id = f.session_id and t.n = f.turn
-  where f.role in ('user', 'assistant') and f.content is not null and f.dropped is null and
+  where f.role in ('user', 'assistant') and trim(f.content) <> '' and f.dropped is null and
 """
 
 

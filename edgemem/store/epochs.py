@@ -19,8 +19,8 @@ def append_epoch(tx: Transaction, epoch: Epoch) -> Epoch:
     session_id = ensure_session(tx, epoch.session)
     stored = msgspec.structs.replace(epoch, id=tx.tick(), summary=storable(epoch.summary))
     tx.execute(
-        "insert into epochs (id, session_id, first_turn, summary, reason, started_at)"
-        " values (?, ?, ?, ?, ?, ?)",
+        "insert into epochs (id, session_id, first_turn, summary, reason, started_at, head)"
+        " values (?, ?, ?, ?, ?, ?, ?)",
         (
             stored.id,
             session_id,
@@ -28,21 +28,31 @@ def append_epoch(tx: Transaction, epoch: Epoch) -> Epoch:
             stored.summary,
             storable(stored.reason),
             stored.started_at,
+            stored.head or None,
         ),
     )
     return stored
 
 
+def keep_head(tx: Transaction, session: str, head: str) -> None:
+    """Note the instructions and tools before the epoch that a session is in; nothing is written where they are known."""
+    tx.execute(
+        "update epochs set head = :head where head is not :head and id = (select max(id) from epochs"
+        " where session_id = (select id from sessions where name = :session))",
+        {"head": head, "session": session},
+    )
+
+
 def latest_epoch(db: Database, session: str) -> Epoch | None:
     """Return the epoch that a session is in, or None if its prompt never began anew."""
     rows = db.query(
-        "select id, first_turn, summary, reason, started_at from epochs"
+        "select id, first_turn, summary, reason, started_at, head from epochs"
         " where session_id = (select id from sessions where name = ?) order by id desc limit 1",
         (session,),
     )
     if not rows:
         return None
-    number, first_turn, summary, reason, started_at = rows[0]
+    number, first_turn, summary, reason, started_at, head = rows[0]
     return Epoch(
         session,
         first_turn,
@@ -50,6 +60,7 @@ def latest_epoch(db: Database, session: str) -> Epoch | None:
         reason,
         started_at,
         number,
+        head or "",
     )
 
 

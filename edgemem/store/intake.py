@@ -15,7 +15,11 @@ _QUEUED_AS = {"facts": "fact", "episodes": "episode", "messages": "message"}
 
 
 class ImportReport(msgspec.Struct):
-    """What an import did, by kind: `facts`, `doubts`, `preferences`, `episodes`, `sessions`, `turns`, `messages`, `epochs`, `notes`."""
+    """What an import did, by kind.
+
+    These are `facts`, `doubts`, `preferences`, `episodes`, `sessions`, `turns`, `messages`, `epochs`,
+    `outputs`, `notes`.
+    """
 
     added: dict[str, int] = {}
     """What is new here, or was brought up to date."""

@@ -52,7 +52,7 @@ class Merge:
                 self.notes = record.text
             elif isinstance(record, rows.Session):
                 self._sessions.begin(record)
-            elif isinstance(record, (rows.Turn, rows.Epoch, rows.Dropped)):
+            elif isinstance(record, (rows.Turn, rows.Epoch, rows.Dropped, rows.Output)):
                 self._sessions.take(record)
 
     def finish(self, newest: int) -> None:

@@ -47,7 +47,7 @@ class SessionMerge:
             self._states[given.name] = rows.as_text(given.state)
         self._intake.report.count("sessions", new=not found)
 
-    def take(self, record: rows.Turn | rows.Epoch | rows.Dropped) -> None:
+    def take(self, record: rows.Turn | rows.Epoch | rows.Dropped | rows.Output) -> None:
         """Take in what belongs to a conversation, unless that has parted."""
         name = record.session
         session_id = self._sessions.get(name)
@@ -62,13 +62,15 @@ class SessionMerge:
                 self._newest_turn[name] = record.n
             elif isinstance(record, rows.Epoch):
                 kind, new = "epochs", self._epoch(session_id, record)
+            elif isinstance(record, rows.Output):
+                kind, new = "outputs", self._output(session_id, record)
             else:
                 kind, new = "messages", self._dropped(session_id, record)
         except Parted as parted:
             self._part(name, str(parted))
             return
         self._intake.report.count(kind, new=new)
-        if new:
+        if new and kind != "outputs":
             self._grown.add(name)
 
     def finish(self) -> None:
@@ -147,6 +149,30 @@ class SessionMerge:
             self._intake.insert("epochs", columns, (session_id, *given.columns()))
         elif found[0] != (session_id, *given.columns()):
             raise Parted("began anew in another way")
+        return not found
+
+    def _output(self, session_id: int, given: rows.Output) -> bool:
+        """Take in what a tool answered; the bound on all of them is kept when the next one is."""
+        if not self._tx.execute(
+            "select 1 from turns where session_id = ? and n = ?", (session_id, given.turn)
+        ):
+            raise InvalidInputError(
+                f"What a tool answered in turn {given.turn} of {given.session!r} comes without it."
+            )
+        columns = rows.Output.COLUMNS
+        found = self._tx.execute(
+            f"select {columns} from tool_outputs where session_id = ? and turn = ? and pointer = ?",  # noqa: S608 - ours
+            (session_id, given.turn, given.pointer),
+        )
+        if not found:
+            size = len(given.content.encode())
+            self._intake.insert(
+                "tool_outputs", f"session_id, bytes, {columns}", (session_id, size, *given.columns())
+            )
+        elif found[0] != given.columns():
+            self._intake.report.refused.append(
+                f"What {given.pointer!r} names is another text here, which stays."
+            )
         return not found
 
     def _newest_here(self, name: str) -> int | None:

@@ -266,6 +266,11 @@ _M004_TOOL_OUTPUTS = (
     """,
 )
 
+_M005_EPOCH_HEADS = (
+    # A hash of the instructions and tools that stood before the epoch; null where nobody noted it.
+    "alter table epochs add column head text",
+)
+
 # Where truth and index keep ticks of the clock. meta holds one more, once the rows that bore the newest are erased.
 _TICKS = {
     "facts": "(select max(id) from facts)",
@@ -285,6 +290,7 @@ TRUTH: tuple[Migration, ...] = (
     Migration("m002_doubts", _M002_DOUBTS),
     Migration("m003_preference_ids", _M003_PREFERENCE_IDS),
     Migration("m004_tool_outputs", _M004_TOOL_OUTPUTS),
+    Migration("m005_epoch_heads", _M005_EPOCH_HEADS),
 )
 """`db/memory.db`."""
 

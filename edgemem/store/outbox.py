@@ -7,34 +7,34 @@ comes later waits behind it. Whatever is tried next tries the oldest first.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from edgemem.errors import (
     BusyError,
     CorruptError,
     DiskError,
     DiskFullError,
+    LostError,
     ReadOnlyError,
     StoreError,
 )
-from edgemem.store.pending_file import PendingFile, pending_paths
+from edgemem.store.pending_file import PENDING, PendingFile, pending_paths
 from edgemem.store.turn_steps import Accept, Commit
 from edgemem.store.waited import Waited, note_written, read_waited
-from edgemem.store.waiting import Also, Waiting, waiting_in
+from edgemem.store.waiting import Also, Waiting, left_behind
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from edgemem.store.database import Database
+    from edgemem.store.own_file import OwnFile
     from edgemem.store.turn_steps import Step
 
 _LATER = (BusyError, DiskFullError, ReadOnlyError, DiskError, CorruptError)
@@ -59,13 +59,14 @@ class Outbox:
         self._database = database
         self._lock = threading.RLock()
         self._queue: deque[Waiting] = deque()
-        self._ids = itertools.count(1)
+        self._ids = count(1)
         self._try: Future[None] | None = None
         self._draining = False
         self._own: PendingFile | None = None
-        self._files: list[PendingFile] = []
+        self._files: list[OwnFile] = []
         self._late = 0
-        self._take_over()
+        # What processes that are gone have left is older than all that comes now, so it is waited for.
+        database.enqueue(self._take_over).result()
 
     @property
     def turns(self) -> int:
@@ -77,8 +78,8 @@ class Outbox:
 
     @property
     def paths(self) -> list[Path]:
-        """Return the files that hold what waits here."""
-        return [file.path for file in self._files]
+        """Return the pending files that hold what waits here."""
+        return [file.path for file in self._files if file.mark == PENDING]
 
     def submit(
         self, step: Step, *, also: Sequence[Also] = (), of: Future[Any] | None = None, durable: bool = True
@@ -121,7 +122,7 @@ class Outbox:
         return tried.done()
 
     def settle(self, *, wait_s: float | None = None) -> None:
-        """Write what waits, before something that must come after it.
+        """Write what waits here or was left by processes that are gone, before something that must come after it.
 
         Args:
             wait_s: how long to wait for it; None: as long as the database waits for others.
@@ -129,14 +130,13 @@ class Outbox:
         Raises:
             StoreError: it is still impossible.
         """
-        tried = self.retry()
-        if tried is not None:
-            wait([tried], wait_s)
-            if not tried.done():
-                raise BusyError(
-                    f"{self._database.path.name} is busy, so nothing was done; try again in a moment."
-                )
-            tried.result()
+        tried = self._database.enqueue(self._take_over)
+        wait([tried], wait_s)
+        if not tried.done():
+            raise BusyError(
+                f"{self._database.path.name} is busy, so nothing was done; try again in a moment."
+            )
+        tried.result()
         if self.fault is not None:
             raise self.fault
         if others := set(pending_paths(self._database.path)) - set(self.paths):
@@ -157,11 +157,11 @@ class Outbox:
         """
         if self._database.closed:
             return
-        tried = self.retry()
-        if tried is not None:
+        if (tried := self.retry()) is not None:
             tried.result()
-        turns, lost = self.turns, sum(not entry.mark for entry in self._queue)
-        fault, files = self.fault, self._files
+        turns, fault, files, paths = self.turns, self.fault, self._files, self.paths
+        # A turn that is still open stands in the open file all the same.
+        lost = sum(not entry.mark and not isinstance(entry.step, Accept) for entry in self._queue)
         with self._lock:
             self._queue.clear()
         self.fault, self._files, self._own = None, [], None
@@ -174,7 +174,7 @@ class Outbox:
                 "%d turns could not be written: %s They stand in %s and are taken in when this memory is opened again.",
                 turns,
                 fault,
-                ", ".join(str(file.path) for file in files),
+                ", ".join(map(str, paths)),
             )
 
     # Trying
@@ -243,7 +243,7 @@ class Outbox:
         try:
             if self._own is None:
                 self._own = PendingFile.create(self._database.path, self._database.clock.tick())
-                self._files.append(self._own)
+                self._files.append(self._own.own)
             for entry in entries:
                 entry.put_into(self._own)
         except OSError as fault:
@@ -253,11 +253,11 @@ class Outbox:
         """Give up what is beyond the bound: the newest, so that what is kept stays without a gap."""
         commits = 0
         for entry in list(self._queue):
-            if commits >= self.most and isinstance(entry.step, (Accept, Commit)) and not entry.mark:
+            if commits >= self.most and isinstance(entry.step, Commit) and not entry.mark:
                 self._drop(entry)
                 told = f"This turn is lost: {self.most:,} turns wait already ([store] waiting_turns). {self.fault}"
                 if entry.claim():
-                    entry.future.set_exception(StoreError(told))
+                    entry.future.set_exception(LostError(told))
             commits += isinstance(entry.step, Commit)
 
     def _settled(self) -> None:
@@ -278,22 +278,19 @@ class Outbox:
         if late:
             _log.warning("%d turns that had waited are written.", late)
 
-    # Opening
+    # Taking over
 
     def _take_over(self) -> None:
-        """Take in what processes that are gone have left, and wait for it: it is older than all that comes now."""
-        self._files = PendingFile.left(self._database.path)
-        for file in self._files:
-            try:
-                entries = waiting_in(file, next(self._ids))
-            except msgspec.DecodeError as error:
-                _log.error(
-                    "%s is damaged (%s); what can be read of it is under that name.", file.set_aside(), error
-                )
-                continue
-            self._queue.extend(entries)
-            self._ids = itertools.count(next(self._ids) + len(entries))
-        if self._files:
+        """Take in what processes that are gone have left, and write all that waits."""
+        try:
+            files, steps = left_behind(self._database.path, self._ids)
+        except OSError as error:
+            files, steps = [], []
+            _log.warning("What an earlier run may have left cannot be read: %s", error)
+        with self._lock:
+            self._queue.extend(steps)
+        self._files += files
+        if files and self.fault is None:
             # Until it is tried, nobody knows of a fault; what is written now has waited all the same.
             self.fault = StoreError("An earlier run could not write them.")
-            self._begin().result()
+        self._drain()

@@ -12,7 +12,7 @@ from typing import Any
 from edgemem.records import Heard, Level
 from edgemem.store import line
 from edgemem.store.line import Number, as_text
-from edgemem.store.session_rows import SAID_IN_TURN, Dropped, Epoch, Message, Session, Turn
+from edgemem.store.session_rows import SAID_IN_TURN, Dropped, Epoch, Message, Output, Session, Turn
 from edgemem.store.shape import LEVEL, SINCE, Shape, json_part
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Line",
     "Message",
     "Notes",
+    "Output",
     "Preference",
     "Session",
     "Turn",
@@ -36,7 +37,8 @@ __all__ = [
     "ticks_of",
 ]
 
-FORMAT = 1
+FORMAT = 2
+"""1 had no outputs of tools."""
 
 
 class Edgemem(line.Line, frozen=True):
@@ -191,10 +193,10 @@ class Notes(line.Line, frozen=True):
     text: str
 
 
-Line = Edgemem | Fact | Doubt | Preference | Episode | Session | Turn | Dropped | Epoch | Notes | End
+Line = Edgemem | Fact | Doubt | Preference | Episode | Session | Turn | Dropped | Epoch | Output | Notes | End
 
 
-CARRIED = (Fact, Doubt, Preference, Episode, Session, Turn, Message, Dropped, Epoch)
+CARRIED = (Fact, Doubt, Preference, Episode, Session, Turn, Message, Dropped, Epoch, Output)
 """What stands for the tables of the truth."""
 
 

@@ -1,4 +1,4 @@
-"""Conversations as people can carry them away: sessions, turns with their messages, epochs."""
+"""Conversations as people can carry them away: sessions, turns with their messages, epochs, what tools answered in full."""
 
 from __future__ import annotations
 
@@ -134,6 +134,22 @@ class Epoch(Line, frozen=True):
     reason: str = ""
 
     SHAPE = Shape("id", "first_turn", "started_at", "summary", "reason")
+    COLUMNS = SHAPE.columns
+
+    def columns(self) -> tuple[Any, ...]:
+        """Return the row."""
+        return self.SHAPE.row(self)
+
+
+class Output(Line, frozen=True):
+    """What a tool answered in full, in a turn that holds only the beginning of it."""
+
+    session: str
+    turn: Number
+    pointer: str
+    content: str
+
+    SHAPE = Shape("turn", "pointer", "content")
     COLUMNS = SHAPE.columns
 
     def columns(self) -> tuple[Any, ...]:

@@ -27,6 +27,8 @@ class ToolOutput(NamedTuple):
     """Characters of the whole."""
     level: int
     owner: str | None
+    session: str = ""
+    turn: int | None = None
 
 
 def pointer_to(session: str, text: str) -> str:
@@ -63,8 +65,9 @@ def read_output(
     """Return some characters of a text from `start` on; None where there is none that the reader may read."""
     rule, values = reading_rule(reader, "t.")
     rows = db.query(
-        "select substr(o.content, :start + 1, :length), length(o.content), t.level, t.owner"  # noqa: S608 - our own
+        "select substr(o.content, :start + 1, :length), length(o.content), t.level, t.owner, s.name, t.n"  # noqa: S608 - our own
         " from tool_outputs o join turns t on t.session_id = o.session_id and t.n = o.turn"
+        " join sessions s on s.id = t.session_id"
         f" where o.pointer = :pointer and {rule} order by o.id desc limit 1",
         {"pointer": storable(pointer), "start": start, "length": length, **values},
     )

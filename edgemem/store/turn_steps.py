@@ -5,6 +5,7 @@ A step can wait, in memory and in a file, until the database can be written agai
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,12 +14,14 @@ from edgemem.records import Epoch, Heard, Level, Turn
 from edgemem.store import turns
 from edgemem.store.blocks import erase_blocks
 from edgemem.store.episodes import append_episode
-from edgemem.store.epochs import append_epoch
+from edgemem.store.epochs import append_epoch, keep_head
 from edgemem.store.forgotten import forgotten_until
 from edgemem.store.tool_outputs import keep_output
 
 if TYPE_CHECKING:
     from edgemem.store.transaction import Transaction
+
+_log = logging.getLogger(__name__)
 
 _OPEN, _UNFINISHED = turns.STATES.index("open"), turns.STATES.index("unfinished")
 
@@ -27,11 +30,24 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
     """Keep an open turn."""
 
     turn: Turn
+    tick: int | None = None
+    """When it was accepted, which tells it from all others; None: it stands in no open file."""
 
-    def run(self, tx: Transaction, known: int | None) -> int:
-        """Write it; return its number."""
+    def run(self, tx: Transaction, known: int | None) -> int | None:
+        """Write it, unless it is written, or older than a forgetting; return its number."""
+        if self.tick is not None:
+            tx.clock.witness(self.tick)
+            written = turns.find_turn(tx, self.turn.session, self.turn.n, self.tick)
+            if written is not None:
+                return written
+            if self.tick < forgotten_until(tx):
+                # Another process forgot something while this turn was open: nobody can tell whether it stands here.
+                _log.warning(
+                    "A turn that was cut off is left out: something was forgotten while it was open."
+                )
+                return None
         placed = _placed(tx, self.turn)
-        turns.begin_turn(tx, placed.session, placed.n, placed)
+        turns.begin_turn(tx, placed.session, placed.n, placed, recorded=self.tick)
         return placed.n
 
 
@@ -39,11 +55,13 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
     """Write a whole turn."""
 
     turn: Turn
+    tick: int | None = None
+    """When it was accepted, if it was; what stands of it in the open file is known to be written by this."""
 
     def run(self, tx: Transaction, known: int | None) -> int:
         """Write it in place of the accepted one, whose number is `known`; return its number."""
         placed = _placed(tx, self.turn, known)
-        turns.commit_turn(tx, placed)
+        turns.commit_turn(tx, placed, recorded=self.tick)
         return placed.n
 
 
@@ -82,6 +100,17 @@ class BeginEpoch(msgspec.Struct, frozen=True, tag="epoch"):
     def __call__(self, tx: Transaction) -> None:
         """Write it."""
         append_epoch(tx, self.epoch)
+
+
+class KeepHead(msgspec.Struct, frozen=True, tag="head"):
+    """A hash of the instructions and tools before the epoch that a session is in."""
+
+    session: str
+    head: str
+
+    def __call__(self, tx: Transaction) -> None:
+        """Write it."""
+        keep_head(tx, self.session, self.head)
 
 
 class KeepState(msgspec.Struct, frozen=True, tag="state"):
@@ -165,7 +194,7 @@ class KeepOutput(msgspec.Struct, frozen=True, tag="output"):
         keep_output(tx, self.session, self.pointer, self.text, most_bytes=self.most_bytes)
 
 
-Companion = BeginEpoch | KeepState | AddEpisode | DropErased | EraseBlocks | KeepOutput
+Companion = BeginEpoch | KeepHead | KeepState | AddEpisode | DropErased | EraseBlocks | KeepOutput
 """What is written together with a turn, and can wait with it in a file."""
 
 

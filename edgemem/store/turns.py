@@ -32,16 +32,34 @@ LIVE = (
 )
 
 
-def begin_turn(tx: Transaction, session: str, n: int, turn: Turn) -> None:
-    """Keep a turn that has begun as open; called again, it takes what was added."""
-    _write(tx, msgspec.structs.replace(turn, session=session, n=n, state="open"))
+def begin_turn(tx: Transaction, session: str, n: int, turn: Turn, *, recorded: int | None = None) -> None:
+    """Keep a turn that has begun as open; called again, it takes what was added.
+
+    Args:
+        recorded: the tick at which it was accepted; None: it is accepted now.
+    """
+    _write(tx, msgspec.structs.replace(turn, session=session, n=n, state="open"), recorded)
 
 
-def commit_turn(tx: Transaction, turn: Turn) -> None:
-    """Write a whole turn, in place of the open one of the same number if there is one."""
+def commit_turn(tx: Transaction, turn: Turn, *, recorded: int | None = None) -> None:
+    """Write a whole turn, in place of the open one of the same number if there is one.
+
+    Args:
+        recorded: as for `begin_turn`.
+    """
     if turn.state == "open":
         raise InvalidInputError("A turn that is still open cannot be committed; say how it ended.")
-    _write(tx, turn)
+    _write(tx, turn, recorded)
+
+
+def find_turn(tx: Transaction, session: str, from_n: int, recorded: int) -> int | None:
+    """Return the number of the turn that was accepted at a tick, from a number on; None if it is not written."""
+    found = tx.execute(
+        "select n from turns where session_id = (select id from sessions where name = ?)"
+        " and n >= ? and recorded = ?",
+        (session, from_n, recorded),
+    )
+    return int(found[0][0]) if found else None
 
 
 def amend_turn(tx: Transaction, session: str, n: int, *, heard_text: str) -> bool:
@@ -153,7 +171,7 @@ def ensure_session(tx: Transaction, name: str) -> int:
     return number
 
 
-def _write(tx: Transaction, turn: Turn) -> None:
+def _write(tx: Transaction, turn: Turn, recorded: int | None) -> None:
     if not turn.messages:
         raise InvalidInputError("A turn needs at least one message.")
     rows = [messages.row_of(message) for message in turn.messages]
@@ -174,7 +192,7 @@ def _write(tx: Transaction, turn: Turn) -> None:
             messages.to_json(turn.shown, what="what a turn showed") if turn.shown else None,
             LEVELS.index(turn.level),
             turn.owner,
-            tx.recorded,
+            tx.recorded if recorded is None else recorded,
             *(storable(part) if isinstance(part, str) else part for part in msgspec.structs.astuple(heard)),
         ),
     )

@@ -9,16 +9,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.store.messages import to_json
-from edgemem.store.turn_steps import Companion, Step
+from edgemem.store.open_file import OpenFile
+from edgemem.store.pending_file import PendingFile
+from edgemem.store.turn_steps import Accept, Companion, Step
 
 if TYPE_CHECKING:
-    from edgemem.store.pending_file import PendingFile
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from edgemem.store.own_file import OwnFile
     from edgemem.store.transaction import Transaction
 
 Also = Callable[[Any], Any]
@@ -94,7 +100,7 @@ class Waiting:
         for write in self.also:
             write(tx)
         if self.mark:
-            tx.execute("insert into meta values (?, ?)", (self.mark, int(result)))
+            tx.execute("insert into meta values (?, ?)", (self.mark, None if result is None else int(result)))
         return result
 
     def put_into(self, file: PendingFile) -> None:
@@ -112,36 +118,57 @@ class Waiting:
             _log.warning("%s It waits in memory only.", error)
             return
         file.append(text.encode())
-        self.mark = _mark(file, self.id)
+        self.mark = _mark(file.own, self.id)
 
 
-def waiting_in(file: PendingFile, first: int) -> list[Waiting]:
-    """Return the steps that stand in a file.
+def left_behind(database: Path, ids: Iterator[int]) -> tuple[list[OwnFile], list[Waiting]]:
+    """Take over what processes that are gone have left: their files, and the steps in them in the order of writing.
+
+    Of a pending file that is damaged nothing is taken: its steps build on one another.
 
     Args:
-        first: the number that the first of them gets.
-
-    Raises:
-        DecodeError: a line is damaged.
+        ids: the numbers that the steps get.
     """
+    pending, still_open = PendingFile.left(database), OpenFile.left(database)
+    steps = [step for file in pending for step in _waiting_in(file, ids)]
+    accepted = [step for file in still_open for text in file.read() for step in _accepted_in(text, file)]
+    # Behind what had ended, as turns stand in the order in which they end.
+    steps += [Waiting(next(ids), step) for step in sorted(accepted, key=attrgetter("tick"))]
+    return [*(file.own for file in pending), *(file.own for file in still_open)], steps
+
+
+def _waiting_in(file: PendingFile, ids: Iterator[int]) -> list[Waiting]:
+    try:
+        lines = [msgspec.json.decode(text, type=_Line) for text in file.read()]
+    except msgspec.DecodeError:
+        file.own.damaged = True
+        return []
     found: dict[int, Waiting] = {}
-    for number, text in enumerate(file.read(), first):
-        line = msgspec.json.decode(text, type=_Line)
+    for line in lines:
         of: Future[Any] | None = found[line.of].future if line.of in found else None
         if line.known is not None:
             of = Future()
             of.set_result(line.known)
-        found[line.id] = waiting = Waiting(number, line.step, also=line.also, of=of)
-        waiting.mark, waiting.late = _mark(file, line.id), True
+        found[line.id] = waiting = Waiting(next(ids), line.step, also=line.also, of=of)
+        waiting.mark, waiting.late = _mark(file.own, line.id), True
     return list(found.values())
+
+
+def _accepted_in(text: bytes, file: OpenFile) -> list[Accept]:
+    try:
+        return [msgspec.json.decode(text, type=Accept)]
+    except msgspec.DecodeError:
+        file.own.damaged = True
+        return []
 
 
 def _number(written: Future[Any] | None) -> int | None:
     """Return the number that an earlier step gave a turn; None if that step failed, or never was."""
     if written is None or not written.done() or written.cancelled() or written.exception() is not None:
         return None
-    return int(written.result())
+    number: int | None = written.result()
+    return None if number is None else int(number)
 
 
-def _mark(file: PendingFile, number: int) -> str:
+def _mark(file: OwnFile, number: int) -> str:
     return f"{MARK}{file.path.name}:{number}"

@@ -271,6 +271,7 @@ class Parrot:
         """Nothing to forget."""
 
 
+@pytest.mark.usefixtures("patient")
 def test_what_is_loaded_is_what_was_said(make, tmp_path):
     """Fault 26: what memory put before the model is in no session; the next process resumes after the last word."""
     with SQLiteMemoryStore(tmp_path / "memory.db") as memory, make() as store:
@@ -305,6 +306,7 @@ def test_after_a_restart_memory_still_goes_into_the_newest_message(make, tmp_pat
         assert loop.hooks.failures() == []
 
 
+@pytest.mark.usefixtures("patient")
 def test_after_a_restart_a_private_turn_is_still_its_owners(make):
     """Fault 35: who may read a turn survives with it, whatever else the state holds, and nobody sees how it is kept."""
     with make() as store:

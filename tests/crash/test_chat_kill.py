@@ -20,6 +20,7 @@ from ggufs import write_llama_gguf
 
 import edgemem
 from edgemem.llama.tokenizer import LlamaTokenizer
+from edgemem.store.open_file import open_paths
 from edgemem.store.turns import STATES
 
 ROOT = Path(__file__).parents[2]
@@ -159,6 +160,11 @@ def states(home: Path) -> list[str]:
     ]
 
 
+def accepted(home: Path) -> bytes:
+    """Return what is accepted and not committed yet."""
+    return b"".join(path.read_bytes() for path in open_paths(home / "db" / "memory.db")).strip(b"\0")
+
+
 def replies(home: Path) -> list[tuple[int, str | None, tuple[int, ...]]]:
     """Return turn, text and generated ids of each reply."""
     with edgemem.open(home, worker=False) as memory:
@@ -191,8 +197,11 @@ def test_ten_turns_and_three_kills(home: Path, models: dict[str, Path], tmp_path
     before = rows(home)
     robot.tell("Number 3 is on the table.")
     assert robot.line() == "held"
-    wait_for(lambda: states(home) == ["complete"] * 3 + ["open"])
+    wait_for(lambda: b"Number 3 is on the table." in accepted(home))
     robot.kill()
+    assert rows(home) == before
+    edgemem.open(home, worker=False).close()
+    assert states(home) == ["complete"] * 3 + ["open"]
     after = rows(home)
     assert all(after[table][: len(before[table])] == before[table] for table in TRUTH)
     assert [row[4] for row in after["messages"][6:7]] == ["Number 3 is on the table."]
@@ -259,9 +268,10 @@ def test_killed_at_random_moments(home: Path, models: dict[str, Path]) -> None:
         # Every other time the kill waits for the narrow moment between a reply and its commit.
         narrow = round_ % 2 == 1
         end = time.monotonic() + chance.uniform(0.0, 0.12) + narrow
-        while time.monotonic() < end and not (narrow and states(home)[-1] == "open"):
+        while time.monotonic() < end and not (narrow and accepted(home)):
             time.sleep(0.0005)
         more, status = robot.kill()
+        edgemem.open(home, worker=False).close()  # what was accepted is taken over, once
         answers += more
         assert len(answers) < len(told)
         assert ("cut off" in status) == (unfinished == 1)

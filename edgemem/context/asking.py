@@ -1,0 +1,63 @@
+"""Asking: whether somebody wants to know something, or says or orders something.
+
+Recognisers leave punctuation out, so a sentence that begins as questions do is one. Taking a statement for a question
+costs a few tokens; taking a question for a statement may cost the answer. So what is in doubt is a question: "can you
+turn the light on" is one, too. In English, German, Spanish, French, Italian, Portuguese, Dutch, Vietnamese and Chinese;
+in every other language a question mark tells.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_ENGLISH = (
+    r"what|when|where|who|whose|whom|which|how|why|do|does|did|can|could|is|are|am|was|were|will|would|shall|should"
+    r"|may|might|has|have|had"
+)
+_BEGINS = (
+    rf"(?:{_ENGLISH})\b(?! be\b)"
+    # German
+    r"|(?:wer|wem|wen|wessen|wie|wo|wohin|woher|wann|warum|wieso|weshalb|welche[rsnm]?|ist|sind|war|waren|kann|kannst"
+    r"|können|könntest|darf|dürfen|soll|sollen|muss|müssen|hat|haben|hast|gibt|weißt|weisst|wird|wirst)\b"
+    # Spanish, French, Italian, Portuguese
+    r"|(?:qu[eé]|qui[eé]n(?:es)?|cu[aá]ndo|a?d[oó]nde|c[oó]mo|cu[aá]l(?:es)?|cu[aá]nt[oa]s?|por qu[eê]|hay|puedes?|tiene)\b"
+    r"|(?:qui|quoi|quand|où|comment|pourquoi|quel(?:le)?s?|combien|est-ce|qu['’]est-ce|y a-t-il)\b"
+    r"|(?:chi|cosa|che cosa|quando|dove|come|perch[eé]|quale|quali|quant[oaie])\b"
+    r"|(?:quem|o que|onde|qual|quais)\b"
+    # Dutch
+    r"|(?:wat|waar|wanneer|waarom|hoe|hoeveel|welke?|kun|kan|heeft|zijn)\b"
+    # Vietnamese
+    r"|(?:ai|mấy giờ|tại sao|vì sao|khi nào|bao giờ|bao nhiêu)\b"
+)
+_TELL = (
+    r"\b(?:tell|show) (?:me|us)(?: again)?(?: (?:on|at|in|to|for|from|with|of))?"
+    r" (?:what|when|where|who|whose|which|how|why|if|whether)\b"
+    r"|\b(?:sag|erzähl|zeig)e?(?: mir| uns)?(?: noch ?mal)? (?:was|wer|wie|wo|wann|warum|welche[rsnm]?|ob)\b"
+)
+"""Wherever it stands: "add two lemons and tell me how long the list is"."""
+
+_WITHIN = (
+    rf"{_TELL}"
+    # Vietnamese and Chinese
+    r"|\b(?:gì|đâu|bao giờ|khi nào|mấy giờ|thế nào|bao nhiêu|tại sao|vì sao)\b|\b(?:không|chưa|chứ)[.!]*$"
+    r"|[吗嗎呢谁誰哪]|什么|什麼|怎么|怎麼|为何|為何|几点|幾點|几个|多少|多久"
+)
+_ASKS = re.compile(
+    rf"[?？؟]|(?:^|[.!,;¿] *)(?:and |so |but |then |und |y |et |e |en )?(?:{_BEGINS})|{_WITHIN}"
+)
+_ONLY_ASKS = re.compile(rf"[?？؟]$|^[^.!]*(?:{_TELL})[^.!]*[.!]?$")
+
+
+def asks(utterance: str) -> bool:
+    """Tell whether somebody asks something."""
+    return _ASKS.search(_plain(utterance)) is not None
+
+
+def only_asks(said: str) -> bool:
+    """Tell whether something that was said asks and tells nothing; in doubt it does not."""
+    return _ONLY_ASKS.search(_plain(said)) is not None
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFC", text.strip().lower())

@@ -1,0 +1,57 @@
+"""Said: the messages of a turn, as they were heard, and as every template takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgemem.context.grouping import INSTRUCTIONS, repair_orphans, tool_calls
+from edgemem.context.spoken import speeches_of
+from edgemem.llama.template import text_of
+from edgemem.records import Message
+
+UNANSWERED: Message = {"role": "assistant", "content": "…"}
+"""Stands in the prompt where a turn never got its answer."""
+
+
+def newest_user(said: Sequence[Message]) -> int | None:
+    """Return the number of the newest user message, or None."""
+    return next((n for n in range(len(said) - 1, -1, -1) if said[n].get("role") == "user"), None)
+
+
+def heard_in(said: Sequence[Message]) -> str:
+    """Return what was said in a turn, before tools ran and behind them."""
+    return " ".join(text for n in speeches_of(said) if (text := text_of(said[n])).strip())
+
+
+def is_part(message: Message, uncut: Message) -> bool:
+    """Tell whether a message is another one, or begins as that does and ends earlier."""
+    if message == uncut:
+        return True
+    alike = {**message, "content": None} == {**uncut, "content": None}
+    return alike and text_of(uncut).startswith(text_of(message))
+
+
+def whole(said: Sequence[Message]) -> list[Message]:
+    """Return a turn as every template takes it, however it was cut off.
+
+    Strict ones refuse a call without a result, two user messages in a row, and a reply without a word.
+    """
+    tools = any(message.get("role") == "tool" or tool_calls(message) for message in said)
+    out = repair_orphans(said) if tools else list(said)
+    out = [{**message, **UNANSWERED} if _is_mute(message) else message for message in out]
+    last = next(
+        (role for message in reversed(out) if (role := message.get("role")) not in INSTRUCTIONS), None
+    )
+    return out if last == "assistant" else [*out, dict(UNANSWERED)]
+
+
+def _is_mute(message: Message) -> bool:
+    return message.get("role") == "assistant" and not tool_calls(message) and not text_of(message).strip()
+
+
+def prefixed(message: Message, lead: str) -> Message:
+    """Return a message with a text before its own; a content list keeps its parts."""
+    content = message.get("content")
+    if isinstance(content, list):
+        return {**message, "content": [{"type": "text", "text": lead}, *content]}
+    return {**message, "content": lead + (content or "")}

@@ -1,0 +1,200 @@
+"""The health of chat models: what those in use cost and hold, which window counts, and who writes the summaries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgemem.context.model_summarizer import ModelSummarizer
+from edgemem.context.summary_counts import SummaryCounts, memory_of
+from edgemem.errors import ClosedError, ContextOverflowError, ServerError, TemplateError
+from edgemem.hooks.window_plan import WINDOW
+from edgemem.llama.growth import grows_by_appending
+from edgemem.llama.http_side import HttpSide, find_no_slot
+from edgemem.llama.state_file import headers_in
+from edgemem.records import Check
+from edgemem.store.epochs import count_reasons
+
+if TYPE_CHECKING:
+    from edgemem.context.plan import Budget
+    from edgemem.llama.protocols import Tokenizer
+    from edgemem.memory import Memory
+    from edgemem.records import Message
+
+
+def check_tokenizer(memory: Memory) -> Check:
+    """Tell what the chat templates in use cost: that of the memory's own tokenizer, and those of the models of its sessions."""
+    own = [memory.tokenizer] if memory.tokenizer.exact else []
+    using = [budget.tokenizer for budget in memory.budgets() if budget.tokenizer.exact]
+    told = dict(filter(None, map(_growth, [*own, *using])))
+    if not told:
+        return Check(
+            "tokenizer",
+            "ok",
+            "none of its own: counts are exact where a chat model lends its tokenizer, and estimates elsewhere",
+        )
+    detail = "; ".join(told)
+    if any(told.values()):
+        advice = "Replies are right, only later; pass another chat template if that is too slow."
+        return Check("tokenizer", "warn", detail, advice)
+    return Check("tokenizer", "ok", detail)
+
+
+def _growth(tokenizer: Tokenizer) -> tuple[str, bool] | None:
+    """Return what a chat template costs, and whether it costs anything; None where its model was closed meanwhile."""
+    try:
+        tokenizer.count([{"role": "user", "content": "Hello."}])
+        growth = grows_by_appending(tokenizer)
+    except TemplateError as error:
+        return str(error), True
+    except ClosedError:
+        return None
+    except ServerError as error:
+        return f"exact; its chat template could not be looked at: {str(error).rstrip('.')}", False
+    if not growth:
+        return (
+            f"{growth.reason}: about {growth.tokens} tokens are read again each turn (measured over ten turns)",
+            True,
+        )
+    if growth.reason:
+        spared = f"about {growth.own_tokens} tokens a turn are spared (measured over ten turns)"
+        return f"exact; {growth.reason}, and is kept from it: {spared}", False
+    return f"exact; the chat template only appends{_in_one_piece(tokenizer)}", False
+
+
+def _in_one_piece(tokenizer: Tokenizer) -> str:
+    """Tell what it costs where a vocabulary has no marker of the template, so that a prompt cannot be cut into turns."""
+    asked: list[Message] = [{"role": role, "content": "Hello."} for role in ("user", "assistant", "user")]
+    if len(tokenizer.render(asked).segments) > 2:  # a token that begins every text, and the text
+        return ""
+    return (
+        ", but the vocabulary has none of its markers: each prompt is tokenised whole, and where history was changed, all"
+        " behind the first reply is read again"
+    )
+
+
+def check_window(memory: Memory) -> Check:
+    """Tell which window counts, and whether instructions, tools and a turn fit it."""
+    context = memory.profile.context
+    overflows = [failure for failure in memory.failures.read() if failure.hook == WINDOW]
+    if overflows:
+        often = "" if overflows[0].count == 1 else f", at least {overflows[0].count} times"
+        advice = (
+            "Give the hooks the model (`hooks(model=…)`), or name its window under [context] window_tokens; then delete "
+            f"{memory.failures.path}."
+        )
+        return Check("window", "warn", f"a prompt did not fit{often}: {overflows[0].message}", advice)
+    known = {budget.window_tokens: budget for budget in memory.budgets()}
+    too_small = next(filter(None, map(_too_small, known.values())), "")
+    if too_small:
+        advice = "Until then every part of a prompt has less than its least."
+        return Check("window", "fail", too_small, advice)
+    window = min(known, default=context.window_tokens)
+    if window < context.window_tokens:
+        return Check(
+            "window",
+            "warn",
+            f"the model's has {window:,} tokens and the profile says {context.window_tokens:,}: the model's counts",
+            f"Set window_tokens = {window} under [context], or open the model with a larger n_ctx (its server: -c).",
+        )
+    models = [budget.model_window for budget in known.values() if budget.model_window]
+    whose = f"; the model's has {max(models):,}" if models else ""
+    return Check("window", "ok", f"{window:,} tokens, as the profile says{whose}")
+
+
+def _too_small(budget: Budget) -> str:
+    """Return why instructions, tools and a turn do not fit a window, or nothing if they do."""
+    try:
+        budget.check_head()
+    except ContextOverflowError as error:
+        return str(error)
+    return ""
+
+
+def check_state(memory: Memory) -> Check:
+    """Tell what is kept of chat models, so that a restart need not evaluate it again."""
+    name, here = "kept state", memory.kept_states()
+    for kept in here:
+        if kept.off:
+            advice = "A restart evaluates the whole prompt."
+            return Check(name, "warn", f"nothing is kept: {kept.off}", advice)
+    if memory.profile.chat.keep_state == "off":
+        return Check(name, "ok", "switched off ([chat] keep_state)")
+    what = {"prefix": "instructions and tools", "whole": "the whole conversation"}
+    told = [
+        f"{what[header.kind]} of {header.name}: {len(header.ids):,} tokens, {path.stat().st_size / 1e6:.1f} MB,"
+        f" {age_of((memory.database.now() - header.at) / 3600)} old"
+        for path, header in headers_in(memory.home / "db")
+    ]
+    faults = [f"a kept state was not used: {kept.fault}" for kept in here if kept.ignored]
+    faults += [kept.fault for kept in here if kept.fault and not kept.ignored]
+    if faults:
+        advice = "The prompt is evaluated anew; the state is kept again by itself."
+        return Check(name, "warn", "; ".join([*faults, *told]), advice)
+    none = "none yet; a chat model that edgemem renders for in this process writes it after a turn, EdgeVox's does not"
+    return Check(name, "ok", "; ".join(told) or none)
+
+
+def check_compaction(memory: Memory) -> Check:
+    """Tell how summaries are made, what that costs, and why the model's were not used."""
+    settings = memory.profile.compaction
+    told, slotless = _writer(memory)
+    counts = SummaryCounts.of(count_reasons(memory.database))
+    ahead = _read_ahead(memory, counts) if settings.warm else ""
+    detail = "; ".join(filter(None, (told, counts.told(), ahead)))
+    faults = [prefix.off for prefix in memory.prefixes() if prefix.off]
+    if faults:
+        advice = "The first turn of a new epoch reads its whole prompt, as without [compaction] warm."
+        return Check("compaction", "warn", f"{detail}; nothing is read ahead: {faults[0]}", advice)
+    if slotless:
+        return Check("compaction", "warn", detail, 'Or set summarizer = "extractive" under [compaction].')
+    if settings.summarizer == "model" and counts.poor:
+        advice = 'Take a larger chat model, or set summarizer = "extractive" under [compaction], which costs nothing.'
+        return Check("compaction", "warn", detail, advice)
+    return Check("compaction", "ok", detail)
+
+
+def _writer(memory: Memory) -> tuple[str, str]:
+    """Return how summaries are made, and why the chat model does not write them although the profile says so."""
+    settings, chat = memory.profile.compaction, memory.profile.chat
+    said, elsewhere = "summaries are made of sentences that were said", "in another slot of its server"
+    if settings.summarizer == "extractive":
+        return said, ""
+    here = f"in a second context of {settings.summary_ctx:,} tokens ({memory_of(settings.summary_ctx)}, while it writes)"
+    used = memory.summarizers()
+    if used:  # what the sessions of this process really have
+        writers = [one.model for one in used if isinstance(one, ModelSummarizer)]
+        if writers:
+            place = elsewhere if any(isinstance(one, HttpSide) for one in writers) else here
+            return f"the chat model writes summaries {place}", ""
+        why = (chat.server and find_no_slot(chat)) or (
+            "no session has a chat model that could write them; give the hooks one (`hooks(model=…)`), in this process or"
+            " with a second slot of its server (-np 2)"
+        )
+        return f"{said}: {why}", why
+    if chat.server:
+        slotless = find_no_slot(chat)
+        if slotless:
+            return f"{said}: {slotless}", slotless
+        return f"the chat model writes summaries {elsewhere}", ""
+    return f"the chat model writes summaries {here}", ""
+
+
+def _read_ahead(memory: Memory, counts: SummaryCounts) -> str:
+    """Tell what reading new prompts in idle time comes to."""
+    epochs = counts.model + counts.extractive
+    tokens = memory.profile.context.window_tokens * 3 // 4
+    told = f"a model in this process reads a new epoch's prompt in idle time ({memory_of(tokens)}, while it reads)"
+    if epochs:
+        told += f", before {counts.ahead} of {epochs} epochs"
+    here = [prefix.counts for prefix in memory.prefixes()]
+    if not here:
+        return told
+    tokens, stopped = (sum(getattr(one, name) for one in here) for name in ("tokens", "stopped"))
+    return f"{told}; {tokens:,} tokens since it was opened, stopped {stopped} times"
+
+
+def age_of(hours: float) -> str:
+    """Return an age in words."""
+    if hours >= 48:
+        return f"{hours / 24:.0f} days"
+    return f"{hours:.0f} hours" if hours >= 2 else "under two hours"

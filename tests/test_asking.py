@@ -1,0 +1,80 @@
+"""Asking: questions are told from orders and statements, with or without punctuation."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgemem.context.asking import asks, only_asks
+
+
+@pytest.mark.parametrize(
+    "utterance",
+    [
+        "What is the wifi password",
+        "A guest is here. How does she get online",
+        "Can Anna eat this?",
+        "Add two lemons and tell me how long the list is.",
+        "tell me again on which day the rubbish is collected",
+        "Wann kommt der Müll weg",
+        "und wo ist die Taschenlampe",
+        "Sag mir noch mal, wann der Arzt kommt?",
+        "sag mir noch mal wann der Arzt kommt",
+        "Dónde están mis llaves",
+        "¿Que hora es?",
+        "où est la clé",
+        "est-ce que Paula mange de la viande",
+        "dove sono le chiavi",
+        "onde está a chave",
+        "waar is de sleutel",
+        "Chìa khóa ở đâu",
+        "con mèo ăn gì",
+        "Anna có ăn được không",
+        "Anna co\u0301 a\u0306n được kho\u0302ng",
+        "钥匙在哪里",
+        "安娜可以吃这个吗",
+        "カギはどこ？",
+        "أين المفتاح؟",
+    ],
+)
+def test_a_question_is_one_in_each_language(utterance: str) -> None:
+    """At a sentence's beginning, behind "tell me", at any place where the language asks there, or by its mark."""
+    assert asks(utterance)
+
+
+@pytest.mark.parametrize(
+    "utterance",
+    [
+        "",
+        "dim the hall please",
+        "We are out of rice.",
+        "Thanks, that is what I wanted.",
+        "Tell me a joke.",
+        "Set a timer for nine minutes",
+        "Mach das Licht im Flur an",
+        "Pon un temporizador de nueve minutos",
+        "Allume la lampe du salon",
+        "Zet het licht aan",
+        "Bật đèn phòng khách",
+        "打开客厅的灯",
+    ],
+)
+def test_orders_and_statements_are_none(utterance: str) -> None:
+    """What begins otherwise, and asks nowhere, is no question."""
+    assert not asks(utterance)
+
+
+@pytest.mark.parametrize(
+    ("said", "only"),
+    [
+        ("When is the doctor?", True),
+        ("Tell me again on which day the rubbish is collected.", True),
+        ("Please tell me where the torch is", True),
+        ("What frightens Emil is the blender.", False),
+        ("Is Anna here? She left her keys.", False),
+        ("She left. Tell me when she is back.", False),
+        ("The doctor is on Tuesday.", False),
+    ],
+)
+def test_what_tells_something_does_not_only_ask(said: str, only: bool) -> None:
+    """In doubt it tells something, so that it may be recalled."""
+    assert only_asks(said) is only

@@ -1,0 +1,128 @@
+"""Epoch heads: instructions and tools that changed, also while the robot was off, begin a new epoch with today's date."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import edgemem
+from edgemem import AgentLoop
+from edgemem.clock import Clock
+from edgemem.hooks.persist import PersistSessionHook
+from edgemem.loop import Reply, Tool
+from edgemem.records import Epoch, Message
+from edgemem.store.epochs import append_epoch, keep_head, latest_epoch
+
+MONTH_S = 30 * 86_400.0
+LOOK = Tool("look", "Look.", {"type": "object", "properties": {}}, lambda: "a cup")
+
+
+class Robot:
+    """A robot that is switched off for a month between any two of its days."""
+
+    def __init__(self, home: Path) -> None:
+        home.mkdir()
+        (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+        self.home = home
+        self.now = 1_770_000_000.0
+        self.dates: list[float] = []
+
+    def complete(self, messages: Sequence[Message], *, now: float | None = None, **_: Any) -> Reply:
+        self.dates.append(round((now or 0.0) - 1_770_000_000.0))
+        return Reply("Fine.")
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+    def day(self, *instructions: str, tools: Sequence[Tool] = (), aborted: bool = False) -> list[Any]:
+        """Switch it on for a turn with each of the instructions; return why its epochs began so far."""
+        clock = Clock(wall=lambda: self.now, monotonic=lambda: self.now)
+        with edgemem.open(self.home, worker=False, clock=clock) as memory:
+            hooks = memory.hooks(session_id="k")
+            loop = AgentLoop(self, hooks=hooks, tools=tools, speaker="alice")
+            for text in instructions:
+                loop.instructions = text
+                if aborted:
+                    loop.prepare("hel")
+                    loop.abort()
+                loop.run("hello")
+            assert loop.hooks.failures() == []
+            memory.database.flush()
+            reasons = [reason for (reason,) in memory.database.query("select reason from epochs order by id")]
+        self.now += MONTH_S
+        return reasons
+
+
+@pytest.fixture
+def robot(tmp_path: Path) -> Robot:
+    """Return a robot that has spoken once."""
+    robot = Robot(tmp_path / "home")
+    assert robot.day("You are Pip.") == ["begin"]
+    return robot
+
+
+@pytest.mark.parametrize("aborted", [False, True])
+def test_instructions_that_changed_while_it_was_off_begin_an_epoch(robot: Robot, aborted: bool) -> None:
+    """Once, at the first turn that is kept, and templates print that day's date from there on."""
+    assert robot.day("You are Pip.") == ["begin"]
+    assert set(robot.dates) == {0}
+    assert robot.day("You are Pop.", "You are Pop.", aborted=aborted) == ["begin", "instructions"]
+    assert set(robot.dates[2:]) == {2 * MONTH_S}
+    assert robot.day("You are Pop.") == ["begin", "instructions"]
+    assert robot.dates[-1] == 2 * MONTH_S
+
+
+def test_tools_that_changed_while_it_was_off_do_too(robot: Robot) -> None:
+    """Templates print them before everything as well."""
+    assert robot.day("You are Pip.", tools=[LOOK]) == ["begin", "instructions"]
+    assert robot.day("You are Pip.", tools=[LOOK]) == ["begin", "instructions"]
+
+
+def test_each_of_two_changes_begins_one(robot: Robot) -> None:
+    """One while it was off, and one while it was on."""
+    assert robot.day("You are Pop.", "You are Pup.") == ["begin", "instructions", "instructions"]
+
+
+def test_an_epoch_of_an_older_edgemem_is_no_change(robot: Robot) -> None:
+    """Nobody noted what stood before it, so it goes on, and is noted now."""
+    with edgemem.open(robot.home, worker=False) as memory:
+        memory.database.write(lambda tx: tx.execute("update epochs set head = null"))
+    assert robot.day("You are Pop.") == ["begin"]
+    assert robot.day("You are Pup.") == ["begin", "instructions"]
+
+
+def test_an_epoch_that_compaction_began_has_the_head_that_stands(robot: Robot) -> None:
+    """It is noted with the turn that the epoch begins with."""
+    with edgemem.open(robot.home, worker=False) as memory:
+        hooks = memory.hooks(session_id="k")
+        loop = AgentLoop(robot, hooks=hooks, instructions="You are Pip.", speaker="alice")
+        loop.run("hello")
+        (persist,) = (hook for hook in hooks if isinstance(hook, PersistSessionHook))
+        conversation = persist._conversation
+        assert conversation is not None
+        epoch = Epoch("k", 1, "They said hello.", "high water", 5.0)
+        conversation.layout.switch(epoch)
+        memory.database.write(lambda tx: append_epoch(tx, epoch))
+        loop.run("well?")
+        memory.database.flush()
+        assert memory.database.query("select count(distinct head), count(head) from epochs") == [(1, 2)]
+    assert robot.day("You are Pip.") == ["begin", "high water"]
+    assert robot.day("You are Pop.") == ["begin", "high water", "instructions"]
+
+
+def test_a_head_is_written_only_where_it_differs(tmp_path: Path) -> None:
+    """A turn that finds it noted changes no row, and other sessions keep theirs."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        db = memory.database
+        for session in ("k", "hall"):
+            db.write(lambda tx, session=session: append_epoch(tx, Epoch(session, 0, head="old")))
+
+        def changes(head: str) -> int:
+            return db.write(lambda tx: (keep_head(tx, "k", head), tx.changes)[1])
+
+        assert [changes("new"), changes("new")] == [1, 0]
+        found = [latest_epoch(db, session) for session in ("k", "hall")]
+        assert [epoch.head for epoch in found if epoch is not None] == ["new", "old"]
