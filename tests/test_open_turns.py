@@ -27,6 +27,7 @@ from edgemem.store.database import Database
 from edgemem.store.journal import TurnJournal
 from edgemem.store.open_file import OpenFile, open_paths
 from edgemem.store.own_file import OwnFile
+from edgemem.store.turn_steps import Accept
 
 IN_A_TOOL = """
 def run(minutes):
@@ -446,3 +447,19 @@ def test_a_file_is_one_process_s_until_it_is_closed(path: Path) -> None:
     taken.remove()
     taken.close()
     assert list(path.parent.iterdir()) == []
+
+
+def test_two_processes_at_one_tick_have_a_file_each(path: Path) -> None:
+    """Processes that open a database together may be at the same tick; neither takes the other's name or turn."""
+    with Database(path) as database:
+        first, second = (OwnFile.create(path, ".open-", 7) for _ in range(2))
+        assert first.path != second.path
+        for held in (first, second):
+            held.remove()
+            held.close()
+        written = [
+            database.write(lambda tx, text=text: Accept(turn(text), 7).run(tx, None))
+            for text in ("good morning", "good night", "good morning")
+        ]
+    assert written == [0, 1, 0]
+    assert [said for _, said in heard(path)] == ["good morning", "good night"]

@@ -9,6 +9,7 @@ import msgspec
 
 from edgemem.context.check_words import (
     CLAUSE,
+    COUNTED,
     DENIAL,
     ENDINGS,
     FAILED,
@@ -45,6 +46,7 @@ class Source:
 
     def __init__(self, lines: Sequence[str], *, prompt: str = "") -> None:
         self.text = folded("\n".join(lines))
+        self.counted = {match[1] for match in COUNTED.finditer(self.text) if match[2] not in SMALL}
         self.clauses = list(clauses_of("\n".join(lines), generous=True))
         self.prompt = plain_words(prompt)
         found = WORD.findall("\n".join(lines))

@@ -93,7 +93,8 @@ OWED = re.compile(
     re.IGNORECASE,
 )
 """What a summary lays upon the robot."""
-COUNTED = re.compile(r"\d(?:[\d.,:]*\d)?\s+([^\W\d_]+)(?:\s+([^\W\d_]+))?")
+COUNTED = re.compile(r"(\d(?:[\d.,:]*\d)?)\s+([^\W\d_]+)(?:\s+([^\W\d_]+))?")
+"""A number, and what it may count."""
 UTTER = re.compile(
     r"\b(?:say|says?|reply|respond|answer|repeat|write|output|print|sag|sage|antworte|schreib\w*|wiederhol\w*|di|responde"
     r"|escribe|repite|nói|viết|trả lời|lặp lại)\b(?: (?:only|just|with|nur|mit|solo|con|chỉ))*[:\s]+(.+)",

@@ -127,10 +127,12 @@ def _unknown_units(summary: str, source: Source) -> str:
     wrong = sorted((one for one in numbers(summary) if one.unit and one not in source.numbers), key=str)
     if wrong:
         return f"Nobody said {wrong[0].value} {wrong[0].unit}."
-    # "54 square feet" where metres were said: what is counted was said, too.
+    # "54 square feet" where metres were said: of what somebody counted, something else is told.
     for match in COUNTED.finditer(summary):
-        words = [folded(word) for word in match.groups() if word]
-        if any(word not in SMALL and word not in TELLING and not source.means(word) for word in words):
+        number, *words = (folded(part) for part in match.groups() if part)
+        if number in source.counted and any(
+            word not in SMALL and word not in TELLING and not source.means(word) for word in words
+        ):
             return f"Nobody said {match[0]}."
     return ""
 

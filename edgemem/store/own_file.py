@@ -35,8 +35,13 @@ class OwnFile:
         Args:
             mark: what stands between the names of the database and of the file; it tells what kind of file this is.
         """
-        path = database.with_name(f"{database.name}{mark}{tick:020d}")
-        fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        while True:
+            path = database.with_name(f"{database.name}{mark}{tick:020d}")
+            try:
+                fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+                break
+            except FileExistsError:
+                tick += 1  # two processes that opened a database together may be at the same tick
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Who looked for files of processes that are gone may have found it before it was locked.

@@ -37,7 +37,7 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
         """Write it, unless it is written, or older than a forgetting; return its number."""
         if self.tick is not None:
             tx.clock.witness(self.tick)
-            written = turns.find_turn(tx, self.turn.session, self.turn.n, self.tick)
+            written = turns.find_turn(tx, self.turn.session, self.turn, self.tick)
             if written is not None:
                 return written
             if self.tick < forgotten_until(tx):

@@ -52,12 +52,20 @@ def commit_turn(tx: Transaction, turn: Turn, *, recorded: int | None = None) -> 
     _write(tx, turn, recorded)
 
 
-def find_turn(tx: Transaction, session: str, from_n: int, recorded: int) -> int | None:
-    """Return the number of the turn that was accepted at a tick, from a number on; None if it is not written."""
+def find_turn(tx: Transaction, session: str, turn: Turn, recorded: int) -> int | None:
+    """Return the number that a turn was written under, from its own on; None if it is not written.
+
+    Args:
+        recorded: the tick at which it was accepted. Two processes may have been at the same one, so what was said tells
+            their turns apart.
+    """
+    said = turn.messages[0].content if turn.messages else None
+    said = None if said is None else storable(said)
     found = tx.execute(
-        "select n from turns where session_id = (select id from sessions where name = ?)"
-        " and n >= ? and recorded = ?",
-        (session, from_n, recorded),
+        "select t.n from turns t join messages m on m.id = t.first_message"
+        " where t.session_id = (select id from sessions where name = ?)"
+        " and t.n >= ? and t.recorded = ? and m.content is ?",
+        (session, turn.n, recorded, said),
     )
     return int(found[0][0]) if found else None
 
