@@ -295,6 +295,7 @@ def _recaller(
 ) -> Recaller:
     def recall(utterance: str, reader: Reader | None) -> list[Recalled]:
         layout, settings = conversation.layout, profile()
+        visible = layout.visible()
         floors = _floors(settings.injection)
         return search(
             utterance,
@@ -303,8 +304,9 @@ def _recaller(
             apart=SIGHTS,
             min_score=min(floors.values()),
             deadline_s=settings.recall.deadline_ms / 1e3,
+            exclude=frozenset(name for name, item in visible.items() if item.about is None),
             # A fact that the prompt holds is still the best answer: without it, a worse one would be said.
-            exclude=frozenset(name for name, item in layout.visible().items() if item.about is None),
+            known=frozenset(name for name, item in visible.items() if item.about is not None),
             skip_turns=(layout.session, layout.visible_turns()),
             called=settings.called(),
         )

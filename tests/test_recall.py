@@ -320,6 +320,21 @@ def test_what_the_prompt_holds_is_left_out(robot, settled):
     assert len(robot.texts("boat", skip_turns=("unheard of", {1}), k=9)) == 8
 
 
+def test_what_the_reader_knows_takes_nobodys_place(robot, settled):
+    """What is known already keeps its rank and is returned, beside as many others as are asked for."""
+    for n in range(4):
+        robot.store.add_fact(f"boat{n}.colour", f"the boat is green {n}")
+    settled()
+
+    def named(**options):
+        return [f"{item.kind}:{item.id}" for item in robot.recall("boat green", kinds=("fact",), **options)]
+
+    ranked = named(k=4)
+    assert len(ranked) == 4
+    for known, more in ((ranked[:1], 3), (ranked[:2], 4), (ranked[3:], 2), ([], 2)):
+        assert named(k=2, known=set(known)) == ranked[:more]
+
+
 def test_kinds_score_and_k_bound_the_answer(robot, settled):
     """Only the kinds asked for, only what is good enough, only so many."""
     robot.store.add_fact("boat", "blue")

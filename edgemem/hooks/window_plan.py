@@ -53,7 +53,7 @@ class WindowPlanHook:
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Measure instructions and tools at the first call of the model, and listen for what it says at the end."""
-        if conversation_of(ctx, self._conversation) is not (self._conversation or conversation_of(ctx)):
+        if self._conversation not in (None, conversation_of(ctx, self._conversation)):
             return None  # an agent within a tool has a prompt of its own
         if point == ON_RUN_END:
             self._listen(getattr(payload, "error", None) or "")

@@ -91,6 +91,7 @@ class Recall:
         min_score: float = 0.0,
         deadline_s: float | None = None,
         exclude: Collection[str] = (),
+        known: Collection[str] = (),
         skip_turns: tuple[str, Collection[int]] | None = None,
         names: Collection[str] = (),
         called: Mapping[str, str] | None = None,
@@ -106,6 +107,7 @@ class Recall:
             min_score: only what reaches this, 0 to 1.
             deadline_s: answer after this many seconds with what there is; None: take the time it needs.
             exclude: items to leave out, as `kind:id`.
+            known: items that the reader has before them: they are returned, and take nobody's place among the k.
             skip_turns: a session, and turns of it that the reader's prompt holds anyway.
             names: further names of people who speak here.
             called: the same, with the speaker that each name means.
@@ -133,7 +135,7 @@ class Recall:
         found = []
         for group in apart or (KINDS.values(),):
             wanted = [hit for hit in good if KINDS[hit.candidate.kind] in group]
-            found += self._fetch(wanted, reader, k, past=include_past)
+            found += self._fetch(wanted, reader, k, known=known, past=include_past)
         self.last = RecallStats(
             embed_ms=search.embed_s * 1e3,
             search_ms=(monotonic() - begin - search.embed_s) * 1e3,
@@ -169,20 +171,24 @@ class Recall:
         rows = self._truth.query("select id from sessions where name = ?", (session,))
         return rows[0][0] if rows else None
 
-    def _fetch(self, hits: Sequence[Hit], reader: Reader | None, k: int, *, past: bool) -> list[Recalled]:
+    def _fetch(
+        self, hits: Sequence[Hit], reader: Reader | None, k: int, *, known: Collection[str], past: bool
+    ) -> list[Recalled]:
         """Read the best from the truth, and go on to the next ones where something is gone."""
         found: list[Recalled] = []
+        left = k
         now = self._clock.now()
-        while hits and len(found) < k:
+        while hits and left > 0:
             some, hits = hits[: k + _SPARE], hits[k + _SPARE :]
             refs = [(hit.candidate.kind, hit.candidate.ref) for hit in some]
             there = fetch(self._truth, self._notes, refs, reader=reader, now=now, include_past=past)
             for hit in some:
                 item = there.get((hit.candidate.kind, hit.candidate.ref))
-                if item is not None:
+                if item is not None and left > 0:
+                    left -= hit.candidate.name not in known
                     found.append(
                         msgspec.structs.replace(
                             item, score=hit.score, why=reasons(hit.signals, self._weights)
                         )
                     )
-        return found[:k]
+        return found
