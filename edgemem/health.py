@@ -6,16 +6,11 @@ import logging
 import os
 import platform
 import shutil
-from contextlib import suppress
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from edgemem.hooks.loader import load_entry_points
 from edgemem.hooks.persist import TURNS_WAIT
-from edgemem.hooks.registry import HookFailure
 from edgemem.hooks.window_plan import WINDOW
 from edgemem.llama.catalog import find_entry
 from edgemem.model_health import age_of, check_compaction, check_state, check_tokenizer, check_window
@@ -27,45 +22,12 @@ from edgemem.watch import fault_of_watching
 if TYPE_CHECKING:
     from edgemem.memory import Memory
 
-__all__ = ["Check", "FailureLog", "check"]
+__all__ = ["Check", "check"]
 
 _log = logging.getLogger(__name__)
 
 SPARE_MB = 200
 """Below this much free space a robot that logs and learns will soon stop doing so."""
-
-
-class FailureLog:
-    """Keeps what hooks and upkeep failed at, for `edgemem check` in another process."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._known: dict[tuple[str, str], HookFailure] | None = None
-
-    def note(self, failure: HookFailure) -> None:
-        """Keep a failure; a frequent one is written ever more rarely, to spare the disk."""
-        if failure.count & (failure.count - 1):
-            return
-        known = self._known if self._known is not None else {(f.hook, f.point): f for f in self.read()}
-        known[failure.hook, failure.point] = failure
-        self._known = known
-        part = self.path.with_suffix(".part")
-        try:
-            part.write_bytes(msgspec.json.format(msgspec.json.encode(list(known.values()))))
-            part.chmod(0o600)
-            part.replace(self.path)
-        except OSError as error:
-            # Often the disk itself is what failed; the reply goes on, and the loop's registry has the failure too.
-            _log.warning("A failure could not be kept in %s: %s", self.path, error.strerror)
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
-
-    def read(self) -> list[HookFailure]:
-        """Return what was kept."""
-        try:
-            return msgspec.json.decode(self.path.read_bytes(), type=list[HookFailure])
-        except (FileNotFoundError, msgspec.DecodeError):
-            return []
 
 
 def check(memory: Memory) -> list[Check]:

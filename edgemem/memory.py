@@ -23,25 +23,22 @@ from edgemem.clock import Clock
 from edgemem.config import Profile
 from edgemem.context.plan import Budget
 from edgemem.errors import ClosedError, ModelError
-from edgemem.exporting import export_lines
 from edgemem.extras import Extras
 from edgemem.fence import check_session_id
-from edgemem.health import Check, FailureLog, check
 from edgemem.home import make_home, profile_file, profile_of
 from edgemem.hooks.compaction import ContextCompactionHook
+from edgemem.hooks.failure_log import FailureLog
 from edgemem.hooks.own import OwnHook
 from edgemem.hooks.points import Hook
 from edgemem.hooks.turn_figures import FigureFile
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.idle import IdleFailure, IdleWorker, Step, Stop
-from edgemem.importing import import_lines
 from edgemem.llama.catalog import find_model
 from edgemem.llama.estimate import EstimateTokenizer
-from edgemem.llama.yielding import YieldingEmbedder
 from edgemem.recall.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.index import Index
 from edgemem.recall.recall import Recall
-from edgemem.records import Kind, Reader, Recalled
+from edgemem.records import Check, Kind, Reader, Recalled
 from edgemem.reload import Reload
 from edgemem.store.backups import Backups, naming_the_newest
 from edgemem.store.database import Database
@@ -427,11 +424,15 @@ class Memory:
             speaker: only what this person said or owns; None is all of it, with the notes.
         """
         self._check_open()
+        from edgemem.exporting import export_lines
+
         return export_lines(self.database, notes=self.notes, speaker=speaker)
 
     def import_lines(self, lines: Iterable[bytes]) -> ImportReport:
         """Take in the lines of an export, in one transaction; what is here already stays."""
         self._check_open()
+        from edgemem.importing import import_lines
+
         return import_lines(self.database, lines, notes=self.notes)
 
     # -- upkeep --------------------------------------------------------------------------------------
@@ -461,6 +462,9 @@ class Memory:
     def check(self) -> list[Check]:
         """Look at everything that this memory stands on."""
         self._check_open()
+        # What looks for faults knows every model and server; a robot that only talks need not load that.
+        from edgemem.health import check
+
         return check(self)
 
     def idle_failures(self) -> list[IdleFailure]:
@@ -565,8 +569,10 @@ class Memory:
 
     def _give_way(self) -> None:
         """Stop what is embedded or read ahead in idle time, in the middle of a text."""
-        if isinstance(self.embedder, YieldingEmbedder):
-            self.embedder.give_way()
+        # Asked by name: an isinstance of a Protocol takes longer than everything else that a turn begins with.
+        give_way = getattr(self.embedder, "give_way", None)
+        if give_way is not None:
+            give_way()
         for prefix in self.prefixes():
             prefix.give_way()
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from edgemem.config import InjectionSettings, Profile
 from edgemem.context.epochs import EpochPlanner
 from edgemem.context.layout import Layout
-from edgemem.context.model_summarizer import ModelSummarizer
 from edgemem.context.plan import Budget, Plan
 from edgemem.context.quick_summary import QuickSummarizer
 from edgemem.context.summarizer import ExtractiveSummarizer
@@ -117,7 +116,7 @@ def default_hooks(
         layout.default_level = profile.memory.default_level
         conversation.commit_wait_s = profile.store.commit_wait_s
         extractive = ExtractiveSummarizer(memory.embedder, tokenizer)
-        if isinstance(planner.summarizer, ModelSummarizer):
+        if hasattr(planner.summarizer, "fallback"):
             planner.summarizer.fallback = extractive
         else:
             planner.summarizer = extractive
@@ -256,6 +255,9 @@ def _summarizer(memory: Memory, tokenizer: Tokenizer, model: ChatModel | None) -
             " summaries are made of sentences that were said."
         )
         return extractive
+    # Its checks of what a model wrote are a dozen modules, which most robots never need.
+    from edgemem.context.model_summarizer import ModelSummarizer
+
     return ModelSummarizer(side, extractive)
 
 

@@ -239,6 +239,10 @@ def within(shown: Sequence[Shown], *, tokens: float, count: Callable[[str], int]
         count: tokens of a text.
         spent: tokens that the fence and other lines take already.
     """
+    # Most often all of them fit, and one text is counted sooner than several.
+    whole = spent + count("".join(f"{item.line}\n" for item in shown)) if shown else 0
+    if whole <= tokens:
+        return Within(list(shown), whole)
     out = []
     for item in shown:
         cost = count(item.line + "\n")

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
 
 
+_NEAR = 0.8
+"""Share of the room from which a turn's end prepares for a next prompt that does not fit: what is left holds any question
+but a pasted page, and that only makes the next epoch begin a few milliseconds later."""
+
+
 class EpochPlanner:
     """Plans the epochs of one layout for one window."""
 
@@ -114,15 +119,20 @@ class EpochPlanner:
         """Keep nothing of turns that were measured ahead."""
         self.gauge.forget()
 
-    def settle(self, *, tools: Sequence[dict[str, Any]] | None, quick: QuickSummarizer | None) -> None:
+    def settle(
+        self, tokens: int, *, tools: Sequence[dict[str, Any]] | None, quick: QuickSummarizer | None
+    ) -> None:
         """Do when a turn is over what the next one would have to do if its prompt does not fit: measure, and cut sentences.
 
+        While that is far away nothing is done: it takes a millisecond, and most turns are far from it.
+
         Args:
+            tokens: what the newest prompt had at most, without its answer.
             tools: what the model is offered.
             quick: what would write the summary then.
         """
         turns = self._turns()
-        if not turns:
+        if not turns or tokens + _most(turns[-1].said[-1:]) <= _NEAR * self.room:
             return
         epoch = self.layout.epoch
         counted = self.gauge.settle(self.layout.view_in(epoch), tools=tools, limit=self.room)
@@ -196,6 +206,11 @@ class EpochPlanner:
             function = call.get("function") or {}
             tokens += 12 + len(self.tokenizer.encode(f"{function.get('name')} {function.get('arguments')}"))
         return tokens
+
+
+def _most(messages: Sequence[Message]) -> int:
+    """Return tokens that messages without calls do not exceed: their bytes."""
+    return sum(len(text_of(message).encode(errors="replace")) for message in messages)
 
 
 def _about(message: Message) -> int:

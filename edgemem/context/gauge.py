@@ -1,9 +1,9 @@
 """The gauge: how large a prompt is, counted exactly only when that can matter.
 
 Counting renders the whole prompt, which costs some milliseconds. A prompt that extends one that was counted has at
-most as many tokens more as its new text has bytes, and in practice no more than twice the estimate for the dearest of
-the large vocabularies, beside the template's markers, which are measured; so while that is far below the limit nothing
-is counted. Near the limit the new texts alone are tokenised, and the whole is counted when a turn is over.
+most as many tokens more as its new text has bytes, beside the template's markers, which are measured; so while that is
+far below the limit nothing is tokenised. Else the new texts alone are, each once, and near the limit the whole is counted
+when a turn is over.
 """
 
 from __future__ import annotations
@@ -16,25 +16,24 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.errors import TemplateError
-from edgemem.llama.estimate import EstimateTokenizer
 from edgemem.llama.template import text_of
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
 
-DEAREST = 2.2
-"""Vocabularies of 32,000 tokens need up to twice the estimate outside of English (`llama.estimate`)."""
 SPELT = 2
 """A template is given special tokens spelt as words, with one space each: of the 19 vocabularies at hand, none takes more
 tokens more for one."""
 MARGIN = 4
 """Tokens a message more than measured: where text and markers meet, tokens may fall otherwise than in the probes."""
 
+_SMALL = 0.5
+"""Share of the limit up to which the bytes of new texts stand for their tokens: looking at them costs nothing."""
 _FAR = 0.9
 """Share of the limit up to which a turn's end counts nothing: one turn does not take the rest."""
-_UNCOUNTED = 0.25
-"""Share of the limit that may be added without a count, so that a bound is never too high by much."""
+_UNCOUNTED = 0.5
+"""Share of the limit that may be added without a count: of texts that are tokenised the bound is some percent too high."""
 _MOST_SIZES = 2048
 
 _USER: Message = {"role": "user", "content": "cup"}
@@ -86,7 +85,7 @@ class Gauge:
         self._tokens = 0
         self._head: tuple[list[Message], Sequence[dict[str, Any]] | None, int] | None = None
         self._markers: Markers | None = None
-        self._sizes: OrderedDict[bytes, tuple[int, bool]] = OrderedDict()
+        self._sizes: OrderedDict[bytes, int] = OrderedDict()
         self.exact = False
         """Whether the newest figure was counted."""
 
@@ -111,8 +110,9 @@ class Gauge:
         known = self._known(messages, tools)
         if known is None:
             return None
-        bound = self._sum(*known, self._roughly)
-        if bound > limit:
+        bound = self._sum(*known, self._at_once)
+        # Bytes are about four times the tokens: fit to say that a prompt is small, and no more.
+        if bound > _SMALL * limit:
             bound = self._sum(*known, self._nearly)
         # For many messages that were never counted together it is too high to decide anything.
         return bound if bound <= limit or self._known_prefix(messages, tools) else None
@@ -173,25 +173,29 @@ class Gauge:
             self._markers = measure_markers(self._tokenizer)
         return tokens + sum(at_most(message, self._markers, size) for message in new)
 
-    def _roughly(self, text: str) -> int:
-        return self._size(text, _text_at_most, near=False)
+    def _at_once(self, text: str) -> int:
+        """Return what is known of a text, or its bytes."""
+        known = self._sizes.get(_key(text))
+        return known if known is not None else len(text.encode(errors="replace")) + _spelling(text)
 
     def _nearly(self, text: str) -> int:
-        return self._size(text, self._spelt, near=True)
-
-    def _spelt(self, text: str) -> int:
-        return len(self._tokenizer.encode(text)) + SPELT * sum(map(text.count, "<[>"))
-
-    def _size(self, text: str, measure: Callable[[str], int], *, near: bool) -> int:
-        """Measure a text once: those behind the newest count are looked at at every hop. What was tokenised is not estimated."""
-        key = hashlib.blake2b(text.encode(errors="replace"), digest_size=16).digest()
-        size, tokenised = self._sizes.get(key, (-1, False))
-        if size < 0 or (near and not tokenised):
-            size = measure(text)
-            self._sizes[key] = size, near
+        """Tokenise a text, once: those behind the newest count are looked at at every hop."""
+        key = _key(text)
+        size = self._sizes.get(key)
+        if size is None:
+            size = self._sizes[key] = len(self._tokenizer.encode(text)) + _spelling(text)
             if len(self._sizes) > _MOST_SIZES:
                 self._sizes.popitem(last=False)
         return size
+
+
+def _spelling(text: str) -> int:
+    """Return how many tokens more a text may take where what looks like a special token is spelt."""
+    return SPELT * sum(map(text.count, "<[>"))
+
+
+def _key(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(errors="replace"), digest_size=16).digest()
 
 
 def _system(messages: Sequence[Message]) -> list[Message]:
@@ -206,9 +210,6 @@ def about(text: str) -> int:
     return (len(text.encode(errors="replace")) + 3) // 4
 
 
-_ESTIMATE = EstimateTokenizer()
-
-
 def at_most(message: Message, markers: Markers, size: Callable[[str], int]) -> int:
     """Return tokens that a message hardly exceeds, given what measures a text."""
     calls = [call.get("function") or {} for call in message.get("tool_calls") or ()]
@@ -218,8 +219,3 @@ def at_most(message: Message, markers: Markers, size: Callable[[str], int]) -> i
 
 def _as_text(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
-
-
-def _text_at_most(text: str) -> int:
-    """Return its bytes, or 2.2 times the estimate, which is no proof but held so far."""
-    return min(len(text.encode(errors="replace")), int(DEAREST * len(_ESTIMATE.encode(text))) + 1)

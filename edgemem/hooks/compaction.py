@@ -63,6 +63,8 @@ class ContextCompactionHook:
         self._prepared: Epoch | None = None
         self._tools: Sequence[dict[str, Any]] | None = None
         """What the model was offered in the newest turn."""
+        self._tokens = 0
+        """What the newest prompt had at most."""
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Prepare in idle time, switch between turns, and guard the window before the model is called."""
@@ -150,6 +152,7 @@ class ContextCompactionHook:
         tokens = measure(payload["messages"], tools=tools, limit=planner.room)
         if tokens is None:
             tokens = planner.gauge.tokens(payload["messages"], tools=tools, limit=planner.room)
+        self._tokens = tokens
         running = conversation.layout.running
         if hop == 0 and running is not None and planner.gauge.exact:
             planner.measured(running.n, tokens)
@@ -162,7 +165,7 @@ class ContextCompactionHook:
             return None
         self._begin(conversation, epoch)
         view = conversation.layout.view()
-        tokens = planner.gauge.tokens(view, tools=tools, limit=planner.room)
+        tokens = self._tokens = planner.gauge.tokens(view, tools=tools, limit=planner.room)
         if running is not None:
             planner.measured(running.n, tokens)
         return HookResult.replace(
@@ -174,7 +177,7 @@ class ContextCompactionHook:
         if conversation.layout.running is not None:
             return
         try:
-            planner.settle(tools=self._tools, quick=self._quick)
+            planner.settle(self._tokens, tools=self._tools, quick=self._quick)
         except ModelError as error:
             # The next turn measures its prompt by itself, and tells what is wrong.
             _log.debug("the prompt was not measured ahead: %s", error)

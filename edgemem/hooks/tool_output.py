@@ -24,7 +24,7 @@ from edgemem.store.tool_outputs import pointer_to
 from edgemem.store.turn_steps import KeepOutput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
@@ -53,8 +53,10 @@ class _Left:
         self.asked: Message = {"role": "assistant", "content": ""}
         self.calls = 0
         """Tool calls that wait for their results."""
-        self.answered = 0
-        """Tokens of the results since the newest prompt, with that of the calls."""
+        self.answers: list[str] = []
+        """The results since the newest prompt, as the model is told them."""
+        self.sizes: dict[str, int] = {}
+        """Their tokens, and those of the calls, as far as somebody needed to know."""
 
     def ask(self, payload: dict[str, Any]) -> None:
         """Note what the model asked for."""
@@ -62,7 +64,7 @@ class _Left:
             {"function": {"name": getattr(call, "name", ""), "arguments": getattr(call, "arguments", None)}}
             for call in payload.get("tool_calls") or ()
         ]
-        self.calls, self.answered = len(calls), -1
+        self.calls, self.answers = len(calls), []
         self.asked = {"role": "assistant", "content": payload.get("content") or "", "tool_calls": calls}
 
 
@@ -120,8 +122,9 @@ class ToolOutputTruncatorHook:
             return None
         fired = self._shortened(ctx, payload, left)
         told = _told(fired.payload if fired is not None else payload)
-        if left is not None and self._bounded is not None and told is not None:
-            self._spend(left, self._bounded[0], told)
+        if left is not None and told is not None:
+            left.answers.append(told)
+            left.calls -= 1
         return fired
 
     def _shortened(self, ctx: Any, payload: Any, left: _Left | None) -> HookResult | None:
@@ -136,7 +139,7 @@ class ToolOutputTruncatorHook:
             if ours:
                 fair = self._most(left, tokenizer, whole, text)
             else:
-                fair = min(self._fair(left, tokenizer, whole), int(self.share * whole))
+                fair = self._fair(left, tokenizer, whole, text)
             most = fair if most is None else min(most, fair)
         room = self._room(text, most, len(text) if ours else self.max_chars)
         if len(text) <= max(room, _POINTER_CHARS):
@@ -158,27 +161,35 @@ class ToolOutputTruncatorHook:
             return None
         return self._tokenizer, self.room_tokens
 
-    def _fair(self, left: _Left, tokenizer: Tokenizer, room: int) -> int:
+    def _fair(self, left: _Left, tokenizer: Tokenizer, room: int, text: str) -> int:
         """Return how many tokens one more result may have: half of what is left is for this hop, shared by its calls."""
-        fair = self._over(left, tokenizer, room) // (2 * max(1, left.calls))
-        if fair >= LEAST_TOKENS:
-            return fair
-        # A little is better than nothing, even if it costs the oldest turns their place in the prompt.
-        return max(fair, min(LEAST_TOKENS, self._alone(left, tokenizer, room) // (2 * max(1, left.calls))))
+        share, calls = int(self.share * room), 2 * max(1, left.calls)
+        # Most results are small, or far from the end of the window; then nothing need be counted.
+        for size in (_bytes, None):
+            fair = self._over(left, tokenizer, room, size) // calls
+            if min(share, _bytes(text)) <= fair:
+                return min(share, fair)
+        if fair < LEAST_TOKENS:
+            # A little is better than nothing, even if it costs the oldest turns their place in the prompt.
+            fair = max(fair, min(LEAST_TOKENS, self._alone(left, tokenizer, room) // calls))
+        return min(share, fair)
 
     def _most(self, left: _Left, tokenizer: Tokenizer, room: int, text: str) -> int:
         """Return how many tokens a result may have that is to be whole, whatever turns it costs."""
-        over = self._over(left, tokenizer, room) // max(1, left.calls)
-        # No vocabulary takes more tokens than bytes.
-        if len(text.encode(errors="replace")) <= over:
-            return over
+        for size in (_bytes, None):
+            over = self._over(left, tokenizer, room, size) // max(1, left.calls)
+            # No vocabulary takes more tokens than bytes.
+            if _bytes(text) <= over:
+                return over
         return max(over, self._alone(left, tokenizer, room) // max(1, left.calls))
 
-    def _over(self, left: _Left, tokenizer: Tokenizer, room: int) -> int:
+    def _over(
+        self, left: _Left, tokenizer: Tokenizer, room: int, size: Callable[[str], int] | None = None
+    ) -> int:
         """Return what is left of the room behind the newest prompt, the calls, and what was answered."""
         if left.prompt is None:
             left.prompt = tokenizer.count(left.messages, tools=left.tools)
-        return room - left.prompt - self._answered(left, tokenizer)
+        return room - left.prompt - self._answered(left, tokenizer, size)
 
     def _alone(self, left: _Left, tokenizer: Tokenizer, room: int) -> int:
         """Return the same if no other turn stood in the prompt."""
@@ -187,20 +198,20 @@ class ToolOutputTruncatorHook:
             left.alone = tokenizer.count([*head, *turns[-1]], tools=left.tools) if turns else 0
         return room - left.alone - self._answered(left, tokenizer)
 
-    def _answered(self, left: _Left, tokenizer: Tokenizer) -> int:
-        if left.answered < 0:
-            left.answered = self._at_most(left.asked, tokenizer)
-        return left.answered
+    def _answered(self, left: _Left, tokenizer: Tokenizer, size: Callable[[str], int] | None = None) -> int:
+        """Return what the calls and their results take, and no less, as `size` measures a text; None: exactly."""
 
-    def _spend(self, left: _Left, tokenizer: Tokenizer, told: str) -> None:
-        """Take a result off what is left, at least as much as it takes."""
-        left.answered = self._answered(left, tokenizer) + len(tokenizer.encode(told)) + MARGIN
-        left.calls -= 1
+        def tokens(text: str) -> int:
+            known = left.sizes.get(text)
+            if known is None:
+                known = left.sizes[text] = len(tokenizer.encode(text))
+            return known
 
-    def _at_most(self, message: Message, tokenizer: Tokenizer) -> int:
         if self._markers is None:
             self._markers = measure_markers(tokenizer)
-        return at_most(message, self._markers, lambda text: len(tokenizer.encode(text)))
+        measure = size or tokens
+        answers = sum(measure(told) + MARGIN for told in left.answers)
+        return at_most(left.asked, self._markers, measure) + answers
 
     def _room(self, text: str, most_tokens: int | None, most_chars: int) -> int:
         """Return how many characters may stay: a text of few letters a token is cut earlier.
@@ -209,10 +220,10 @@ class ToolOutputTruncatorHook:
         """
         if most_tokens is None or self._tokenizer is None:
             return most_chars
-        # No script takes more than four tokens a character, and what is cut anyway need not be counted.
-        if min(len(text), most_chars) * 4 <= most_tokens:
-            return most_chars
+        # What is cut anyway need not be counted.
         head = text[:most_chars]
+        if _bytes(head) <= most_tokens:
+            return most_chars
         room = most_chars
         while (tokens := len(self._tokenizer.encode(head))) > most_tokens:
             if room <= LEAST_CHARS:
@@ -234,6 +245,11 @@ class ToolOutputTruncatorHook:
         if step not in conversation.also:
             conversation.also.append(step)
         return pointer
+
+
+def _bytes(text: str) -> int:
+    """Return more tokens than any vocabulary takes."""
+    return len(text.encode(errors="replace"))
 
 
 def _told(payload: Any) -> str | None:

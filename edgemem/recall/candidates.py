@@ -78,8 +78,12 @@ def make_filter(
     if len(wanted) < len(KINDS):
         where += f" and d.kind in ({','.join(map(str, sorted(wanted))) or 'null'})"
     if session_id is not None and turns:
-        ranges = " or ".join(f"d.turn between {first:d} and {last:d}" for first, last in _ranges(turns))
-        where += f" and (d.session_id is null or d.session_id <> :skipped or not ({ranges}))"
+        # Bound, not written out: they change with each turn, and a statement would be prepared anew.
+        ranges = []
+        for n, (first, last) in enumerate(_ranges(turns)):
+            ranges.append(f"d.turn between :first{n} and :last{n}")
+            values |= {f"first{n}": first, f"last{n}": last}
+        where += f" and (d.session_id is null or d.session_id <> :skipped or not ({' or '.join(ranges)}))"
         values["skipped"] = session_id
     return Filter(where, values, wanted, session_id, frozenset(turns), past)
 

@@ -6,6 +6,7 @@ split it; conversations by the message.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -175,13 +176,35 @@ def in_batches(ids: Sequence[T], size: int = 500) -> Iterable[Sequence[T]]:
 
 
 def marks(ids: Sequence[Any]) -> str:
-    """Return the names under which `bound` binds ids."""
-    return ",".join(f":i{n}" for n in range(len(ids)))
+    """Return the names under which `bound` binds ids.
+
+    Their number is rounded up, so that a few statements serve all questions: SQLite takes longer to prepare one for sixty
+    ids (.2 ms) than to find them.
+    """
+    return _marks(_rounded(len(ids)))
 
 
 def bound(ids: Sequence[Any]) -> dict[str, Any]:
-    """Return ids under the names that `marks` writes."""
-    return {f"i{n}": id_ for n, id_ in enumerate(ids)}
+    """Return ids under the names that `marks` writes; the last one stands under what is left of them."""
+    names = _names(_rounded(len(ids)))
+    filled = [*ids, *[ids[-1]] * (len(names) - len(ids))] if ids else []
+    return dict(zip(names, filled, strict=True))
+
+
+def _rounded(n: int) -> int:
+    """Return the next larger of 1, 2, 3, 4, 6, 8, 12, 16, 24, …; 0 of 0."""
+    step = 1 << max(0, n.bit_length() - 2)
+    return -(-n // step) * step
+
+
+@functools.cache
+def _names(n: int) -> tuple[str, ...]:
+    return tuple(f"i{number}" for number in range(n))
+
+
+@functools.cache
+def _marks(n: int) -> str:
+    return ",".join(f":{name}" for name in _names(n))
 
 
 def _doc(kind: int, row: tuple[Any, ...]) -> Doc:

@@ -47,6 +47,9 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
+_FOREIGN = (sqlite3.Error, OSError, UnicodeEncodeError, OverflowError)
+"""What SQLite and the system raise; `meaning_of` says it in edgemem's words."""
+
 
 class Database:
     """An open database file; a context manager, safe to use from several threads.
@@ -114,9 +117,12 @@ class Database:
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a statement that only reads, as of the last commit."""
         self._check_open()
-        with _meaningful(self.path), self._readers.mine() as reader:
-            rows: list[tuple[Any, ...]] = reader.connection.execute(sql, parameters).fetchall()
-            return rows
+        try:  # not `_meaningful`: some twenty questions a turn, and each would pay for the context
+            with self._readers.mine() as reader:
+                rows: list[tuple[Any, ...]] = reader.connection.execute(sql, parameters).fetchall()
+                return rows
+        except _FOREIGN as error:
+            raise meaning_of(error, self.path) from error
 
     def now(self) -> float:
         """Return the clock's time, which is not before anything that any process has stored here."""
@@ -363,7 +369,7 @@ def _meaningful(path: Path) -> Iterator[None]:
     """Give SQLite's and the system's errors their meaning."""
     try:
         yield
-    except (sqlite3.Error, OSError, UnicodeEncodeError, OverflowError) as error:
+    except _FOREIGN as error:
         raise meaning_of(error, path) from error
 
 
