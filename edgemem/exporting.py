@@ -166,7 +166,7 @@ class _Export:
             " order by id limit :page"
         )
         for row in self._pages(sql, {"session": session.id, "id": 0}, ("id",)):
-            yield rows.Epoch(session.name, *row)
+            yield rows.Epoch(session=session.name, **rows.Epoch.SHAPE.fields(row))
 
     def _outputs(self) -> Iterator[rows.Line]:
         columns = ", ".join(f"o.{name}" for name in rows.Output.COLUMNS.split(", "))

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.layout import Layout, Shown
+from edgemem.context.layout import Layout
 from edgemem.context.plan import PARTS, Budget, Share, bounds_of, divide_with
+from edgemem.context.shown import Shown
 from edgemem.errors import ContextOverflowError, InvalidInputError
 from edgemem.fence import BULLET, is_alone
 from edgemem.hooks.compaction import ContextCompactionHook

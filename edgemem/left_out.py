@@ -24,7 +24,8 @@ from edgemem.records import Recalled
 from edgemem.store.reading import readable
 
 if TYPE_CHECKING:
-    from edgemem.context.layout import About, Layout, Shown
+    from edgemem.context.layout import Layout
+    from edgemem.context.shown import About, Shown
     from edgemem.hooks.injection import MemoryInjectionHook
 
 Look = Callable[..., Sequence[Recalled]]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from edgemem.context.epoch_head import head_of
 from edgemem.context.grouping import split_turns
-from edgemem.context.layout import SUMMARY_HEADER, LaidTurn, Layout, Section
+from edgemem.context.layout import LaidTurn, Layout, Section
 from edgemem.errors import TemplateError
 from edgemem.fence import fence
 from edgemem.llama.template import text_of
@@ -42,7 +43,7 @@ def parts_of(messages: Sequence[Message], layout: Layout, size: Callable[..., in
     before = _head_size(head, turns[0], size)
     if head:
         parts.append(Part("instructions", before, "\n".join(text_of(message) for message in head)))
-    summary = fence(layout.epoch.summary.splitlines(), header=SUMMARY_HEADER) if layout.epoch.summary else ""
+    summary = head_of(layout.epoch)
     so_far = list(head)
     for i, turn in enumerate(turns):
         after = size([*so_far, *turn])

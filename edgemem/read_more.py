@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem.context.layout import Shown
+from edgemem.context.shown import Shown
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import STATE_KEY, Conversation
 from edgemem.loop import Tool, ToolTurn

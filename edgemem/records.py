@@ -193,6 +193,8 @@ class Epoch(msgspec.Struct, frozen=True, omit_defaults=True):
     id: int = 0
     head: str = ""
     """A hash of the instructions and tools before it; empty where nobody noted it."""
+    carried: tuple[str, ...] = ()
+    """Values that memory had told in the turns before it and that stand in its head, as JSON."""
 
 
 class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):

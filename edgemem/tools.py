@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.context.block import day_of, lines_for, value_as_recalled
-from edgemem.context.layout import Layout, Shown
+from edgemem.context.layout import Layout
+from edgemem.context.shown import Shown
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, clean, storable
 from edgemem.hooks.conversation import STATE_KEY, Conversation

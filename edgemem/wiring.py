@@ -26,6 +26,7 @@ from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.hooks.warming import Warming
 from edgemem.hooks.window_plan import WindowPlanHook
+from edgemem.recall.hints import SOMEBODY_HERE
 from edgemem.records import Epoch, Kind, Reader, Recalled
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def default_hooks(
         low_water=context.low_water,
         keep_last_turns=context.keep_last_turns,
         summary_tokens=plan["summary"],
+        current=lambda facts: memories.current(facts, SOMEBODY_HERE),
         now=memory.clock.now,
     )
     # On the hot path there is no time to compare sentences, or to embed them.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgemem.context.block import changes, lines_for, within, worth_saying
-from edgemem.context.layout import Shown
+from edgemem.context.shown import Shown
 from edgemem.records import Recalled
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemem.context.layout import LaidTurn, Layout, Shown
+from edgemem.context.layout import LaidTurn, Layout
+from edgemem.context.shown import Shown
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Heard, Reader, Turn
 from edgemem.store.messages import stored_message as stored

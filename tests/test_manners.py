@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from edgemem.context.layout import Layout, Shown
+from edgemem.context.layout import Layout
+from edgemem.context.shown import Shown
 from edgemem.llama.manners import SILENCE, Manners
 from edgemem.llama.template import CHATML, ChatTemplate
 from edgemem.records import Epoch, Message

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from edgemem.context.layout import LaidTurn, Shown
+from edgemem.context.layout import LaidTurn
 from edgemem.context.seen import Seen
+from edgemem.context.shown import Shown
 from edgemem.records import Recalled
 
 

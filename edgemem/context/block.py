@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from edgemem.context import asking
-from edgemem.context.layout import About, Shown
+from edgemem.context.shown import About, Shown
 from edgemem.fence import clean, storable
 from edgemem.recall.words import plain_words
 from edgemem.records import Fact, Level, Preference, Recalled, level_of_scope
@@ -190,6 +190,12 @@ def changes(
             again = any(line.line == other.line for other in out)
             out.append(msgspec.structs.replace(line, line="" if again else line.line, passing=True))
     return out
+
+
+def line_of_value(shown: Shown, about: About, value: str) -> Shown:
+    """Return the plain line of a value that was shown before, perhaps as a change, or of the one that holds instead."""
+    name = shown.id if value == shown.value else f"changed:{shown.id}:{value}"
+    return _line_of(name, about, value, shown.level, shown.owner)
 
 
 def _before(seen: Shown | None, kept: Callable[[Shown], bool]) -> str | None:

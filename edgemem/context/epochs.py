@@ -11,6 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.compactor import plan_epoch
+from edgemem.context.epoch_head import (
+    CARRIED_SHARE,
+    Current,
+    carried_by,
+    carrying,
+    fitting,
+    to_carry,
+    up_to_date,
+)
 from edgemem.context.gauge import Gauge, about
 from edgemem.context.layout import LaidTurn, Layout
 from edgemem.llama.template import text_of
@@ -18,6 +27,7 @@ from edgemem.records import Epoch, Message
 
 if TYPE_CHECKING:
     from edgemem.context.quick_summary import QuickSummarizer
+    from edgemem.context.shown import Shown
     from edgemem.context.summarizer import Summarizer
     from edgemem.llama.protocols import Tokenizer
 
@@ -42,6 +52,7 @@ class EpochPlanner:
         low_water: float = 0.5,
         keep_last_turns: int = 4,
         summary_tokens: int = 300,
+        current: Current | None = None,
         now: Callable[[], float],
     ) -> None:
         """Make the planner.
@@ -50,6 +61,8 @@ class EpochPlanner:
             summarizer: used in idle time.
             high_water: share of the window (less the reply) at which a new epoch begins.
             low_water: share that the new epoch may take.
+            summary_tokens: what stands at the head of an epoch may take: the summary, and the values that are carried.
+            current: tells which values hold; None: none are carried.
             now: the wall time that the new epoch freezes, seconds since the epoch UTC.
         """
         self.layout = layout
@@ -61,6 +74,7 @@ class EpochPlanner:
         self.low_water = low_water
         self.keep_last_turns = keep_last_turns
         self.summary_tokens = summary_tokens
+        self._current = current
         self._now = now
         self._counted: dict[int, tuple[int, int]] = {}
         self._newest = (-1, 0, False)
@@ -162,10 +176,12 @@ class EpochPlanner:
     ) -> Epoch | None:
         """Write the next epoch: a summary of what leaves the prompt. None when `stop` became true."""
         used = summarizer or self.summarizer
+        carried = self._carried(first_turn)
+        values = self._tokens_in(carried)
         leaving = [turn for turn in self._turns() if turn.n < first_turn and turn.level != "private"]
         summary = used.summarize(
             [_attributed(turn) for turn in leaving],
-            max_tokens=self.summary_tokens,
+            max_tokens=max(1, self.summary_tokens - values),
             previous=self.layout.epoch.summary,
             stop=stop,
         )
@@ -174,7 +190,33 @@ class EpochPlanner:
             return None
         how = getattr(used, "how", "")  # only what has several ways tells which one it took
         reason = f"{reason}; {how}" if how else reason
-        return Epoch(self.layout.session, first_turn, summary, reason=reason, started_at=self._now())
+        epoch = Epoch(self.layout.session, first_turn, summary, reason=reason, started_at=self._now())
+        return carrying(epoch, carried)
+
+    def _carried(self, first_turn: int) -> list[Shown]:
+        """Return what of memory goes on standing in the prompt when the turns before one leave it."""
+        if self._current is None:
+            return []
+        turns = self._turns()
+        told = [item for turn in turns if turn.n < first_turn for item in turn.shown]
+        stays = {
+            item.about
+            for turn in turns
+            if turn.n >= first_turn and turn.level != "private"
+            for item in turn.shown
+            if item.about is not None
+        }
+        found = to_carry([*carried_by(self.layout.epoch), *told], stays)
+        holds = up_to_date(found, self._current) if found else []
+        carried = fitting(holds, tokens=CARRIED_SHARE * self.summary_tokens)
+        # The estimate is a guess in scripts of few letters a token.
+        while carried and self._tokens_in(carried) > CARRIED_SHARE * self.summary_tokens:
+            carried = carried[len(carried) // 4 + 1 :]
+        return carried
+
+    def _tokens_in(self, carried: Sequence[Shown]) -> int:
+        """Return what values take, counted as one text."""
+        return len(self.tokenizer.encode("".join(f"{item.line}\n" for item in carried))) if carried else 0
 
     def _turns(self) -> list[LaidTurn]:
         return self.layout.epoch_turns()

@@ -20,9 +20,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from edgemem.context.epoch_head import carried_by, head_of
 from edgemem.context.grouping import repair_orphans
 from edgemem.context.said import heard_in, is_part, newest_user, prefixed, whole
 from edgemem.context.seen import Seen
+from edgemem.context.shown import Shown
 from edgemem.fence import fence
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Heard, Level, Message, Reader, Turn
@@ -30,35 +32,7 @@ from edgemem.store.reading import readable
 
 INTERRUPTION = "interrupted"
 
-SUMMARY_HEADER = "Earlier in this conversation:"
-
 _RANK: dict[Level, int] = {"shared": 0, "household": 1, "private": 2}
-
-About = tuple[str, str, str]
-"""What a line gives the value of: `fact` or `preference`, scope and key."""
-
-
-class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of a block: which item it is, and who may read it."""
-
-    id: str
-    line: str
-    level: Level = "household"
-    owner: str | None = None
-    fact: tuple[str, str] | None = None
-    """Scope and key, when the item is of a fact."""
-    value: str = ""
-    preference: tuple[str, str] | None = None
-    """Scope and key, when the item is of a preference."""
-    passing: bool = False
-    """Whether it is said now and stored nowhere: it tells that something was erased."""
-
-    @property
-    def about(self) -> About | None:
-        """Return what the model takes this for the value of; a doubt only stands beside one."""
-        if self.preference is not None:
-            return ("preference", *self.preference)
-        return None if self.fact is None or self.id.startswith("doubt:") else ("fact", *self.fact)
 
 
 class Section(NamedTuple):
@@ -146,8 +120,8 @@ class Layout:
         """The messages of all turns, one after the other."""
         self._open: LaidTurn | None = None
         self._sections: dict[str, Section] = {}
-        self._fenced = ("", "")
-        """A summary, and the block that it makes."""
+        self._head: tuple[Epoch, str, tuple[Shown, ...]] = (self.epoch, "", ())
+        """An epoch, the block that stands at its head, and what of memory that shows."""
         # The newest view and what of it was said, both without instructions.
         self._issued: list[Message] = []
         self._issued_said: tuple[int, list[Message]] = (0, [])
@@ -327,8 +301,10 @@ class Layout:
         return dict(self._sections)
 
     def visible(self) -> dict[str, Shown]:
-        """Return what the present reader's prompt already holds, by item id, from the turns before."""
-        return {item.id: item for turn in self._in_prompt() for item in turn.shown}
+        """Return what the present reader's prompt already holds, by item id, from its head and the turns before."""
+        carried = self._headed(self.epoch)[1] if self._reads_head() else ()
+        turns = (item for turn in self._in_prompt() for item in turn.shown)
+        return {item.id: item for item in (*carried, *turns)}
 
     def visible_turns(self) -> frozenset[int]:
         """Return the numbers of the turns that stand in the present reader's prompt."""
@@ -355,7 +331,7 @@ class Layout:
         turns = self._in_prompt()
         if self._open is not None and self._open.said:
             turns.append(self._open)
-        out = self._laid(turns, self.epoch.summary)
+        out = self._laid(turns, self.epoch)
         self._issued = out[len(self._system) :]
         self._issued_said = len(self._said), list(self._open.said) if self._open is not None else []
         return list(out)
@@ -364,11 +340,11 @@ class Layout:
         """Return what stands before the next utterance once another epoch has begun; may be asked in idle time."""
         # Copies: a barge-in may cut the newest turn at this moment, and what is kept of it must not be the older one.
         turns = [copy(turn) for turn in self._turns_in(epoch) if turn.readable(self.reader)]
-        return self._laid(turns, epoch.summary)
+        return self._laid(turns, epoch)
 
-    def _laid(self, turns: Iterable[LaidTurn], summary: str) -> list[Message]:
+    def _laid(self, turns: Iterable[LaidTurn], epoch: Epoch) -> list[Message]:
         out = list(self._system)
-        head = self._head(summary)
+        head = self._headed(epoch)[0] if self._reads_head() else ""
         for turn in turns:
             carrier = turn.carrier() if turn.block else None
             carried = turn.said[carrier] if carrier is not None else None
@@ -381,14 +357,16 @@ class Layout:
                 out.append(prefixed(message, lead) if lead else message)
         return out
 
-    def _head(self, summary: str) -> str:
-        # A summary is made of what the household said; a stranger does not hear it.
-        if not summary or not readable(self.reader, "household", None):
-            return ""
-        fenced = self._fenced
-        if fenced[0] != summary:
-            fenced = self._fenced = (summary, fence(summary.splitlines(), header=SUMMARY_HEADER))
-        return fenced[1]
+    def _reads_head(self) -> bool:
+        """Tell whether the present reader is shown what was said before the epoch: a stranger is not."""
+        return readable(self.reader, "household", None)
+
+    def _headed(self, epoch: Epoch) -> tuple[str, tuple[Shown, ...]]:
+        """Return the block at an epoch's head and what of memory it shows; made once, since each prompt begins with it."""
+        made = self._head
+        if made[0] is not epoch:  # idle work may ask for the next epoch's meanwhile
+            made = self._head = (epoch, head_of(epoch), carried_by(epoch))
+        return made[1:]
 
     # -- how a turn ends -----------------------------------------------------------------------------
 

@@ -61,6 +61,8 @@ class ContextCompactionHook:
         self._quick = fallback if isinstance(fallback, QuickSummarizer) else None
         self._conversation = conversation
         self._prepared: Epoch | None = None
+        self._prepared_before: int | None = None
+        """The newest forgetting that was known when it was prepared."""
         self._tools: Sequence[dict[str, Any]] | None = None
         """What the model was offered in the newest turn."""
         self._tokens = 0
@@ -96,7 +98,9 @@ class ContextCompactionHook:
         first = self.planner.plan()
         if first is None:
             return False
+        known = self._newest_forgetting()
         self._prepared = self.planner.prepare(first, stop=stop)
+        self._prepared_before = known
         return self._prepared is not None
 
     def warm(self, *, stop: Callable[[], bool]) -> bool:
@@ -128,7 +132,13 @@ class ContextCompactionHook:
     def _scrubbed(self, epoch: Epoch) -> Epoch:
         """Return an epoch whose summary tells nothing of what was forgotten since it was written."""
         erased = self._conversation.erased if self._conversation is not None else []
+        # Another process may have forgotten any of the values.
+        if self._newest_forgetting() != self._prepared_before:
+            epoch = msgspec.structs.replace(epoch, carried=())
         return msgspec.structs.replace(epoch, summary=summary_without(epoch.summary, erased))
+
+    def _newest_forgetting(self) -> int | None:
+        return None if self._conversation is None else self._conversation.newest_forgetting()
 
     def _begin(self, conversation: Conversation, epoch: Epoch) -> None:
         self._prepared = None
@@ -190,6 +200,7 @@ class ContextCompactionHook:
         first = planner.plan_now(messages, tokens)
         if first is None:
             return None
+        self._prepared_before = self._newest_forgetting()
         return planner.prepare(first, summarizer=self._fallback, reason="did not fit")
 
     def _compact(self, ctx: Any, payload: dict[str, Any]) -> HookResult | None:

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import msgspec
 
 from edgemem.context.grouping import tool_calls
-from edgemem.context.layout import LaidTurn, Layout, Shown
+from edgemem.context.layout import LaidTurn, Layout
+from edgemem.context.shown import Shown
 from edgemem.context.spoken import heard_part, heard_speeches, speeches_of, tells_of_earlier
 from edgemem.hooks.points import ON_ABORT
 from edgemem.llama.template import text_of
@@ -133,7 +134,7 @@ class Conversation:
         Args:
             kept: tells whether a value was not erased, where memory is not in the file that keeps the session.
         """
-        self._forgotten = self._newest_forgetting()
+        self._forgotten = self.newest_forgetting()
         self.kept = kept
 
     def record(self, turn: LaidTurn, state: TurnState) -> Turn:
@@ -151,7 +152,7 @@ class Conversation:
         # What tells of something that was erased is stored nowhere; without its block, a turn that is taken up again
         # is only told anew what still holds.
         keep = not any(item.passing for item in turn.shown)
-        keep = keep and self._forgotten in (None, self._newest_forgetting())
+        keep = keep and self._forgotten in (None, self.newest_forgetting())
         if self.kept is not None:
             keep = keep and all(self.kept(item) for item in turn.shown if item.value)
         return Turn(
@@ -266,7 +267,8 @@ class Conversation:
         if self.journal is not None and self.accepted is not None:
             self._running.append(self.journal.discard(self.layout.session, self.accepted))
 
-    def _newest_forgetting(self) -> int | None:
+    def newest_forgetting(self) -> int | None:
+        """Return the tick of the newest forgetting in the file that keeps the session; None if none does."""
         database = getattr(self.journal, "database", None)
         return None if database is None else last_forgotten(database)
 

@@ -17,7 +17,8 @@ from edgemem.context.block import (
     within,
     worth_saying,
 )
-from edgemem.context.layout import About, Shown, interruption
+from edgemem.context.layout import interruption
+from edgemem.context.shown import About, Shown
 from edgemem.fence import clean, storable
 from edgemem.hooks.arguments import header_line, needs
 from edgemem.hooks.conversation import Conversation, conversation_of
@@ -202,7 +203,7 @@ class MemoryInjectionHook:
         now = version() if version is not None else None
         if now is not None and self._unchanged.get(reader) == now:
             return []
-        found = changes(visible, lambda wanted: self._current(wanted, reader), kept=kept)
+        found = changes(visible, lambda wanted: self.current(wanted, reader), kept=kept)
         seen = conversation.layout.seen()
         told = [line for line in found if line.fact is None or not seen.holds_fact(line.fact[1], line.value)]
         if not found and now is not None:
@@ -213,7 +214,7 @@ class MemoryInjectionHook:
             conversation.opening.append(EraseBlocks(tuple(sorted(pairs))))
         return told
 
-    def _current(
+    def current(
         self, wanted: Collection[About], reader: Reader | None
     ) -> dict[About, tuple[bool, str | None]]:
         """Return for several facts and preferences whether a reader may know what holds now, and if so, the value."""

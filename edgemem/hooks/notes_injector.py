@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.gauge import about
-from edgemem.context.layout import Shown
+from edgemem.context.shown import Shown
 from edgemem.fence import clean
 from edgemem.hooks.arguments import header_line, needs
 from edgemem.hooks.conversation import Conversation, conversation_of

@@ -1,4 +1,4 @@
-"""Blocks: what memory put before a model, erased together with what it showed.
+"""Blocks: what memory put before a model, erased together with what it showed; in turns, and in the heads of epochs.
 
 A conversation that is taken up again without them is told anew what still holds.
 """
@@ -27,6 +27,9 @@ def erase_blocks(tx: Transaction, keys: Collection[tuple[Any, ...]]) -> None:
     pairs = [rows.as_text(rows.as_text(pair))[1:-1] for pair in keys]
     if pairs:
         _erase(tx, lambda shown: any(pair in shown for pair in pairs))
+        for number, carried in tx.execute("select id, carried from epochs where carried is not null"):
+            if any(pair in carried for pair in pairs):
+                tx.execute("update epochs set carried = null where id = ?", (number,))
 
 
 def erase_blocks_quoting(tx: Transaction, kind: str, ids: Collection[int]) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from edgemem.fence import storable
 from edgemem.records import Epoch
+from edgemem.store.line import as_text
 from edgemem.store.turns import ensure_session
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ def append_epoch(tx: Transaction, epoch: Epoch) -> Epoch:
     session_id = ensure_session(tx, epoch.session)
     stored = msgspec.structs.replace(epoch, id=tx.tick(), summary=storable(epoch.summary))
     tx.execute(
-        "insert into epochs (id, session_id, first_turn, summary, reason, started_at, head)"
-        " values (?, ?, ?, ?, ?, ?, ?)",
+        "insert into epochs (id, session_id, first_turn, summary, reason, started_at, head, carried)"
+        " values (?, ?, ?, ?, ?, ?, ?, ?)",
         (
             stored.id,
             session_id,
@@ -29,6 +30,7 @@ def append_epoch(tx: Transaction, epoch: Epoch) -> Epoch:
             storable(stored.reason),
             stored.started_at,
             stored.head or None,
+            as_text(list(stored.carried)) if stored.carried else None,
         ),
     )
     return stored
@@ -46,13 +48,13 @@ def keep_head(tx: Transaction, session: str, head: str) -> None:
 def latest_epoch(db: Database, session: str) -> Epoch | None:
     """Return the epoch that a session is in, or None if its prompt never began anew."""
     rows = db.query(
-        "select id, first_turn, summary, reason, started_at, head from epochs"
+        "select id, first_turn, summary, reason, started_at, head, carried from epochs"
         " where session_id = (select id from sessions where name = ?) order by id desc limit 1",
         (session,),
     )
     if not rows:
         return None
-    number, first_turn, summary, reason, started_at, head = rows[0]
+    number, first_turn, summary, reason, started_at, head, carried = rows[0]
     return Epoch(
         session,
         first_turn,
@@ -61,6 +63,7 @@ def latest_epoch(db: Database, session: str) -> Epoch | None:
         started_at,
         number,
         head or "",
+        tuple(msgspec.json.decode(carried, type=list[str])) if carried else (),
     )
 
 

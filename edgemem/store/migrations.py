@@ -271,6 +271,11 @@ _M005_EPOCH_HEADS = (
     "alter table epochs add column head text",
 )
 
+_M006_CARRIED_VALUES = (
+    # What of memory stands in the epoch's head, in the form of turns.shown; null if nothing does.
+    "alter table epochs add column carried text",
+)
+
 # Where truth and index keep ticks of the clock. meta holds one more, once the rows that bore the newest are erased.
 _TICKS = {
     "facts": "(select max(id) from facts)",
@@ -291,6 +296,7 @@ TRUTH: tuple[Migration, ...] = (
     Migration("m003_preference_ids", _M003_PREFERENCE_IDS),
     Migration("m004_tool_outputs", _M004_TOOL_OUTPUTS),
     Migration("m005_epoch_heads", _M005_EPOCH_HEADS),
+    Migration("m006_carried_values", _M006_CARRIED_VALUES),
 )
 """`db/memory.db`."""
 

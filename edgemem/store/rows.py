@@ -37,7 +37,7 @@ __all__ = [
     "ticks_of",
 ]
 
-FORMAT = 2
+FORMAT = 3
 """1 had no outputs of tools."""
 
 

@@ -132,8 +132,9 @@ class Epoch(Line, frozen=True):
     started_at: float
     summary: str = ""
     reason: str = ""
+    carried: tuple[str, ...] = ()
 
-    SHAPE = Shape("id", "first_turn", "started_at", "summary", "reason")
+    SHAPE = Shape("id", "first_turn", "started_at", "summary", "reason", json_part("carried", empty=()))
     COLUMNS = SHAPE.columns
 
     def columns(self) -> tuple[Any, ...]:

@@ -152,7 +152,7 @@ class AddEpisode(msgspec.Struct, frozen=True, tag="episode"):
 
 
 class DropErased(msgspec.Struct, frozen=True, tag="erased"):
-    """Keep no block of the turn if something was forgotten after it was laid out: the block may hold it.
+    """Keep no block of the turn if something was forgotten after it was laid out: the block may hold it, or its epoch's head.
 
     `forgotten` is the tick of the newest forgetting that was known then.
     """
@@ -161,12 +161,17 @@ class DropErased(msgspec.Struct, frozen=True, tag="erased"):
     forgotten: int
 
     def __call__(self, tx: Transaction) -> None:
-        """Take the block off the turn that this transaction has written."""
+        """Take the block off the turn that this transaction has written, and the values off the epoch that it is in."""
         if forgotten_until(tx) != self.forgotten:
             tx.execute(
                 "update turns set block = null, shown = null where session_id = (select id from sessions where name = :name)"
                 " and n = (select max(n) from turns where session_id = (select id from sessions where name = :name))",
                 {"name": self.session},
+            )
+            tx.execute(
+                "update epochs set carried = null where carried is not null and id = (select max(id) from epochs"
+                " where session_id = (select id from sessions where name = ?))",
+                (self.session,),
             )
 
 

@@ -1,0 +1,33 @@
+"""Shown: one line of what memory put before the model, and what the model takes it for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from edgemem.records import Level
+
+About = tuple[str, str, str]
+"""What a line gives the value of: `fact` or `preference`, scope and key."""
+
+
+class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of a block: which item it is, and who may read it."""
+
+    id: str
+    line: str
+    level: Level = "household"
+    owner: str | None = None
+    fact: tuple[str, str] | None = None
+    """Scope and key, when the item is of a fact."""
+    value: str = ""
+    preference: tuple[str, str] | None = None
+    """Scope and key, when the item is of a preference."""
+    passing: bool = False
+    """Whether it is said now and stored nowhere: it tells that something was erased."""
+
+    @property
+    def about(self) -> About | None:
+        """Return what the model takes this for the value of; a doubt only stands beside one."""
+        if self.preference is not None:
+            return ("preference", *self.preference)
+        return None if self.fact is None or self.id.startswith("doubt:") else ("fact", *self.fact)
