@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,23 @@ def test_a_head_is_written_only_where_it_differs(tmp_path: Path) -> None:
         assert [changes("new"), changes("new")] == [1, 0]
         found = [latest_epoch(db, session) for session in ("k", "hall")]
         assert [epoch.head for epoch in found if epoch is not None] == ["new", "old"]
+
+
+def test_an_epoch_lasts(tmp_path: Path) -> None:
+    """What was measured of the prompt before it says nothing of it: many turns fit before the next begins."""
+    robot = Robot(tmp_path / "home")
+    (robot.home / "edgemem.toml").write_text(
+        '[llama]\nembedder = ""\n[context]\nwindow_tokens = 1200\nreply_tokens = 128\nsummary_tokens = 60\n'
+    )
+    begun: list[int] = []
+    with edgemem.open(robot.home, worker=False) as memory:
+        loop = AgentLoop(robot, hooks=memory.hooks(session_id="k"), speaker="alice")
+        for n in range(40):
+            loop.run("A long question. " * 12)
+            memory.idle(5)
+            epoch = latest_epoch(memory.database, "k")
+            if epoch is not None and epoch.first_turn not in begun:
+                begun.append(epoch.first_turn)
+    assert begun[0] == 0
+    assert 4 <= len(begun) <= 8
+    assert all(later - earlier >= 5 for earlier, later in pairwise(begun[1:]))

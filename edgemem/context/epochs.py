@@ -8,7 +8,7 @@ they run in idle time, and the result is switched in between two turns.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.context.compactor import plan_epoch
 from edgemem.context.epoch_head import (
@@ -35,6 +35,16 @@ if TYPE_CHECKING:
 _NEAR = 0.8
 """Share of the room from which a turn's end prepares for a next prompt that does not fit: what is left holds any question
 but a pasted page, and that only makes the next epoch begin a few milliseconds later."""
+
+
+class _Measured(NamedTuple):
+    """How large the prompt of a turn was."""
+
+    n: int = -1
+    tokens: int = 0
+    answered: bool = False
+    first_turn: int = -1
+    """Of the epoch."""
 
 
 class EpochPlanner:
@@ -77,7 +87,7 @@ class EpochPlanner:
         self._current = current
         self._now = now
         self._counted: dict[int, tuple[int, int]] = {}
-        self._newest = (-1, 0, False)
+        self._newest = _Measured()
         self.gauge = Gauge(tokenizer)
 
     @property
@@ -127,7 +137,7 @@ class EpochPlanner:
 
     def measured(self, n: int, tokens: int, *, answered: bool = False) -> None:
         """Learn how large the prompt of turn `n` was when it was counted exactly, before its answer or with it."""
-        self._newest = (n, tokens, answered)
+        self._newest = _Measured(n, tokens, answered, self.layout.epoch.first_turn)
 
     def forget(self) -> None:
         """Keep nothing of turns that were measured ahead."""
@@ -159,8 +169,9 @@ class EpochPlanner:
     def size(self) -> int:
         """Return how large the prompt has grown: as last counted, and what was said since."""
         turns = self._turns()
-        n, tokens, answered = self._newest
-        if not turns or n < self.layout.epoch.first_turn:
+        n, tokens, answered, first_turn = self._newest
+        # What was measured before the epoch began says nothing of it.
+        if not turns or first_turn != self.layout.epoch.first_turn:
             return self._fixed() + sum(self._cost(turn) for turn in turns)
         since = [message for turn in turns if turn.n == n and not answered for message in turn.said[1:]]
         later = sum(self._cost(turn) for turn in turns if turn.n > n)

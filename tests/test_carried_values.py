@@ -1,0 +1,269 @@
+"""Carried values: what memory told goes on standing in the prompt when the turns that told it leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import edgemem
+from edgemem import AgentLoop
+from edgemem.context.epoch_head import (
+    SUMMARY_HEADER,
+    carried_by,
+    carrying,
+    fitting,
+    head_of,
+    to_carry,
+    up_to_date,
+)
+from edgemem.context.shown import Shown
+from edgemem.loop import Reply
+from edgemem.memory import Memory
+from edgemem.records import Epoch, Heard, Message
+from edgemem.store.epochs import latest_epoch
+
+PROFILE = """
+[llama]
+embedder = ""
+[context]
+window_tokens = 1000
+reply_tokens = 100
+summary_tokens = 120
+block_tokens = 80
+"""
+CHATTER = "Please tell me a long and friendly story about a tortoise that looks for lettuce in the garden."
+
+
+class Robot:
+    """A loop whose model notes its prompts."""
+
+    def __init__(self, home: Path) -> None:
+        home.mkdir(exist_ok=True)
+        (home / "edgemem.toml").write_text(PROFILE)
+        self.home = home
+        self.memory: Memory = self.open()
+
+    def open(self) -> Memory:
+        """Switch it on."""
+        self.memory = edgemem.open(self.home, worker=False)
+        self.prompts: list[list[Message]] = []
+        self.loop = AgentLoop(self, hooks=self.memory.hooks(session_id="k"), instructions="You are Pip.")
+        return self.memory
+
+    def restart(self) -> None:
+        """Switch it off and on again."""
+        self.memory.close()
+        self.open()
+
+    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
+        self.prompts.append(list(messages))
+        return Reply("Fine.")
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+    def hear(self, text: str, speaker: str | None = "mara") -> str:
+        """Return the whole prompt that an utterance makes."""
+        self.loop.run(text, speaker=speaker)
+        assert self.loop.hooks.failures() == []
+        return "\n".join(str(message["content"]) for message in self.prompts[-1])
+
+    def chat(self, *, idle: bool = True) -> None:
+        """Talk until what was said first has left the prompt."""
+        first = str(self.loop.ctx.session.messages[0]["content"])
+        for n in range(60):
+            if idle:
+                self.memory.idle(5)
+            if n and first not in self.hear(f"{CHATTER} {n}"):
+                return
+        raise AssertionError("nothing was compacted")
+
+
+@pytest.fixture
+def robot(tmp_path: Path) -> Iterator[Robot]:
+    """Return a robot that has told a password once, and has talked of other things since."""
+    robot = Robot(tmp_path / "home")
+    robot.memory.store.add_fact("wifi.password", "tulip99")
+    assert "tulip99" in robot.hear("What is the wifi password?")
+    yield robot
+    robot.memory.close()
+
+
+def block_of(robot: Robot) -> str:
+    """Return what memory put before the newest utterance."""
+    rows = robot.memory.database.query("select coalesce(block, '') from turns order by n desc limit 1")
+    return str(rows[0][0])
+
+
+@pytest.mark.parametrize("idle", [True, False])
+def test_what_was_told_stays_in_the_prompt(robot: Robot, idle: bool) -> None:
+    """It stands in the head of the new epoch, written in idle time or at once, and is not told again."""
+    robot.chat(idle=idle)
+    prompt = robot.hear("What is the wifi password?")
+    assert prompt.count("tulip99") == 1
+    assert prompt.index("tulip99") < prompt.index(CHATTER)
+    assert "tulip99" not in block_of(robot)
+
+
+def test_it_stays_for_many_epochs(robot: Robot) -> None:
+    """An epoch carries what the one before carried."""
+    robot.chat()
+    for _ in range(30):
+        robot.memory.idle(5)
+        robot.hear(CHATTER)
+    assert robot.memory.database.query("select count(*) from epochs")[0][0] > 3
+    assert robot.hear("What is the wifi password?").count("tulip99") == 1
+    assert "tulip99" not in block_of(robot)
+
+
+def test_it_is_the_same_after_a_restart(robot: Robot) -> None:
+    """The prompt goes on byte for byte."""
+    robot.chat()
+    robot.hear("Good night.")
+    before = robot.prompts[-1]
+    robot.restart()
+    robot.hear("Good morning.")
+    assert robot.prompts[-1][: len(before)] == before
+
+
+def test_a_stranger_is_not_shown_it(robot: Robot) -> None:
+    """The head is the household's; who is told a value for the first time is told it in a block."""
+    robot.memory.store.add_fact("plant.name", "Berta")
+    robot.chat()
+    assert "tulip99" not in robot.hear("Hello.", speaker="")
+    assert "tulip99" in robot.hear("Hello.")
+
+
+def test_what_is_private_is_not_carried(robot: Robot) -> None:
+    """It is told again to whom it belongs."""
+    robot.memory.store.add_fact("diary.place", "cellar77", level="private", owner="mara")
+    assert "cellar77" in robot.hear("Where is the diary place?")
+    robot.chat()
+    assert "cellar77" not in str(robot.memory.database.query("select carried from epochs"))
+    assert "cellar77" in robot.hear("Where is the diary place?")
+
+
+def test_the_value_that_holds_is_carried(robot: Robot) -> None:
+    """What changed since it was told stands there as it is now, and is not told as a change."""
+    robot.memory.store.add_fact("wifi.password", "rose42")
+    robot.chat()
+    prompt = robot.hear("What is the wifi password?")
+    assert "wifi.password: rose42" in prompt
+    assert "rose42" not in block_of(robot)
+
+
+def test_a_change_of_what_is_carried_is_told(robot: Robot) -> None:
+    """Within an epoch nothing that the model has seen changes, so the next turn says it."""
+    robot.chat()
+    robot.memory.store.add_fact("wifi.password", "rose42")
+    assert "now rose42 (before: tulip99)" in robot.hear("Hello.")
+
+
+def test_what_is_forgotten_leaves_the_file(robot: Robot) -> None:
+    """At once; the model, which has seen it, is told that it is gone."""
+    robot.chat()
+    assert "tulip99" in robot.memory.database.query("select carried from epochs order by id desc")[0][0]
+    assert robot.memory.forget("wifi.password")
+    assert robot.memory.database.query("select count(*) from epochs where carried is not null") == [(0,)]
+    assert "no longer known" in robot.hear("Hello.")
+    robot.restart()
+    assert "tulip99" not in robot.hear("Hello.")
+    assert b"tulip99" not in b"".join(path.read_bytes() for path in (robot.home / "db").glob("memory.db*"))
+
+
+@pytest.mark.parametrize("how", ["fact", "person"])
+def test_what_is_forgotten_before_the_epoch_begins_is_never_written(robot: Robot, how: str) -> None:
+    """An epoch that waits to begin loses its values with any forgetting."""
+    robot.memory.store.add_fact("car.key", "hook5", heard=Heard(speaker="mara"))
+    robot.hear("Where is the car key?", speaker="tom")
+    (hook,) = robot.memory._compactions
+    while not hook.due():
+        robot.hear(CHATTER, speaker="tom")
+    robot.memory.idle(5)
+    assert hook._prepared is not None
+    assert "hook5" in str(hook._prepared.carried)
+    if how == "fact":
+        robot.memory.forget("car.key")
+    else:
+        robot.memory.forget_person("mara")
+    robot.hear(CHATTER, speaker="tom")
+    assert hook._prepared is None
+    told = robot.memory.database.query("select carried, summary from epochs order by id desc limit 1")
+    assert "hook5" not in str(told)
+    assert "hook5" not in str(robot.prompts[-1])
+
+
+def test_an_export_carries_them_too(robot: Robot, tmp_path: Path) -> None:
+    """The prompt of a conversation that was carried away goes on as it did."""
+    robot.chat()
+    lines = list(robot.memory.export())
+    assert any('"carried"' in line for line in lines)
+    with edgemem.open(tmp_path / "other", worker=False) as other:
+        other.import_lines(line.encode() for line in lines)
+        taken = latest_epoch(other.database, "k")
+        here = latest_epoch(robot.memory.database, "k")
+        assert taken is not None
+        assert here is not None
+        assert (taken.carried, taken.summary) == (here.carried, here.summary)
+        assert list(other.export()) == lines
+
+
+def fact(key: str, value: str, **more: Any) -> Shown:
+    return Shown(f"fact:{key}", f"- {key}: {value}", fact=("global", key), value=value, **more)
+
+
+def test_a_head_has_values_and_a_summary() -> None:
+    """Either may be missing; without both there is none."""
+    epoch = Epoch("k", 3)
+    assert head_of(epoch) == ""
+    assert head_of(carrying(epoch, [fact("door", "red")])) == "<memory>door: red</memory>\n"
+    both = carrying(Epoch("k", 3, "Mara: hello"), [fact("door", "red")])
+    assert head_of(both).splitlines() == [
+        "<memory>",
+        "- door: red",
+        SUMMARY_HEADER,
+        "Mara: hello",
+        "</memory>",
+    ]
+    assert carried_by(both) == (fact("door", "red"),)
+
+
+def test_only_the_newest_of_each_key_that_leaves_is_carried() -> None:
+    """Nothing that stays in the prompt, is private, is gone, or is only a doubt."""
+    told = [
+        fact("a", "1"),
+        fact("b", "1"),
+        fact("a", "2"),
+        fact("c", ""),
+        fact("d", "4", level="private"),
+        fact("e", "5"),
+        Shown("doubt:7:x", "- perhaps misheard: f: x", fact=("global", "f"), value="x"),
+        Shown("turn:7", "- mara said: hello"),
+    ]
+    carried = to_carry(told, {("fact", "global", "e")})
+    assert [item.line for item in carried] == ["- a: 2", "- b: 1"]
+
+
+def test_what_is_closed_or_gone_by_now_is_left_out() -> None:
+    """Whatever was told."""
+
+    def current(wanted: Any) -> Mapping[Any, tuple[bool, str | None]]:
+        now = {"a": (True, "2"), "b": (False, None), "c": (True, None)}
+        return {about: now[about[2]] for about in wanted}
+
+    (left,) = up_to_date([fact(key, "1") for key in "abc"], current)
+    assert (left.line, left.value, left.about) == ("- a: 2", "2", ("fact", "global", "a"))
+
+
+@given(st.lists(st.text(min_size=1, max_size=30), max_size=20), st.integers(0, 200))
+def test_the_newest_fit(values: list[str], tokens: int) -> None:
+    """What fits is the beginning of the list, put in the order in which it was told, and more tokens never hold less."""
+    items = [fact(str(n), value) for n, value in enumerate(values)]
+    fit = fitting(items, tokens=tokens)
+    assert fit == items[: len(fit)][::-1]
+    assert len(fit) <= len(fitting(items, tokens=tokens + 10))
