@@ -127,7 +127,7 @@ class ContextSettings(_Section, frozen=True):
     low_water: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.5
     """Part of the room that a compaction leaves filled, so that the next one is far away."""
     summary_tokens: Count = 300
-    """Tokens of the summary that stands for compacted turns."""
+    """Tokens of what stands for compacted turns: the summary, and up to half of it values that memory told in them."""
     min_summary_tokens: CountOrZero = 0
     """Tokens of it that a small window must still have."""
     keep_last_turns: Count = 4

@@ -138,7 +138,7 @@ def test_an_epoch_lasts(tmp_path: Path) -> None:
     begun: list[int] = []
     with edgemem.open(robot.home, worker=False) as memory:
         loop = AgentLoop(robot, hooks=memory.hooks(session_id="k"), speaker="alice")
-        for n in range(40):
+        for _ in range(40):
             loop.run("A long question. " * 12)
             memory.idle(5)
             epoch = latest_epoch(memory.database, "k")
