@@ -202,25 +202,22 @@ class AuditLogHook:
     def _hold(self, size: int) -> None:
         """Have the file that is to be written, and keep `forget` from taking it away before that is done."""
         while True:
-            self._rotate(size)
             fcntl.flock(self._file, fcntl.LOCK_SH)
-            with suppress(FileNotFoundError):
-                if os.path.samestat(self.path.stat(), os.fstat(self._file)):
-                    return
-
-    def _rotate(self, size: int) -> None:
-        """Begin a new file where this one is full, or where somebody has moved it away."""
-        status = os.fstat(self._file)
-        try:
-            there = self.path.stat()
-        except FileNotFoundError:
-            there = None
-        if there is not None and os.path.samestat(there, status):
-            if status.st_size == 0 or status.st_size + size <= self._max_bytes:
+            status = os.fstat(self._file)
+            there = self._is_there(status)
+            if there and (status.st_size == 0 or status.st_size + size <= self._max_bytes):
                 return
-            self._shift()
-        self._close_file()
-        self._open()
+            # Full, or moved away by somebody: closing the old one lets its lock go.
+            if there:
+                self._shift()
+            self._close_file()
+            self._open()
+
+    def _is_there(self, status: os.stat_result) -> bool:
+        try:
+            return os.path.samestat(os.stat(self.path), status)  # noqa: PTH116 - twice as fast, at each line
+        except FileNotFoundError:
+            return False
 
     def _open(self) -> None:
         try:
@@ -230,9 +227,14 @@ class AuditLogHook:
             raise StoreError(f"The audit log {self.path} cannot be opened: {error.strerror}.") from error
         # A program of the seed never closes its hooks; then this happens with the hook's own end.
         self._close_file = weakref.finalize(self, os.close, self._file)
-        # A plug that was pulled while a line was written leaves half of it.
-        size = os.fstat(self._file).st_size
-        self._torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
+        # A plug that was pulled while a line was written leaves half of it. So does, for a moment, another process that
+        # writes; only while nobody does can the two be told apart.
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            size = os.fstat(self._file).st_size
+            self._torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _shift(self) -> None:
         names = [self.path, *(Path(f"{self.path}.{n}") for n in range(1, self._keep + 1))]
