@@ -42,9 +42,9 @@ CHATTER = "Please tell me a long and friendly story about a tortoise that looks 
 class Robot:
     """A loop whose model notes its prompts."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, profile: str = PROFILE) -> None:
         home.mkdir(exist_ok=True)
-        (home / "edgemem.toml").write_text(PROFILE)
+        (home / "edgemem.toml").write_text(profile)
         self.home = home
         self.memory: Memory = self.open()
 
@@ -196,6 +196,38 @@ def test_what_is_forgotten_before_the_epoch_begins_is_never_written(robot: Robot
     told = robot.memory.database.query("select carried, summary from epochs order by id desc limit 1")
     assert "hook5" not in str(told)
     assert "hook5" not in str(robot.prompts[-1])
+
+
+def test_other_instructions_bring_nothing_back(robot: Robot) -> None:
+    """They begin an epoch of their own, which is written once more: without what was forgotten since, told anew where it holds."""
+    robot.memory.store.add_fact("door.code", "code31")
+    robot.hear("What is the door code?")
+    robot.chat()
+    robot.memory.forget("wifi.password")
+    robot.hear("Hello.")
+    robot.loop.instructions = "You are Pop."
+    robot.hear("Hello.")
+    written = robot.memory.database.query(
+        "select reason, summary, carried from epochs order by id desc limit 1"
+    )
+    assert written[0][0] == "instructions"
+    assert "tulip99" not in str(written)
+    assert "code31" in robot.hear("What is the door code?")
+
+
+def test_a_reply_is_as_closed_as_what_is_carried(tmp_path: Path) -> None:
+    """Where turns are shared with everybody, one that might repeat a value of the household is the household's."""
+    robot = Robot(tmp_path / "home", PROFILE + '[memory]\ndefault_level = "shared"\n')
+    levels = "select level from turns order by n desc limit 1"
+    robot.memory.store.add_fact("wifi.password", "tulip99", level="household")
+    robot.hear("Good morning, robot.")
+    assert robot.memory.database.query(levels) == [(0,)]
+    robot.hear("What is the wifi password?")
+    assert robot.memory.database.query(levels) == [(1,)]
+    robot.chat()
+    robot.hear("Hello.")
+    assert robot.memory.database.query(levels) == [(1,)]
+    robot.memory.close()
 
 
 def test_an_export_carries_them_too(robot: Robot, tmp_path: Path) -> None:

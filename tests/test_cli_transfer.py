@@ -144,7 +144,7 @@ def test_an_export_of_one_person_has_only_theirs(home):
         json.loads(line) for line in run("export", "--speaker", "Ann", "--home", home).stdout.splitlines()
     ]
     assert {line.get("key") for line in lines} == {None, "tea"}
-    assert lines[0] == {"record": "edgemem", "format":3, "speaker": "Ann"}
+    assert lines[0] == {"record": "edgemem", "format": 3, "speaker": "Ann"}
 
 
 def test_a_damaged_file_is_refused_in_one_sentence(home, tmp_path):

@@ -17,6 +17,7 @@ from edgemem.context.epoch_head import (
     carried_by,
     carrying,
     fitting,
+    head_of,
     to_carry,
     up_to_date,
 )
@@ -116,7 +117,7 @@ class EpochPlanner:
             return None
         each = tokens / max(1, sum(map(_about, messages)))
         costs = [int(each * (sum(map(_about, turn.said)) + about(turn.block))) for turn in turns]
-        summaries = self.summary_tokens - int(each * about(self.layout.epoch.summary))
+        summaries = self.summary_tokens - int(each * about(head_of(self.layout.epoch)))
         return self._first(costs, max(0, tokens - sum(costs)) + summaries)
 
     def _first(self, costs: Sequence[int], fixed: int) -> int | None:

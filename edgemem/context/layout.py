@@ -302,9 +302,8 @@ class Layout:
 
     def visible(self) -> dict[str, Shown]:
         """Return what the present reader's prompt already holds, by item id, from its head and the turns before."""
-        carried = self._headed(self.epoch)[1] if self._reads_head() else ()
         turns = (item for turn in self._in_prompt() for item in turn.shown)
-        return {item.id: item for item in (*carried, *turns)}
+        return {item.id: item for item in (*self._carried(), *turns)}
 
     def visible_turns(self) -> frozenset[int]:
         """Return the numbers of the turns that stand in the present reader's prompt."""
@@ -361,6 +360,10 @@ class Layout:
         """Tell whether the present reader is shown what was said before the epoch: a stranger is not."""
         return readable(self.reader, "household", None)
 
+    def _carried(self) -> tuple[Shown, ...]:
+        """Return what of memory stands in the head that the present reader is shown."""
+        return self._headed(self.epoch)[1] if self._reads_head() else ()
+
     def _headed(self, epoch: Epoch) -> tuple[str, tuple[Shown, ...]]:
         """Return the block at an epoch's head and what of memory it shows; made once, since each prompt begins with it."""
         made = self._head
@@ -393,10 +396,11 @@ class Layout:
     def level_of(self, turn: LaidTurn) -> tuple[Level, str | None]:
         """Return who may read a turn: what was said, and also whatever private item stood before the model.
 
-        A reply may repeat what the block told it, so a turn is as private as the most private line in it.
+        A reply may repeat what the block told it, or the head of the epoch, so a turn is as private as the most private line
+        in them.
         """
         level, owner = turn.level, turn.owner
-        for item in turn.shown:
+        for item in (*self._carried(), *turn.shown):
             if _RANK[item.level] > _RANK[level]:
                 level, owner = item.level, item.owner
         return level, owner

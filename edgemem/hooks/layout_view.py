@@ -12,6 +12,7 @@ import msgspec
 
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, HookResult
+from edgemem.store.tool_copies import summary_without
 from edgemem.store.turn_steps import BeginEpoch, KeepHead
 
 
@@ -73,8 +74,17 @@ class LayoutHook:
         layout, noted = conversation.layout, self._head[1]
         before = layout.epoch.head
         if before and before != noted and layout.turns:
-            changed = {"reason": "instructions", "started_at": self._now(), "id": 0, "head": noted}
-            layout.switch(msgspec.structs.replace(layout.epoch, **changed))
+            epoch = msgspec.structs.replace(
+                layout.epoch,
+                reason="instructions",
+                started_at=self._now(),
+                id=0,
+                head=noted,
+                # Something may have been forgotten since this epoch began; what still holds is told anew.
+                summary=summary_without(layout.epoch.summary, conversation.erased),
+                carried=(),
+            )
+            layout.switch(epoch)
             conversation.opening.append(BeginEpoch(layout.epoch))
         elif before != noted:
             layout.epoch = msgspec.structs.replace(layout.epoch, head=noted)
