@@ -78,6 +78,9 @@ class ReadingModel:
             spoken = _speak(chat, said)
             first_ms = timed_ms(lambda: _read(chat, messages, tools, now))
             evaluated = chat.last.evaluated_tokens - spoken
+            if self._before is None and not isinstance(chat, LlamaChat):
+                # Its slot may hold the prompt of a loop before this one, which begins with the same instructions.
+                counted = evaluated
         self.reads.append(Read(counted, evaluated, first_ms, ids))
         self._before = prompt
         return self.script.complete(messages, tools=tools, stop=stop, on_text=on_text, now=now)
