@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import numbers
 import time
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -76,6 +76,16 @@ class Reader(msgspec.Struct, frozen=True):
         msgspec.structs.force_setattr(
             self, "audience", frozenset("" if name is None else storable(str(name)) for name in self.audience)
         )
+
+
+class Held(NamedTuple):
+    """What holds now of a key, as far as a reader may know it."""
+
+    readable: bool
+    """Whether the reader may know what holds, or that nothing does."""
+    value: str | None
+    level: Level = "household"
+    owner: str | None = None
 
 
 class Fact(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgemem.context.block import changes, lines_for, within, worth_saying
 from edgemem.context.shown import Shown
-from edgemem.records import Recalled
+from edgemem.records import Held, Recalled
 
 
 def fact(id_: str, text: str, scope: str = "global") -> Recalled:
@@ -45,7 +45,7 @@ def test_a_shown_fact_that_stopped_being_true_is_taken_back() -> None:
     now = {("fact", "global", "doctor"): "Tuesday", ("fact", "global", "tea"): "black"}
     told = [
         item.line
-        for item in changes(shown, lambda wanted: {about: (True, now.get(about)) for about in wanted})
+        for item in changes(shown, lambda wanted: {about: Held(True, now.get(about)) for about in wanted})
     ]
     assert told == ["- doctor: now Tuesday (before: Thursday)", "- no longer true: guest: Eve"]
 
@@ -54,14 +54,14 @@ def test_a_change_is_said_once() -> None:
     """The line of a change is itself what the prompt holds from then on."""
     shown = {item.id: item for item in lines(fact("f_1", "doctor: Thursday"))}
     now = {("fact", "global", "doctor"): "Tuesday"}
-    for item in changes(shown, lambda wanted: {about: (True, now.get(about)) for about in wanted}):
+    for item in changes(shown, lambda wanted: {about: Held(True, now.get(about)) for about in wanted}):
         shown[item.id] = item
-    assert changes(shown, lambda wanted: {about: (True, now.get(about)) for about in wanted}) == []
-    gone = changes(shown, lambda wanted: dict.fromkeys(wanted, (True, None)))
+    assert changes(shown, lambda wanted: {about: Held(True, now.get(about)) for about in wanted}) == []
+    gone = changes(shown, lambda wanted: dict.fromkeys(wanted, Held(True, None)))
     for item in gone:
         shown[item.id] = item
     assert len(gone) == 1
-    assert changes(shown, lambda wanted: dict.fromkeys(wanted, (True, None))) == []
+    assert changes(shown, lambda wanted: dict.fromkeys(wanted, Held(True, None))) == []
 
 
 def test_a_private_scope_names_its_person() -> None:
@@ -87,7 +87,7 @@ def test_stored_text_cannot_open_a_fence_or_a_role() -> None:
 def test_a_change_that_the_reader_may_not_read_is_not_told() -> None:
     """A fact that became somebody's secret is neither said nor taken back."""
     shown = {item.id: item for item in lines(fact("f_1", "plan: picnic"))}
-    assert changes(shown, lambda wanted: dict.fromkeys(wanted, (False, None))) == []
+    assert changes(shown, lambda wanted: dict.fromkeys(wanted, Held(False, None))) == []
 
 
 def test_a_question_brings_its_best_fact_even_if_that_scores_low() -> None:

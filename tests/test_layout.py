@@ -298,3 +298,28 @@ def test_any_order_of_events_gives_the_prompt_of_the_committed_history(events: l
         plain.begin(reader)
         plain.take([SYSTEM, *said, user("end")])
         assert layout.view() == plain.view()
+
+
+def test_a_view_that_is_how_all_began_is_not_taken_for_what_was_said() -> None:
+    """A stranger repeats the first words of the household: what follows them is not the stranger's, nor open to one."""
+    layout, said = Layout(), []
+    for reader, text, private in (
+        (Reader("mara"), "Hello.", False),
+        (Reader("mara"), "My diary is in the cellar.", True),
+        (Reader(), "Hello.", False),
+        (Reader(), "What do you know?", False),
+    ):
+        layout.begin(reader, level="private" if private else None)
+        said.append({"role": "user", "content": text})
+        layout.take(said)
+        view = layout.view()
+        said.append({"role": "assistant", "content": "Fine."})
+        layout.take(said)
+        layout.commit()
+    assert [message["content"] for message in view] == ["Hello.", "Fine.", "What do you know?"]
+    assert [(turn.level, len(turn.said)) for turn in layout.turns] == [
+        ("household", 2),
+        ("private", 2),
+        ("shared", 2),
+        ("shared", 2),
+    ]

@@ -7,16 +7,17 @@ said as a change. Every line is clean (`fence.clean`) and tells where it comes f
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from edgemem.context import asking
-from edgemem.context.shown import About, Shown
+from edgemem.context.shown import RANK, About, Shown
 from edgemem.fence import clean, storable
 from edgemem.recall.words import plain_words
-from edgemem.records import Fact, Level, Preference, Recalled, level_of_scope
+from edgemem.records import Fact, Held, Level, Preference, Recalled, level_of_scope
 
 LINE_CHARS = 240
 """A recalled item longer than this is cut; the whole of it stays retrievable."""
@@ -33,6 +34,8 @@ instead of 63 (medians)."""
 
 ERASED = "something private above is no longer known"
 """What is said, to that person only, when a private value was erased which the prompt still holds."""
+
+_CHANGE = re.compile(r"changed:(.*):(\d+)")
 
 VALUES = ("fact", "preference")
 """Kinds that give a key its value: they say what holds now."""
@@ -138,14 +141,18 @@ def lines_for(
         seen = before.get(about)
         # A change is told under another id, and once.
         if seen is None or seen.value != value:
-            out.append(_line_of(name, about, value, item.level, item.owner, before=_before(seen, kept)))
+            who = item.level, item.owner
+            if seen is not None:
+                who = stricter(who, (seen.level, seen.owner))
+            out.append(_line_of(name, about, value, *who, before=_before(seen, kept)))
         if item.doubt is not None:
             # The model may ask whether it heard rightly; saying it again settles it.
             doubt = storable(item.doubt)
             told = clean(f"perhaps misheard: {_named(about)}: {doubt}", max_chars=LINE_CHARS)
-            out.append(
-                Shown(f"doubt:{item.id}:{doubt}", f"- {told}", item.level, item.owner, about[1:], doubt)
-            )
+            known = [one for one in visible.values() if one.id.startswith(f"doubt:{item.id}:")]
+            if all(one.value != doubt for one in known):
+                name = f"doubt:{item.id}:{len(known)}"
+                out.append(Shown(name, f"- {told}", item.level, item.owner, about[1:], doubt))
     return [line for line in out if line.id not in visible]
 
 
@@ -156,30 +163,30 @@ def newest_values(visible: Mapping[str, Shown]) -> dict[About, Shown]:
 
 def changes(
     visible: Mapping[str, Shown],
-    current: Callable[[Collection[About]], Mapping[About, tuple[bool, str | None]]],
+    current: Callable[[Collection[About]], Mapping[About, Held]],
     *,
     kept: Callable[[Shown], bool] = lambda _: True,
 ) -> list[Shown]:
     """Return a line for each shown fact and preference that does not hold any more.
 
     Args:
-        current: for several of them, whether the value may be read now, and if so, the value or None.
+        current: for several of them, whether the value may be read now, and if so, the value or None, and who may.
         kept: whether the value that was shown was not erased since, so that it may be said once more.
     """
     newest = newest_values(visible)
     out = []
     now = current(newest) if newest else {}
     for about, item in newest.items():
-        readable, found = now[about]
-        if not readable:
+        held = now[about]
+        if not held.readable:
             continue  # that it changed is as private as what it changed to
-        value = None if found is None else storable(found)
+        value = None if held.value is None else storable(held.value)
         if (value or "") == item.value:
             continue
         before = _before(item, kept)
         if value is not None:
-            name = f"changed:{item.id}:{value}"
-            out.append(_line_of(name, about, value, item.level, item.owner, before=before))
+            who = stricter((item.level, item.owner), (held.level, held.owner))
+            out.append(_line_of(_change_of(item, visible), about, value, *who, before=before))
         elif before:
             told = f"no longer true: {_named(about)}: {before}"
             out.append(_line_of(f"gone:{item.id}", about, "", item.level, item.owner, told=told))
@@ -192,10 +199,27 @@ def changes(
     return out
 
 
-def line_of_value(shown: Shown, about: About, value: str) -> Shown:
+def line_of_value(shown: Shown, about: About, held: Held) -> Shown:
     """Return the plain line of a value that was shown before, perhaps as a change, or of the one that holds instead."""
-    name = shown.id if value == shown.value else f"changed:{shown.id}:{value}"
-    return _line_of(name, about, value, shown.level, shown.owner)
+    value = storable(held.value or "")
+    name = shown.id if value == shown.value else _change_of(shown, {})
+    return _line_of(name, about, value, held.level, held.owner)
+
+
+def stricter(one: tuple[Level, str | None], other: tuple[Level, str | None]) -> tuple[Level, str | None]:
+    """Return the level and owner of a line that tells of both."""
+    return other if RANK[other[0]] > RANK[one[0]] else one
+
+
+def _change_of(item: Shown, visible: Mapping[str, Shown]) -> str:
+    """Return an id for a change of an item that was shown: counted, since no id may hold a value that is forgotten some day."""
+    root = _CHANGE.sub(r"\1", item.id)
+    before = [
+        int(found[2])
+        for name in (item.id, *visible)
+        if (found := _CHANGE.fullmatch(name)) and found[1] == root
+    ]
+    return f"changed:{root}:{max(before, default=0) + 1}"
 
 
 def _before(seen: Shown | None, kept: Callable[[Shown], bool]) -> str | None:

@@ -16,7 +16,8 @@ import msgspec
 from edgemem.context.block import line_of_value
 from edgemem.context.gauge import about as about_tokens
 from edgemem.context.shown import About, Shown
-from edgemem.fence import fence, storable
+from edgemem.fence import fence
+from edgemem.records import Held
 
 if TYPE_CHECKING:
     from edgemem.records import Epoch
@@ -26,8 +27,8 @@ SUMMARY_HEADER = "Earlier in this conversation:"
 CARRIED_SHARE = 0.5
 """Share of the summary's tokens that values may have: a summary of less says too little of what was said."""
 
-Current = Callable[[Collection[About]], Mapping[About, tuple[bool, str | None]]]
-"""Returns for facts whether everybody of the household may know what holds now, and if so, the value or None."""
+Current = Callable[[Collection[About]], Mapping[About, Held]]
+"""Returns for facts what holds now, as far as everybody of the household may know it."""
 
 
 def head_of(epoch: Epoch) -> str:
@@ -42,7 +43,18 @@ def head_of(epoch: Epoch) -> str:
 
 def carried_by(epoch: Epoch) -> tuple[Shown, ...]:
     """Return what of memory stands in an epoch's head."""
-    return tuple(msgspec.json.decode(item, type=Shown) for item in epoch.carried)
+    return tuple(item for item in map(_decoded, epoch.carried) if item is not None and _is_carried(item))
+
+
+def _decoded(item: str) -> Shown | None:
+    try:
+        return msgspec.json.decode(item, type=Shown)
+    except msgspec.MsgspecError:
+        return None  # from an export that somebody wrote by hand; a talk goes on without it
+
+
+def _is_carried(item: Shown) -> bool:
+    return item.fact is not None and bool(item.value) and item.level != "private" and not item.passing
 
 
 def carrying(epoch: Epoch, items: Iterable[Shown]) -> Epoch:
@@ -63,15 +75,7 @@ def to_carry(told: Iterable[Shown], stays: Collection[About]) -> list[Shown]:
         if item.about is not None:
             newest.pop(item.about, None)
             newest[item.about] = item
-    return [
-        item
-        for about, item in reversed(newest.items())
-        if item.fact is not None
-        and item.value
-        and item.level != "private"
-        and not item.passing
-        and about not in stays
-    ]
+    return [item for about, item in reversed(newest.items()) if _is_carried(item) and about not in stays]
 
 
 def up_to_date(items: Iterable[Shown], current: Current) -> list[Shown]:
@@ -80,18 +84,31 @@ def up_to_date(items: Iterable[Shown], current: Current) -> list[Shown]:
     now = current(shown.keys())
     out = []
     for about, item in shown.items():
-        readable, value = now.get(about, (False, None))
-        if readable and value:
-            out.append(line_of_value(item, about, storable(value)))
+        held = now.get(about)
+        if held is not None and held.readable and held.value and held.level != "private":
+            out.append(line_of_value(item, about, held))
     return out
 
 
+def still_holding(epoch: Epoch, current: Current) -> Epoch:
+    """Return an epoch without the values of which there is nothing any more, or that have been closed."""
+    items = carried_by(epoch)
+    if not items:
+        return epoch
+    left = {item.about for item in up_to_date(items, current)}
+    kept = [item for item in items if item.about in left]
+    return epoch if len(kept) == len(items) else carrying(epoch, kept)
+
+
 def fitting(items: Iterable[Shown], *, tokens: float) -> list[Shown]:
-    """Return the first of them that take about so many tokens together, in the order in which they were told."""
+    """Return the first of them that take about so many tokens together, in the order in which they were told.
+
+    One that is too long lets a shorter one behind it pass.
+    """
     out: list[Shown] = []
     for item in items:
-        tokens -= about_tokens(item.line) + 1
-        if tokens < 0:
-            break
-        out.append(item)
+        size = about_tokens(item.line) + 1
+        if size <= tokens:
+            tokens -= size
+            out.append(item)
     return out[::-1]

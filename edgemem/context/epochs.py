@@ -18,6 +18,7 @@ from edgemem.context.epoch_head import (
     carrying,
     fitting,
     head_of,
+    still_holding,
     to_carry,
     up_to_date,
 )
@@ -182,11 +183,16 @@ class EpochPlanner:
         self,
         first_turn: int,
         *,
+        previous: str | None = None,
         summarizer: Summarizer | None = None,
         stop: Callable[[], bool] | None = None,
         reason: str = "high water",
     ) -> Epoch | None:
-        """Write the next epoch: a summary of what leaves the prompt. None when `stop` became true."""
+        """Write the next epoch: a summary of what leaves the prompt. None when `stop` became true.
+
+        Args:
+            previous: what the summary goes on from; None: the present epoch's.
+        """
         used = summarizer or self.summarizer
         carried = self._carried(first_turn)
         values = self._tokens_in(carried)
@@ -194,7 +200,7 @@ class EpochPlanner:
         summary = used.summarize(
             [_attributed(turn) for turn in leaving],
             max_tokens=max(1, self.summary_tokens - values),
-            previous=self.layout.epoch.summary,
+            previous=self.layout.epoch.summary if previous is None else previous,
             stop=stop,
         )
         # One that was finished at the very moment at which somebody began to speak is finished all the same.
@@ -204,6 +210,10 @@ class EpochPlanner:
         reason = f"{reason}; {how}" if how else reason
         epoch = Epoch(self.layout.session, first_turn, summary, reason=reason, started_at=self._now())
         return carrying(epoch, carried)
+
+    def still_holding(self, epoch: Epoch) -> Epoch:
+        """Return an epoch that is going to begin without values of which there is nothing any more."""
+        return epoch if self._current is None else still_holding(epoch, self._current)
 
     def _carried(self, first_turn: int) -> list[Shown]:
         """Return what of memory goes on standing in the prompt when the turns before one leave it."""

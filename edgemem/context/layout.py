@@ -24,15 +24,13 @@ from edgemem.context.epoch_head import carried_by, head_of
 from edgemem.context.grouping import repair_orphans
 from edgemem.context.said import heard_in, is_part, newest_user, prefixed, whole
 from edgemem.context.seen import Seen
-from edgemem.context.shown import Shown
+from edgemem.context.shown import RANK, Shown
 from edgemem.fence import fence
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Heard, Level, Message, Reader, Turn
 from edgemem.store.reading import readable
 
 INTERRUPTION = "interrupted"
-
-_RANK: dict[Level, int] = {"shared": 0, "household": 1, "private": 2}
 
 
 class Section(NamedTuple):
@@ -194,14 +192,21 @@ class Layout:
         if start:  # the list that a loop ends a turn with may come without its instructions
             self._system = list(messages[:start])
         known = len(self._said)
-        if self._is_issued(messages[start : start + len(self._issued)]):
-            before, newest = self._issued_said
-            rest = [*self._said[:before], *newest, *messages[start + len(self._issued) :]]
+        issued = self._is_issued(messages[start : start + len(self._issued)])
+        # A view that is shorter than what was said, because its reader may read little of that, can be how what was said
+        # begins. The rest would then be taken for new: said by this reader, and open to whoever hears this one.
         # Comparing lists is quick while the messages are the very same objects, as in a loop that only appends.
-        elif len(messages) >= start + known and self._stands(messages[start + self._past : start + known]):
+        if (
+            not (issued and len(self._issued) > known)
+            and len(messages) >= start + known
+            and self._stands(messages[start + self._past : start + known])
+        ):
             current.n = self.next_n
             current.take(messages[start + known :])
             return
+        if issued:
+            before, newest = self._issued_said
+            rest = [*self._said[:before], *newest, *messages[start + len(self._issued) :]]
         else:
             rest = list(messages[start:])
         if rest[:known] != self._said:
@@ -243,7 +248,7 @@ class Layout:
                 break
             kept, at = kept + 1, at + len(turn.said)
         # What replaces a turn may repeat it, so it is as closed as the most private one that it replaces.
-        strictest = max(self._turns[kept:], key=lambda turn: _RANK[turn.level], default=None)
+        strictest = max(self._turns[kept:], key=lambda turn: RANK[turn.level], default=None)
         level, owner = (
             (strictest.level, strictest.owner) if strictest is not None else (self.default_level, None)
         )
@@ -401,7 +406,7 @@ class Layout:
         """
         level, owner = turn.level, turn.owner
         for item in (*self._carried(), *turn.shown):
-            if _RANK[item.level] > _RANK[level]:
+            if RANK[item.level] > RANK[level]:
                 level, owner = item.level, item.owner
         return level, owner
 

@@ -6,6 +6,9 @@ import msgspec
 
 from edgemem.records import Level
 
+RANK: dict[Level, int] = {"shared": 0, "household": 1, "private": 2}
+"""How closed a level is."""
+
 About = tuple[str, str, str]
 """What a line gives the value of: `fact` or `preference`, scope and key."""
 

@@ -13,7 +13,6 @@ from edgemem.context.summary_counts import read_ahead
 from edgemem.errors import ModelError
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import BEFORE_LLM, ON_IDLE, ON_RUN_END, ON_RUN_START, HookResult
-from edgemem.store.tool_copies import summary_without
 from edgemem.store.turn_steps import BeginEpoch
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class ContextCompactionHook:
         self._quick = fallback if isinstance(fallback, QuickSummarizer) else None
         self._conversation = conversation
         self._prepared: Epoch | None = None
-        self._prepared_before: int | None = None
+        self._prepared_as_of: int | None = None
         """The newest forgetting that was known when it was prepared."""
         self._tools: Sequence[dict[str, Any]] | None = None
         """What the model was offered in the newest turn."""
@@ -98,9 +97,9 @@ class ContextCompactionHook:
         first = self.planner.plan()
         if first is None:
             return False
-        known = self._newest_forgetting()
-        self._prepared = self.planner.prepare(first, stop=stop)
-        self._prepared_before = known
+        # First what is known, then what is read: a forgetting in between is noticed.
+        self._prepared_as_of, previous = self._newest_forgetting(), self._previous(self.planner)
+        self._prepared = self.planner.prepare(first, previous=previous, stop=stop)
         return self._prepared is not None
 
     def warm(self, *, stop: Callable[[], bool]) -> bool:
@@ -131,11 +130,16 @@ class ContextCompactionHook:
 
     def _scrubbed(self, epoch: Epoch) -> Epoch:
         """Return an epoch whose summary tells nothing of what was forgotten since it was written."""
-        erased = self._conversation.erased if self._conversation is not None else []
-        # Another process may have forgotten any of the values.
-        if self._newest_forgetting() != self._prepared_before:
-            epoch = msgspec.structs.replace(epoch, carried=())
-        return msgspec.structs.replace(epoch, summary=summary_without(epoch.summary, erased))
+        if self._conversation is not None:
+            epoch = self._conversation.scrubbed(epoch, self._prepared_as_of)
+        return epoch if self.planner is None else self.planner.still_holding(epoch)
+
+    def _previous(self, planner: EpochPlanner) -> str:
+        """Return the summary of the present epoch, as far as the next one may go on from it."""
+        epoch, conversation = planner.layout.epoch, self._conversation
+        return (
+            epoch if conversation is None else conversation.scrubbed(epoch, conversation.epoch_as_of)
+        ).summary
 
     def _newest_forgetting(self) -> int | None:
         return None if self._conversation is None else self._conversation.newest_forgetting()
@@ -147,7 +151,8 @@ class ContextCompactionHook:
             epoch = msgspec.structs.replace(epoch, reason=read_ahead(epoch.reason))
         conversation.layout.switch(epoch)
         # Written with the next turn that is kept: an epoch without one would change nothing.
-        conversation.opening.append(BeginEpoch(epoch))
+        conversation.epoch_as_of = self._prepared_as_of
+        conversation.opening.append(BeginEpoch(epoch, self._prepared_as_of))
 
     def _guard(
         self, planner: EpochPlanner, conversation: Conversation, payload: dict[str, Any]
@@ -200,8 +205,8 @@ class ContextCompactionHook:
         first = planner.plan_now(messages, tokens)
         if first is None:
             return None
-        self._prepared_before = self._newest_forgetting()
-        return planner.prepare(first, summarizer=self._fallback, reason="did not fit")
+        self._prepared_as_of, previous = self._newest_forgetting(), self._previous(planner)
+        return planner.prepare(first, previous=previous, summarizer=self._fallback, reason="did not fit")
 
     def _compact(self, ctx: Any, payload: dict[str, Any]) -> HookResult | None:
         if self.compactor is None:

@@ -18,11 +18,12 @@ from edgemem.context.shown import Shown
 from edgemem.context.spoken import heard_part, heard_speeches, speeches_of, tells_of_earlier
 from edgemem.hooks.points import ON_ABORT
 from edgemem.llama.template import text_of
-from edgemem.records import Heard, Level, Reader, Session, StoredMessage, Turn, TurnState
+from edgemem.records import Epoch, Heard, Level, Reader, Session, StoredMessage, Turn, TurnState
+from edgemem.store.epochs import without_memory
 from edgemem.store.forgotten import last_forgotten
 from edgemem.store.messages import stored_message
 from edgemem.store.speeches import keep_heard
-from edgemem.store.tool_copies import Erased, without_copies
+from edgemem.store.tool_copies import Erased, summary_without, without_copies
 from edgemem.store.turn_steps import DropErased
 
 STATE_KEY = "__edgemem"
@@ -77,6 +78,8 @@ class Conversation:
         self.erased: list[Erased] = []
         """What was forgotten since this conversation was opened."""
         self._erased_now: list[Erased] = []
+        self.epoch_as_of: int | None = None
+        """The newest forgetting that was known when the head of the present epoch was written, or read."""
         self.kept: Callable[[Shown], bool] | None = None
         """Tells whether a value that was shown was not erased; None: the file of the session knows by itself."""
         self._forgotten: int | None = None
@@ -106,6 +109,12 @@ class Conversation:
         self.erased.append(erased)
         if self.layout.running is not None:
             self._erased_now.append(erased)
+
+    def scrubbed(self, epoch: Epoch, as_of: int | None) -> Epoch:
+        """Return an epoch whose head tells nothing of what was forgotten since a tick, by this process or another."""
+        if self.newest_forgetting() != as_of:
+            epoch = without_memory(epoch)
+        return msgspec.structs.replace(epoch, summary=summary_without(epoch.summary, self.erased))
 
     def end(self, point: str, ctx: Any) -> None:
         """Make the turn history, or drop it if it was aborted, where no session hook has done so already."""

@@ -25,7 +25,7 @@ from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.listing import Listing
 from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.llama.estimate import EstimateTokenizer
-from edgemem.records import Preference, Reader, Recalled, level_of_scope
+from edgemem.records import Held, Preference, Reader, Recalled, level_of_scope
 from edgemem.store.forgotten import last_forgotten
 from edgemem.store.later import Later, settled
 from edgemem.store.own_records import as_ours
@@ -214,33 +214,33 @@ class MemoryInjectionHook:
             conversation.opening.append(EraseBlocks(tuple(sorted(pairs))))
         return told
 
-    def current(
-        self, wanted: Collection[About], reader: Reader | None
-    ) -> dict[About, tuple[bool, str | None]]:
+    def current(self, wanted: Collection[About], reader: Reader | None) -> dict[About, Held]:
         """Return for several facts and preferences whether a reader may know what holds now, and if so, the value."""
         pairs = [(scope, key) for kind, scope, key in wanted if kind == "fact"]
         found = {("fact", *pair): held for pair, held in self._facts_now(pairs, reader).items()}
         wishes = [about for about in wanted if about[0] == "preference"]
         if wishes:
-            found.update(dict.fromkeys(wishes, (True, None)))
+            found.update(dict.fromkeys(wishes, Held(True, None)))
             for wish in self._preferences():
                 about = ("preference", wish.scope, storable(wish.key or ""))
                 if about in found:
                     may = readable(reader, wish.level, wish.owner)
-                    found[about] = may, wish.value if may else None
+                    found[about] = (
+                        Held(True, wish.value, wish.level, wish.owner) if may else Held(False, None)
+                    )
         return found
 
-    def _facts_now(
-        self, pairs: Collection[Pair], reader: Reader | None
-    ) -> Mapping[Pair, tuple[bool, str | None]]:
+    def _facts_now(self, pairs: Collection[Pair], reader: Reader | None) -> Mapping[Pair, Held]:
         read = getattr(self.store, "read_values", None)
         if read is not None and pairs:
-            found: Mapping[Pair, tuple[bool, str | None]] = read(pairs, reader=reader)
-            return found
-        return {
-            (scope, key): (readable(reader, *level_of_scope(scope)), self.store.get_fact(key, scope=scope))
-            for scope, key in pairs
-        }
+            # A store of the user's own may tell no more than whether it may be read, and the value.
+            return {pair: Held(*held) for pair, held in read(pairs, reader=reader).items()}
+        found = {}
+        for scope, key in pairs:
+            level, owner = level_of_scope(scope)
+            may, value = readable(reader, level, owner), self.store.get_fact(key, scope=scope)
+            found[scope, key] = Held(may, value, level, owner)
+        return found
 
     def _preferences(self) -> list[Recalled]:
         return [value_as_recalled(as_ours(one, Preference)) for one in self.store.preferences()]

@@ -12,7 +12,6 @@ import msgspec
 
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, HookResult
-from edgemem.store.tool_copies import summary_without
 from edgemem.store.turn_steps import BeginEpoch, KeepHead
 
 
@@ -74,18 +73,13 @@ class LayoutHook:
         layout, noted = conversation.layout, self._head[1]
         before = layout.epoch.head
         if before and before != noted and layout.turns:
-            epoch = msgspec.structs.replace(
-                layout.epoch,
-                reason="instructions",
-                started_at=self._now(),
-                id=0,
-                head=noted,
-                # Something may have been forgotten since this epoch began; what still holds is told anew.
-                summary=summary_without(layout.epoch.summary, conversation.erased),
-                carried=(),
-            )
-            layout.switch(epoch)
-            conversation.opening.append(BeginEpoch(layout.epoch))
+            changed = {"reason": "instructions", "started_at": self._now(), "id": 0, "head": noted}
+            as_of = conversation.newest_forgetting()
+            epoch = conversation.scrubbed(layout.epoch, conversation.epoch_as_of)
+            # What was carried may be out of date; what still holds is told anew.
+            layout.switch(msgspec.structs.replace(epoch, carried=(), **changed))
+            conversation.epoch_as_of = as_of
+            conversation.opening.append(BeginEpoch(layout.epoch, as_of))
         elif before != noted:
             layout.epoch = msgspec.structs.replace(layout.epoch, head=noted)
         conversation.also.append(KeepHead(layout.session, noted))

@@ -156,6 +156,7 @@ class PersistSessionHook:
         conversation.journal = journal
         if not self._resume or session.messages:
             return
+        conversation.epoch_as_of = conversation.newest_forgetting()
         epoch = journal.latest_epoch(self.session_id)
         if epoch is None and layout.epoch.started_at:
             # The first epoch is written with the first turn: it freezes the date that templates print.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem.records import Fact
+from edgemem.records import Fact, Held
 from edgemem.store.arguments import checked_tick, checked_time, lookup
 from edgemem.store.doubts import misheard_perhaps, read_doubts
 from edgemem.store.heard import heard_of
@@ -61,10 +61,10 @@ def get_fact(db: Database, key: str, *, scope: str, t: float) -> str | None:
 
 def read_values(
     db: Database, wanted: Collection[tuple[str, str]], *, t: float, reader: Reader | None
-) -> dict[tuple[str, str], tuple[bool, str | None]]:
+) -> dict[tuple[str, str], Held]:
     """Return what is believed to hold at `t` of several (scope, key), in one statement.
 
-    For each, whether the reader may read it, and if so, its value; None: there is none.
+    For each, whether the reader may read it, and if so, its value (None: there is none) and who else may read that.
     """
     rule, values = reading_rule(reader, "f.")
     pairs = ", ".join(f"(:s{n}, :k{n})" for n in range(len(wanted)))
@@ -73,7 +73,8 @@ def read_values(
     rows = db.query(
         f"""
         with wanted (scope, key) as (values {pairs})
-        select k.scope, k.key, {rule}, case when {rule} and coalesce(f.valid_to, 9e999) > :t then f.value end
+        select k.scope, k.key, {rule}, case when {rule} and coalesce(f.valid_to, 9e999) > :t then f.value end,
+          f.level, f.owner
         from wanted w cross join fact_keys k on k.scope = w.scope and k.key = w.key
         cross join facts f on f.id = (
           select b.id from facts b where b.key_id = k.id and b.known_to is null and b.valid_from <= :t
@@ -81,8 +82,11 @@ def read_values(
         """,  # noqa: S608 - our own constants
         {"t": t, **values},
     )
-    found = {(scope, key): (bool(readable), value) for scope, key, readable, value in rows}
-    return {pair: found.get(pair, (True, None)) for pair in wanted}
+    found = {
+        (scope, key): Held(True, value, LEVELS[level], owner) if readable else Held(False, None)
+        for scope, key, readable, value, level, owner in rows
+    }
+    return {pair: found.get(pair, Held(True, None)) for pair in wanted}
 
 
 def facts_as_of(

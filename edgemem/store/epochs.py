@@ -9,6 +9,7 @@ import msgspec
 from edgemem.fence import storable
 from edgemem.records import Epoch
 from edgemem.store.line import as_text
+from edgemem.store.tool_copies import without_outcomes
 from edgemem.store.turns import ensure_session
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ def append_epoch(tx: Transaction, epoch: Epoch) -> Epoch:
         ),
     )
     return stored
+
+
+def without_memory(epoch: Epoch) -> Epoch:
+    """Return an epoch whose head repeats nothing of the memory: for when something was forgotten, and nobody knows what."""
+    return msgspec.structs.replace(epoch, carried=(), summary=without_outcomes(epoch.summary))
 
 
 def keep_head(tx: Transaction, session: str, head: str) -> None:

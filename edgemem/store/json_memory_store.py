@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.clock import Clock
+from edgemem.records import Held
 from edgemem.store.arguments import checked_count, checked_said, checked_tick, checked_time, lookup
 from edgemem.store.facts import checked_fact
 from edgemem.store.json_keeper import JsonKeeper
@@ -128,7 +129,7 @@ class JSONMemoryStore:
 
     def get_fact(self, key: str, *, scope: str = "global") -> str | None:
         """Return the value that holds now, or None."""
-        return self.read_values([(scope, key)], reader=None)[scope, key][1]
+        return self.read_values([(scope, key)], reader=None)[scope, key].value
 
     def facts_version(self) -> tuple[int, ...]:
         """Return numbers that change when something is written or erased, and every half a minute: facts also end."""
@@ -136,17 +137,21 @@ class JSONMemoryStore:
 
     def read_values(
         self, wanted: Collection[tuple[str, str]], *, reader: Reader | None
-    ) -> dict[tuple[str, str], tuple[bool, str | None]]:
+    ) -> dict[tuple[str, str], Held]:
         """Return for several (scope, key) whether a reader may read what holds now, and if so, the value."""
-        found: dict[tuple[str, str], tuple[bool, str | None]] = {}
+        found: dict[tuple[str, str], Held] = {}
         with self._keeper.reading() as memory:
             now = self._clock.now()
             for scope, key in wanted:
                 timeline = memory.timelines.get((lookup(scope, "a scope"), lookup(key)))
                 held = timeline.at(now) if timeline is not None else None
                 what = held.rectangle if held is not None else None
-                allowed = what is None or readable(reader, LEVELS[what.level], what.owner)
-                found[scope, key] = allowed, what.value if what is not None and allowed else None
+                if what is None:
+                    found[scope, key] = Held(True, None)
+                elif readable(reader, LEVELS[what.level], what.owner):
+                    found[scope, key] = Held(True, what.value, LEVELS[what.level], what.owner)
+                else:
+                    found[scope, key] = Held(False, None)
         return found
 
     def facts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from edgemem.clock import Clock
-    from edgemem.records import Episode, Fact, Heard, Level, Preference, Reader
+    from edgemem.records import Episode, Fact, Heard, Held, Level, Preference, Reader
 
 
 class SQLiteMemoryStore:
@@ -114,7 +114,7 @@ class SQLiteMemoryStore:
 
     def read_values(
         self, wanted: Collection[tuple[str, str]], *, reader: Reader | None
-    ) -> dict[tuple[str, str], tuple[bool, str | None]]:
+    ) -> dict[tuple[str, str], Held]:
         """Return for several (scope, key) whether a reader may read what holds now, and if so, the value."""
         return beliefs.read_values(self.database, wanted, t=self.database.now(), reader=reader)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from edgemem.records import Episode, Fact, Heard, Level, Preference, Reader, Session
+    from edgemem.records import Episode, Fact, Heard, Held, Level, Preference, Reader, Session
 
 
 @runtime_checkable
@@ -57,7 +57,7 @@ class LevelledStore(Protocol):
 
     def read_values(
         self, wanted: Collection[tuple[str, str]], *, reader: Reader | None
-    ) -> dict[tuple[str, str], tuple[bool, str | None]]:
+    ) -> dict[tuple[str, str], Held]:
         """Return for several (scope, key) whether a reader may read what holds now, and if so, the value."""
         ...
 

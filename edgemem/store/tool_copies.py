@@ -111,15 +111,24 @@ def summary_without(summary: str, gone: Sequence[Erased]) -> str:
     """Return a summary without the lines in which the memory's tools tell of what is erased."""
 
     def stays(line: str) -> bool:
-        name, arrow, outcome = line.partition(" -> ")
-        if not arrow or name.rpartition(" ")[2] not in MEMORY_TOOLS:
-            return True
+        outcome = _outcome(line)
         # An outcome may be cut in the middle of the value.
-        return not any(
+        return outcome is None or not any(
             each.key.casefold() in outcome.casefold() or each.out_of(outcome) != outcome for each in gone
         )
 
     return "\n".join(filter(stays, summary.splitlines())) if gone else summary
+
+
+def without_outcomes(summary: str) -> str:
+    """Return a summary without all lines in which the memory's tools tell of anything."""
+    return "\n".join(line for line in summary.splitlines() if _outcome(line) is None)
+
+
+def _outcome(line: str) -> str | None:
+    """Return what a tool of the memory answered, if a line of a summary tells of that."""
+    name, arrow, outcome = line.partition(" -> ")
+    return outcome if arrow and name.rpartition(" ")[2] in MEMORY_TOOLS else None
 
 
 def _without(message: StoredMessage, ours: set[str], gone: Sequence[Erased]) -> StoredMessage:

@@ -14,7 +14,7 @@ from edgemem.records import Epoch, Heard, Level, Turn
 from edgemem.store import turns
 from edgemem.store.blocks import erase_blocks
 from edgemem.store.episodes import append_episode
-from edgemem.store.epochs import append_epoch, keep_head
+from edgemem.store.epochs import append_epoch, keep_head, without_memory
 from edgemem.store.forgotten import forgotten_until
 from edgemem.store.tool_outputs import keep_output
 
@@ -96,10 +96,15 @@ class BeginEpoch(msgspec.Struct, frozen=True, tag="epoch"):
     """A session's prompt begins anew."""
 
     epoch: Epoch
+    forgotten: int | None = None
+    """The newest forgetting that was known when its head was written; None: nothing can be forgotten of that."""
 
     def __call__(self, tx: Transaction) -> None:
-        """Write it."""
-        append_epoch(tx, self.epoch)
+        """Write it; without what may have been forgotten since, by whomever."""
+        epoch = self.epoch
+        if self.forgotten is not None and forgotten_until(tx) != self.forgotten:
+            epoch = without_memory(epoch)
+        append_epoch(tx, epoch)
 
 
 class KeepHead(msgspec.Struct, frozen=True, tag="head"):
@@ -152,7 +157,7 @@ class AddEpisode(msgspec.Struct, frozen=True, tag="episode"):
 
 
 class DropErased(msgspec.Struct, frozen=True, tag="erased"):
-    """Keep no block of the turn if something was forgotten after it was laid out: the block may hold it, or its epoch's head.
+    """Keep no block of the turn if something was forgotten after it was laid out: the block may hold it.
 
     `forgotten` is the tick of the newest forgetting that was known then.
     """
@@ -161,17 +166,12 @@ class DropErased(msgspec.Struct, frozen=True, tag="erased"):
     forgotten: int
 
     def __call__(self, tx: Transaction) -> None:
-        """Take the block off the turn that this transaction has written, and the values off the epoch that it is in."""
+        """Take the block off the turn that this transaction has written."""
         if forgotten_until(tx) != self.forgotten:
             tx.execute(
                 "update turns set block = null, shown = null where session_id = (select id from sessions where name = :name)"
                 " and n = (select max(n) from turns where session_id = (select id from sessions where name = :name))",
                 {"name": self.session},
-            )
-            tx.execute(
-                "update epochs set carried = null where carried is not null and id = (select max(id) from epochs"
-                " where session_id = (select id from sessions where name = ?))",
-                (self.session,),
             )
 
 

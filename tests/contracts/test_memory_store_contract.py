@@ -17,7 +17,7 @@ from naive_facts import Assertion, NaiveFacts
 from edgemem.clock import Clock
 from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.recall.vector_store import VectorMemoryStore
-from edgemem.records import Heard, Reader
+from edgemem.records import Heard, Held, Reader
 from edgemem.store import Database, MemoryStore, SQLiteMemoryStore
 from edgemem.store.json_memory_store import JSONMemoryStore
 
@@ -312,9 +312,9 @@ def test_who_may_read_is_decided_for_every_record(store):
     assert read(Reader("alice", frozenset({"alice", ""}))) == read(Reader())
     wanted = [("user:alice", "k"), ("global", "k"), ("global", "none")]
     assert store.read_values(wanted, reader=Reader("bob")) == {
-        wanted[0]: (False, None),
-        wanted[1]: (True, "global"),
-        wanted[2]: (True, None),
+        wanted[0]: Held(False, None),
+        wanted[1]: Held(True, "global", "shared"),
+        wanted[2]: Held(True, None),
     }
 
 
