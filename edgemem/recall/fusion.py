@@ -81,8 +81,13 @@ def fact_meaning(whole: float, rest: float, *, named: bool) -> float:
 
 def score(signals: Signals, weights: Weights) -> float:
     """Return the score of a candidate."""
-    words, meaning, before, after, person, recent = signals
-    doubt = 1.0 - own_score(words, meaning, weights)
+    return score_beside(own_score(signals.words, signals.meaning, weights), signals, weights)
+
+
+def score_beside(own: float, signals: Signals, weights: Weights) -> float:
+    """Return the same where the text's own score is known: it is, of a hundred candidates at each question."""
+    _, _, before, after, person, recent = signals
+    doubt = 1.0 - own
     doubt *= (1.0 - weights.neighbour * before) * (1.0 - weights.neighbour * after)
     doubt *= (1.0 - weights.person * person) * (1.0 - weights.recent * recent)
     return _clip(1.0 - doubt)

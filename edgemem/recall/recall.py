@@ -131,7 +131,9 @@ class Recall:
             search, hits = self._search(query, reader, people, allowed, limits, None)
             self._index.blame(error)
         unwanted = frozenset(exclude)
-        good = [hit for hit in hits if hit.score >= min_score and hit.candidate.name not in unwanted]
+        good = [hit for hit in hits if hit.score >= min_score]
+        if unwanted:
+            good = [hit for hit in good if hit.candidate.name not in unwanted]
         found = []
         for group in apart or (KINDS.values(),):
             wanted = [hit for hit in good if KINDS[hit.candidate.kind] in group]

@@ -14,7 +14,7 @@ import msgspec
 
 from edgemem.errors import ClosedError, ModelError
 from edgemem.recall.candidates import COLUMNS, Candidate, Filter
-from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, score
+from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, score_beside
 from edgemem.recall.lexical import Statistics, count_docs, match
 from edgemem.recall.question import Question, people_in, read_question
 from edgemem.recall.relations import relation_cosines
@@ -312,8 +312,11 @@ class Search:
         candidates, now = self._candidates, self._now
 
         def beside(number: int, session_id: int | None) -> float:
+            known = own.get(number, 0.0)
+            if not known:
+                return 0.0
             other = candidates.get(number)
-            return own.get(number, 0.0) if other is not None and other.session_id == session_id else 0.0
+            return known if other is not None and other.session_id == session_id else 0.0
 
         hits = []
         for number, candidate in candidates.items():
@@ -326,7 +329,8 @@ class Search:
                 1.0 if candidate.who in people else 0.0,
                 0.5 ** max(0.0, (now - candidate.at) / _HALF_LIFE_S),
             )
-            hits.append(Hit(score(signals, weights), signals, candidate))
+            # What stands beside a find and was not found itself has no words and no meaning of the question.
+            hits.append(Hit(score_beside(own.get(number, 0.0), signals, weights), signals, candidate))
         return hits
 
     def _newest(self) -> list[int]:
