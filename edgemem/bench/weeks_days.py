@@ -68,7 +68,10 @@ def coming(today: int, number: int) -> list[str]:
 def gone(today: int, number: int) -> list[str]:
     """Return how somebody who asks may speak of a day that is over."""
     ago, name = today - number, _WEEKDAYS[day_of(number).weekday()]
-    phrases = [f"on {name} the {_ordinal(number)} of {_month(number)}", f"on the {_ordinal(number)} of {_month(number)}"]
+    phrases = [
+        f"on {name} the {_ordinal(number)} of {_month(number)}",
+        f"on the {_ordinal(number)} of {_month(number)}",
+    ]
     if ago == 1:
         return ["yesterday"]
     if ago == 7:

@@ -53,6 +53,8 @@ class TalkForms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unanswered: str
     no_idea: str
     small: str
+    tail: str
+    """May follow small talk."""
     reply: str
     after: str
     tools: str

@@ -67,7 +67,8 @@ class Asking:
         self._dice = Dice(f"{seed} questions")
         self._people = world().people
         self._told: dict[int, list[Telling]] = {
-            number: [telling for telling in tellings if telling.fact is fact] for number, fact in enumerate(facts)
+            number: [telling for telling in tellings if telling.fact is fact]
+            for number, fact in enumerate(facts)
         }
         self._now = DAYS
 
@@ -110,7 +111,9 @@ class Asking:
             forms = self._forms.kinds[name]
             frame = self._dice.pick(lines(forms.ask))
             if forms.never:
-                strange.append(_Asked("off_topic", frame, None, "", fact=Fact(name, None, None, ()), never=forms.never))
+                strange.append(
+                    _Asked("off_topic", frame, None, "", fact=Fact(name, None, None, ()), never=forms.never)
+                )
             elif kind.people and not kind.things:
                 known = [fact.holder for fact in self._facts if fact.kind == name]
                 who = self._dice.pick([person for person in self._people if person not in known])

@@ -70,13 +70,17 @@ class Talk:
             for half, exchanges in enumerate(self._halves(day)):
                 self._session(day, half, [said for exchange in exchanges for said in exchange], ids)
         self.tellings = [
-            msgspec.structs.replace(telling, ids=tuple(ids[number])) for number, telling in enumerate(self._told)
+            msgspec.structs.replace(telling, ids=tuple(ids[number]))
+            for number, telling in enumerate(self._told)
         ]
 
     def _halves(self, day: int) -> tuple[list[list[_Said]], list[list[_Said]]]:
         """Return what is said in a day's two sessions."""
         exchanges = [
-            self._tell(fact, version) for fact in self._facts for version in fact.versions if version.told == day
+            self._tell(fact, version)
+            for fact in self._facts
+            for version in fact.versions
+            if version.told == day
         ]
         later = [fact for fact in self._facts if fact.versions[0].told > day]
         if later and self._dice.chance(0.6):
@@ -127,7 +131,9 @@ class Talk:
             return [
                 _Said(speaker, f"{dice.pick(lines(self._forms.talk.note))} {text}", telling=number),
                 _Said(None, f'{{"note": {dice.between(11, 99)}, "saved": true}}', "tool"),
-                _Said(None, filled(dice.pick(lines(self._forms.talk.note_reply)), speaker=speaker), "assistant"),
+                _Said(
+                    None, filled(dice.pick(lines(self._forms.talk.note_reply)), speaker=speaker), "assistant"
+                ),
             ]
         if dice.chance(0.15):
             text = f"{self._small_line(speaker)} {text}"
@@ -168,7 +174,10 @@ class Talk:
     def _small(self) -> list[_Said]:
         """Return small talk: two lines, or three."""
         talk, speaker = self._forms.talk, self._dice.pick(self._people)
-        out = [_Said(speaker, self._small_line(speaker))]
+        line = self._small_line(speaker)
+        if self._dice.chance(0.5):
+            line = f"{line} {self._dice.pick(lines(talk.tail))}"
+        out = [_Said(speaker, line)]
         out.append(_Said(None, self._dice.pick(lines(talk.reply)), "assistant"))
         if self._dice.chance(0.4):
             out.append(_Said(speaker, self._dice.pick(lines(talk.after))))

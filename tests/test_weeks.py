@@ -1,0 +1,389 @@
+"""The weeks of a household: large enough, right in what they say, the same everywhere, and in two sets of words."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from datetime import date, datetime, timedelta, timezone
+
+import msgspec
+import pytest
+
+from edgemem.bench import weeks_days
+from edgemem.bench.weeks import FormSet, Question, Turn, Weeks, weeks
+from edgemem.bench.weeks_facts import facts, world
+from edgemem.bench.weeks_forms import filled, forms_of, lines
+from edgemem.bench.weeks_longmemeval import longmemeval
+
+BOTH: tuple[FormSet, FormSet] = ("learnt", "unseen")
+BYTES = {
+    "learnt": "af721f180988d7d010dd10c1b0c0fa10e3fde62e4fd9f303f0ae35c46ba5cbd1",
+    "unseen": "3144f642f6a750e55cdd9d07bd05c875c374b55e6001e29741f12e1033172811",
+}
+"""Hashes of the weeks of seed 1. Whoever changes a word changes them, and every figure that was measured before."""
+
+MONTHS = ["January", "February", "March", "April", "May", "June", "July"]
+WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+TENS = [
+    "tenth",
+    "eleventh",
+    "twelfth",
+    *(f"{n}teenth" for n in ["thir", "four", "fif", "six", "seven", "eigh", "nine"]),
+]
+ONES = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"]
+ORDINALS = [*ONES, *TENS, "twentieth", *(f"twenty {n}" for n in ONES), "thirtieth", "thirty first"]
+DATED = re.compile(rf"({'|'.join(WEEKDAYS)}) \d+ ({'|'.join(MONTHS)})")
+"""An answer that is a day."""
+
+
+@pytest.fixture(scope="module", params=BOTH)
+def forms(request: pytest.FixtureRequest) -> FormSet:
+    """Return the name of one set of forms, then of the other."""
+    name: FormSet = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def made(forms: FormSet) -> Weeks:
+    """Return the weeks of seed 1."""
+    return weeks(1, forms)
+
+
+def day(at: int) -> date:
+    """Return the date of a moment, as UTC has it."""
+    return datetime.fromtimestamp(at, timezone.utc).date()
+
+
+def written(when: date) -> str:
+    """Return a date as an answer gives it."""
+    return f"{WEEKDAYS[when.weekday()]} {when.day} {MONTHS[when.month - 1]}"
+
+
+def meant(text: str, today: date) -> date:
+    """Read the one day that a sentence speaks of, on the day on which it is spoken."""
+    low = text.lower()
+    for words, days in (("today", 0), ("this morning", 0), ("an hour ago", 0), ("yesterday", -1),
+                        ("last night", -1), ("tomorrow", 1)):  # fmt: skip
+        if re.search(rf"(?<!weeks ago )(?<!week ago )\b{words}\b", low):
+            return today + timedelta(days=days)
+    monday = today - timedelta(days=today.weekday())
+    names, numbers = "|".join(WEEKDAYS), "|".join(NUMBERS)
+    if found := re.search(rf"\bon ({names}) in ({numbers}) weeks", text, re.IGNORECASE):
+        weekday = WEEKDAYS.index(found[1].title())
+        return monday + timedelta(weeks=NUMBERS.index(found[2].lower()), days=weekday)
+    if found := re.search(
+        rf"\b(on|this coming|this past|this|next|last) ({names})\b(?! the)", text, re.IGNORECASE
+    ):
+        weekday, word = WEEKDAYS.index(found[2].title()), found[1].lower()
+        if word == "on":
+            assert "of last week" in low
+        week = {"next": 1, "last": -1, "on": -1}.get(word, 0)
+        return monday + timedelta(weeks=week, days=weekday)
+    if found := re.search(rf"\b(?:({numbers}) weeks|(a) week) ago today", low):
+        return today - timedelta(weeks=1 if found[2] else NUMBERS.index(found[1]))
+    if found := re.search(rf"\bin ({numbers}|a) (days?|weeks?)\b", low):
+        count = 1 if found[1] == "a" else NUMBERS.index(found[1])
+        return today + timedelta(days=count * (7 if found[2].startswith("week") else 1))
+    ordinals = "|".join(sorted(ORDINALS, key=len, reverse=True))
+    months = "|".join(MONTHS)
+    found = re.search(rf"\bthe ({ordinals})(?! aid)(?: of ({months}))?", text, re.IGNORECASE)
+    assert found, text
+    number = ORDINALS.index(found[1].lower()) + 1
+    if found[2]:
+        return date(today.year, MONTHS.index(found[2].title()) + 1, number)
+    # Without a month it is the next such day; it is told with its weekday.
+    return next(d for d in (today + timedelta(days=n) for n in range(1, 32)) if d.day == number)
+
+
+def evidence(made: Weeks, question: Question) -> list[Turn]:
+    """Return the messages that answer a question."""
+    turns = {turn.id: turn for turn in made.turns}
+    return [turns[id_] for id_ in question.evidence]
+
+
+def test_there_is_enough_of_everything(made: Weeks) -> None:
+    """2,000 messages over ten weeks, 400 questions with evidence and 60 without; at least half ask what is hard."""
+    count = Counter(question.category for question in made.questions)
+    answered = len(made.questions) - count["off_topic"]
+    assert len(made.turns) >= 2000
+    assert len({turn.speaker for turn in made.turns} - {None}) == len(world().people) == 6
+    assert (day(made.turns[-1].at) - day(made.turns[0].at)).days == 69
+    assert answered >= 400
+    assert count["off_topic"] == 60
+    assert min(count.values()) >= 30
+    hard = sum(count[name] for name in ("updated", "superseded", "when", "on_day", "who"))
+    assert hard >= answered / 2
+    assert count["superseded"] + count["updated"] >= 180
+
+
+def test_each_kind_is_said_and_asked_in_three_ways() -> None:
+    """Both sets have frames for the same 60 kinds and more, three to tell and three to ask, and as many things."""
+    assert len(world().kinds) >= 60
+    for name in BOTH:
+        kinds = forms_of(name).kinds
+        assert list(kinds) == list(world().kinds)
+        for kind, frames in kinds.items():
+            assert len(set(lines(frames.tell))) >= 3, kind
+            assert len(set(lines(frames.ask))) >= 3, kind
+            assert (
+                world().kinds[kind].shape == "event"
+                or not world().kinds[kind].changes
+                or (len(lines(frames.before)) >= 2 and (frames.request or len(lines(frames.change)) >= 2))
+            ), kind
+            assert len(lines(frames.things, " / ")) == (0 if _about_people_alone(kind) else 3), kind
+
+
+def _about_people_alone(kind: str) -> bool:
+    known = world().kinds[kind]
+    return bool(known.people) and not known.things
+
+
+def test_the_same_seed_gives_the_same_bytes(forms: FormSet, made: Weeks) -> None:
+    """Whatever Python makes them, the weeks are the same to the byte; another seed makes others."""
+    assert hashlib.sha256(msgspec.json.encode(made)).hexdigest() == BYTES[forms]
+    assert weeks(2, forms).turns != made.turns
+
+
+def test_both_sets_say_the_same_facts() -> None:
+    """What is true does not depend on the words it is said in."""
+    for category in ("present", "updated", "superseded"):
+        answers = [
+            sorted(q.answer for q in weeks(1, name).questions if q.category == category) for name in BOTH
+        ]
+        assert answers[0] == answers[1]
+
+
+def frames_of(name: FormSet) -> list[str]:
+    """Return all frames of a set, without those that are slots alone."""
+    forms = forms_of(name)
+    texts = [getattr(kind, field) for kind in forms.kinds.values() for field in kind.__struct_fields__
+             if field not in {"things", "never"}]  # fmt: skip
+    texts += [getattr(forms.talk, field) for field in forms.talk.__struct_fields__]
+    return [frame for text in texts for frame in lines(text) if re.sub(r"\{\w+\}|\W", "", frame)]
+
+
+def test_the_sets_share_no_sentence_frame() -> None:
+    """No frame is in both, slots and signs aside, nor any five words in a row between slots."""
+    alike = [{" ".join(re.findall(r"[\w']+", re.sub(r"\{\w+\}", "_", frame).lower())) for frame in frames_of(name)}
+             for name in BOTH]  # fmt: skip
+    assert not alike[0] & alike[1]
+    runs: list[set[tuple[str, ...]]] = [set(), set()]
+    for name, found in zip(BOTH, runs, strict=True):
+        for frame in frames_of(name):
+            for part in re.split(r"\{\w+\}", frame.lower()):
+                words = re.findall(r"[\w']+", part)
+                found.update(tuple(words[i : i + 5]) for i in range(len(words) - 4))
+    assert min(map(len, runs)) > 1000
+    assert not runs[0] & runs[1]
+
+
+def test_the_sets_share_no_name_of_a_thing() -> None:
+    """Neither what a thing is told by nor what it is asked by is in both sets."""
+    names = [
+        {name for kind in forms_of(one).kinds.values() for pair in lines(kind.things, " / ") for name in pair.split(" = ")}
+        for one in BOTH
+    ]  # fmt: skip
+    assert min(map(len, names)) > 200
+    assert not names[0] & names[1]
+
+
+def test_evidence_contains_the_answer(made: Weeks) -> None:
+    """The words that answer stand in a message of the evidence, and it was said before anybody asks."""
+    for question in made.questions:
+        found = evidence(made, question)
+        assert len(found) == len(question.evidence)
+        assert all(turn.at < question.at for turn in found)
+        if question.said:
+            assert any(question.said.lower() in turn.text.lower() for turn in found), question
+        if question.category in {"present", "updated", "superseded"} and not DATED.match(question.answer):
+            assert question.said == question.answer
+        assert bool(question.evidence) == bool(question.answer) == (question.category != "off_topic")
+
+
+def test_who_said_or_did_it_is_told_by_the_evidence(made: Weeks) -> None:
+    """The answer is whoever speaks, or whom the message names."""
+    for question in made.questions:
+        if question.category == "who":
+            (*_, last) = evidence(made, question)
+            assert question.answer == last.speaker or question.answer in last.text
+
+
+def test_nobody_asks_about_himself_by_name(made: Weeks) -> None:
+    """Who asks about a matter of his own says "my", and who tells of it says "I"."""
+    for question in made.questions:
+        assert not re.search(rf"\b{question.asker}\b", question.text), question
+    for turn in made.turns:
+        if turn.speaker is not None:
+            # "Jo's room" is a place.
+            assert not re.search(rf"\b{turn.speaker}\b(?!'s room)", turn.text), turn
+
+
+def test_dates_are_right(made: Weeks) -> None:
+    """A day as it was spoken, read on the day of the telling, is the day of the answer."""
+    counted: Counter[str] = Counter()
+    for question in made.questions:
+        if question.category not in {"when", "on_day", "superseded"}:
+            continue
+        told = evidence(made, question)[-1]
+        if question.category == "on_day":
+            counted["on_day"] += 1
+            assert meant(question.text, day(question.at)) == meant(told.text, day(told.at)), (question, told)
+        elif not question.said:
+            counted["told"] += 1
+            assert question.answer == written(day(told.at))
+        elif DATED.match(question.answer):
+            counted["spoken"] += 1
+            assert question.answer.split(",")[0] == written(meant(question.said, day(told.at))), (
+                question,
+                told,
+            )
+    assert counted["on_day"] == 40
+    assert min(counted.values()) >= 20
+
+
+@pytest.mark.parametrize(
+    ("today", "number", "phrase"),
+    [(0, 1, "tomorrow"), (0, 2, "this Wednesday"), (4, 8, "next Tuesday"), (1, 8, "in a week"), (0, 14, "in two weeks"),
+     (0, 5, "in five days"), (2, 18, "on Friday in two weeks"), (0, 29, "on Tuesday the thirty first"),
+     (20, 31, "on the second of April")],
+)  # fmt: skip
+def test_a_day_to_come_is_spoken_of(today: int, number: int, phrase: str) -> None:
+    """2 March 2026 is the Monday that days are counted from; each phrase is also what the tests read in it."""
+    assert phrase in weeks_days.coming(today, number)
+    first = date(2026, 3, 2)
+    for each in weeks_days.coming(today, number):
+        assert meant(each, first + timedelta(days=today)) == first + timedelta(days=number), each
+
+
+@pytest.mark.parametrize(
+    ("today", "number", "phrase"),
+    [(70, 69, "yesterday"), (70, 68, "last Saturday"), (73, 71, "this past Tuesday"), (70, 63, "a week ago today"),
+     (70, 49, "three weeks ago today"), (72, 64, "on Tuesday of last week"), (70, 12, "on Saturday the fourteenth of March")],
+)  # fmt: skip
+def test_a_day_gone_by_is_asked_for(today: int, number: int, phrase: str) -> None:
+    """Last Saturday, this past Tuesday, on Tuesday of last week: each is one day only."""
+    assert phrase in weeks_days.gone(today, number)
+    first = date(2026, 3, 2)
+    for each in weeks_days.gone(today, number):
+        assert meant(each, first + timedelta(days=today)) == first + timedelta(days=number), each
+
+
+def test_superseded_facts_are_answered_by_the_right_version(made: Weeks) -> None:
+    """What is true now stands in the last telling, what was true in one before it, and not the other way round."""
+    known = [
+        (weeks_days.day_of(version.told), version.value, version is fact.versions[-1], len(fact.versions) > 1)
+        for fact in facts(1)
+        for version in fact.versions
+        if version.date is None
+    ]
+    wanted = {"present": (True, False), "updated": (True, True), "superseded": (False, True)}
+    for question in made.questions:
+        if question.category in wanted and question.said == question.answer:
+            when = day(evidence(made, question)[-1].at)
+            assert (when, question.answer, *wanted[question.category]) in known, question
+
+
+def test_off_topic_things_were_never_told(forms: FormSet, made: Weeks) -> None:
+    """What is asked without an answer is a thing nobody named, an attribute nobody has, or told of others only."""
+    texts = " ".join(turn.text for turn in made.turns).lower()
+    told = {(fact.kind, fact.holder) for fact in facts(1)}
+    someone, *_ = world().people
+    strange, lacking = set(), set()
+    for name, kind in forms_of(forms).kinds.items():
+        for frame in lines(kind.ask):
+            if kind.never:
+                assert kind.never.lower() not in texts
+                strange.add(filled(frame, speaker=someone, thing=kind.never, **{"is": "is", "does": "does"}))
+            elif _about_people_alone(name):
+                lacking.update(filled(frame, speaker=asker, holder=who) for who in world().people
+                               for asker in world().people if (name, who) not in told)  # fmt: skip
+    unknown = {filled(frame, speaker=asker, holder=who) for frame in lines(forms_of(forms).talk.off)
+               for who in world().people for asker in world().people}  # fmt: skip
+    asked = {question.text for question in made.questions if question.category == "off_topic"}
+    assert asked <= strange | lacking | unknown
+    assert all(len(asked & some) >= 10 for some in (strange, lacking, unknown))
+
+
+def test_sessions_go_forward_in_time(made: Weeks) -> None:
+    """Two sessions a day, each message after the one before; no slot is left, and what goes into it fits."""
+    assert [turn.at for turn in made.turns] == sorted(turn.at for turn in made.turns)
+    assert len({turn.id for turn in made.turns}) == len(made.turns)
+    assert len({turn.session for turn in made.turns}) == 140
+    assert all((turn.speaker is None) == (turn.role != "user") for turn in made.turns)
+    assert {turn.role for turn in made.turns} == {"user", "assistant", "tool"}
+    broken = r"[{}]|\b(for|to|than|of|has|until|by) (on|in|at|next|tomorrow|today|behind)\b|\b(the|an?|my) (the|an?|my)\b"
+    assert [turn.text for turn in made.turns if turn.role != "tool" and re.search(broken, turn.text)] == []
+    assert all(turn.text[0].isupper() or turn.role == "tool" for turn in made.turns)
+
+
+def test_the_form_of_longmemeval() -> None:
+    """A record for each question has the official fields, ids by which the scorer knows evidence, and no tools."""
+    at = int(datetime(2026, 3, 2, 7, 5, tzinfo=timezone.utc).timestamp())
+    made = Weeks(
+        (
+            Turn("s1.1", "s1", at, "Jo", "user", "The saw is in the shed."),
+            Turn("s1.2", "s1", at + 9, None, "tool", "{}"),
+            Turn("s1.3", "s1", at + 10, None, "assistant", "Noted."),
+            Turn("s2.1", "s2", at + 86_400, "Oleg", "user", "Hello."),
+        ),
+        (
+            Question("q1", "Where is it?", "Oleg", at + 2 * 86_400, "updated", ("s1.1",), "in the shed", "in the shed"),
+            Question("q2", "Who?", "Jo", at + 2 * 86_400, "off_topic", (), ""),
+        ),
+    )  # fmt: skip
+    dates = ["2026/03/02 (Mon) 07:05", "2026/03/03 (Tue) 07:05"]
+    other = [{"role": "user", "content": "Oleg: Hello."}]
+    assert longmemeval(made) == [
+        {
+            "question_id": "q1",
+            "question_type": "knowledge-update",
+            "question": "Oleg: Where is it?",
+            "answer": "in the shed",
+            "question_date": "2026/03/04 (Wed) 07:05",
+            "haystack_session_ids": ["answer_s1", "s2"],
+            "haystack_dates": dates,
+            "haystack_sessions": [
+                [
+                    {"role": "user", "content": "Jo: The saw is in the shed.", "has_answer": True},
+                    {"role": "assistant", "content": "Noted.", "has_answer": False},
+                ],
+                other,
+            ],
+            "answer_session_ids": ["answer_s1"],
+        },
+        {
+            "question_id": "q2_abs",
+            "question_type": "single-session-user",
+            "question": "Jo: Who?",
+            "answer": "Nobody has said so.",
+            "question_date": "2026/03/04 (Wed) 07:05",
+            "haystack_session_ids": ["s1", "s2"],
+            "haystack_dates": dates,
+            "haystack_sessions": [
+                [
+                    {"role": "user", "content": "Jo: The saw is in the shed."},
+                    {"role": "assistant", "content": "Noted."},
+                ],
+                other,
+            ],
+            "answer_session_ids": [],
+        },
+    ]
+
+
+def test_every_question_is_in_longmemevals_form(made: Weeks) -> None:
+    """As many messages are marked as there is evidence for, and abstention shows in the id alone."""
+    records = longmemeval(made)
+    assert len(records) == len(made.questions)
+    tools = {turn.id for turn in made.turns if turn.role == "tool"}
+    for record, question in zip(records, made.questions, strict=True):
+        marked = [
+            turn for session in record["haystack_sessions"] for turn in session if turn.get("has_answer")
+        ]
+        assert len(marked) == len(set(question.evidence) - tools) == len(question.evidence)
+        assert record["question_id"].endswith("_abs") == (question.category == "off_topic")
+        assert [id_ for id_ in record["haystack_session_ids"] if "answer" in id_] == record[
+            "answer_session_ids"
+        ]
