@@ -18,8 +18,8 @@ from edgemem.bench.weeks_longmemeval import longmemeval
 
 BOTH: tuple[FormSet, FormSet] = ("learnt", "unseen")
 BYTES = {
-    "learnt": "af721f180988d7d010dd10c1b0c0fa10e3fde62e4fd9f303f0ae35c46ba5cbd1",
-    "unseen": "3144f642f6a750e55cdd9d07bd05c875c374b55e6001e29741f12e1033172811",
+    "learnt": "de80f9ca65dff03949a9661beba3d29e9e8e27f9226e375f4606143b5b783a67",
+    "unseen": "5596f84b67d69eb76d272e79e51f70d6e7220133dca9bf2200742aabf1607f22",
 }
 """Hashes of the weeks of seed 1. Whoever changes a word changes them, and every figure that was measured before."""
 
@@ -220,7 +220,15 @@ def test_nobody_asks_about_himself_by_name(made: Weeks) -> None:
             assert not re.search(rf"\b{turn.speaker}\b(?!'s room)", turn.text), turn
 
 
-def test_dates_are_right(made: Weeks) -> None:
+def without_small_talk(text: str, forms: FormSet) -> str:
+    """Return a message without the line of small talk before it, which may speak of a day of its own."""
+    for small in lines(forms_of(forms).talk.small):
+        pattern = ".+?".join(map(re.escape, re.split(r"\{\w+\}", small)))
+        text = re.sub(rf"^{pattern} ", "", text)
+    return text
+
+
+def test_dates_are_right(forms: FormSet, made: Weeks) -> None:
     """A day as it was spoken, read on the day of the telling, is the day of the answer."""
     counted: Counter[str] = Counter()
     for question in made.questions:
@@ -229,7 +237,9 @@ def test_dates_are_right(made: Weeks) -> None:
         told = evidence(made, question)[-1]
         if question.category == "on_day":
             counted["on_day"] += 1
-            assert meant(question.text, day(question.at)) == meant(told.text, day(told.at)), (question, told)
+            assert meant(question.text, day(question.at)) == meant(
+                without_small_talk(told.text, forms), day(told.at)
+            ), (question, told)
         elif not question.said:
             counted["told"] += 1
             assert question.answer == written(day(told.at))

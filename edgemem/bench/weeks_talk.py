@@ -115,7 +115,7 @@ class Talk:
                 _Said(None, f'{{"look_up": "done", "ms": {dice.between(180, 2400)}}}', "tool"),
                 _Said(None, filled(frame, speaker=speaker, thing=thing, value=said), "assistant", number),
             ]
-        led = dice.chance(0.15)
+        led = dice.chance(0.12)
         frame = dice.pick(lines(kind.it if led else kind.tell if first else kind.change))
         may = [fact.holder] if led and fact.holder is not None else speakers(frame, fact.holder, self._people)
         speaker = dice.pick(may)
@@ -147,7 +147,9 @@ class Talk:
             slots["thing"] = self._forms.kinds[fact.kind].names(fact.thing)[0]
         lead = dice.pick(lines(talk.lead))
         text = filled(lead, speaker=speaker, holder=fact.holder, subject=subject(self._forms, fact), **slots)
-        return [_Said(speaker, text, telling=number), _Said(None, dice.pick(lines(talk.go_on)), "assistant")]
+        out = [_Said(speaker, text, telling=number)]
+        # Half the time the recogniser only took a breath for an end, and the rest follows at once.
+        return [*out, _Said(None, dice.pick(lines(talk.go_on)), "assistant")] if dice.chance(0.5) else out
 
     def _answer(self, speaker: Person, *, first: bool) -> _Said:
         talk = self._forms.talk
