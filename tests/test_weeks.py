@@ -19,7 +19,7 @@ from edgemem.bench.weeks_longmemeval import longmemeval
 BOTH: tuple[FormSet, FormSet] = ("learnt", "unseen")
 BYTES = {
     "learnt": "de80f9ca65dff03949a9661beba3d29e9e8e27f9226e375f4606143b5b783a67",
-    "unseen": "5596f84b67d69eb76d272e79e51f70d6e7220133dca9bf2200742aabf1607f22",
+    "unseen": "f095ad97a33d07a71be2351f1d4a79356a5dd654f70830995ff8eb1483232b4a",
 }
 """Hashes of the weeks of seed 1. Whoever changes a word changes them, and every figure that was measured before."""
 
