@@ -365,7 +365,7 @@ def test_two_epochs_in_one_turn_keep_nothing_that_is_forgotten_meanwhile(robot: 
     assert not in_file(robot)
 
 
-@pytest.mark.parametrize("when", ["prepared", "instructions", "next epoch"])
+@pytest.mark.parametrize("when", ["told", "prepared", "instructions", "next epoch"])
 def test_a_summary_repeats_no_tool_of_the_memory_once_another_process_has_forgotten(
     tmp_path: Path, when: str
 ) -> None:
@@ -376,7 +376,9 @@ def test_a_summary_repeats_no_tool_of_the_memory_once_another_process_has_forgot
     robot.loop = AgentLoop(robot, hooks=robot.loop.hooks, instructions="You are Pip.", tools=tools)
     robot.replies.append(Reply("", (ToolCall("recall_fact", {"key": "wifi.password"}, "c1"),)))
     assert "tulip99" in robot.hear("Look something up.")
-    if when == "prepared":
+    if when == "told":
+        pass
+    elif when == "prepared":
         prepare_an_epoch(robot)
         assert "tulip99" in next(iter(robot.memory._compactions))._prepared.summary  # type: ignore[union-attr]
     else:
@@ -386,7 +388,7 @@ def test_a_summary_repeats_no_tool_of_the_memory_once_another_process_has_forgot
     assert not in_file(robot)
     if when == "instructions":
         robot.loop.instructions = "You are Pop."
-    elif when == "next epoch":
+    elif when in ("told", "next epoch"):
         prepare_an_epoch(robot)
     robot.hear("Hello.")
     assert not in_file(robot)

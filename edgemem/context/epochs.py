@@ -183,16 +183,11 @@ class EpochPlanner:
         self,
         first_turn: int,
         *,
-        previous: str | None = None,
         summarizer: Summarizer | None = None,
         stop: Callable[[], bool] | None = None,
         reason: str = "high water",
     ) -> Epoch | None:
-        """Write the next epoch: a summary of what leaves the prompt. None when `stop` became true.
-
-        Args:
-            previous: what the summary goes on from; None: the present epoch's.
-        """
+        """Write the next epoch: a summary of what leaves the prompt. None when `stop` became true."""
         used = summarizer or self.summarizer
         carried = self._carried(first_turn)
         values = self._tokens_in(carried)
@@ -200,7 +195,7 @@ class EpochPlanner:
         summary = used.summarize(
             [_attributed(turn) for turn in leaving],
             max_tokens=max(1, self.summary_tokens - values),
-            previous=self.layout.epoch.summary if previous is None else previous,
+            previous=self.layout.epoch.summary,
             stop=stop,
         )
         # One that was finished at the very moment at which somebody began to speak is finished all the same.

@@ -98,8 +98,8 @@ class ContextCompactionHook:
         if first is None:
             return False
         # First what is known, then what is read: a forgetting in between is noticed.
-        self._prepared_as_of, previous = self._newest_forgetting(), self._previous(self.planner)
-        self._prepared = self.planner.prepare(first, previous=previous, stop=stop)
+        self._prepared_as_of = self._newest_forgetting()
+        self._prepared = self.planner.prepare(first, stop=stop)
         return self._prepared is not None
 
     def warm(self, *, stop: Callable[[], bool]) -> bool:
@@ -107,7 +107,7 @@ class ContextCompactionHook:
         if self.warming is None:
             return False
         epoch = self._prepared
-        return self.warming.work(None if epoch is None else self._scrubbed(epoch), stop=stop)
+        return self.warming.work(None if epoch is None else self._ready(epoch), stop=stop)
 
     def forget(self, erased: Erased) -> None:
         """Have the running conversation write nothing of a forgotten fact, nor take it into a summary."""
@@ -126,32 +126,27 @@ class ContextCompactionHook:
         if epoch is None or epoch.first_turn <= conversation.layout.epoch.first_turn:
             self._prepared = None
         elif self.warming is None or not self.warming.waits():
-            self._begin(conversation, epoch)
+            self._begin(conversation, self._ready(epoch))
 
-    def _scrubbed(self, epoch: Epoch) -> Epoch:
-        """Return an epoch whose summary tells nothing of what was forgotten since it was written."""
-        if self._conversation is not None:
-            epoch = self._conversation.scrubbed(epoch, self._prepared_as_of)
+    def _ready(self, epoch: Epoch) -> Epoch:
+        """Return a prepared epoch as it may begin now, without what has been forgotten or closed while it waited."""
+        epoch = self._scrubbed(epoch)
         return epoch if self.planner is None else self.planner.still_holding(epoch)
 
-    def _previous(self, planner: EpochPlanner) -> str:
-        """Return the summary of the present epoch, as far as the next one may go on from it."""
-        epoch, conversation = planner.layout.epoch, self._conversation
-        return (
-            epoch if conversation is None else conversation.scrubbed(epoch, conversation.epoch_as_of)
-        ).summary
+    def _scrubbed(self, epoch: Epoch) -> Epoch:
+        if self._conversation is None:
+            return epoch
+        return self._conversation.scrubbed(epoch, self._prepared_as_of)
 
     def _newest_forgetting(self) -> int | None:
         return None if self._conversation is None else self._conversation.newest_forgetting()
 
     def _begin(self, conversation: Conversation, epoch: Epoch) -> None:
         self._prepared = None
-        epoch = self._scrubbed(epoch)
         if self.warming is not None and self.warming.begun(epoch):
             epoch = msgspec.structs.replace(epoch, reason=read_ahead(epoch.reason))
         conversation.layout.switch(epoch)
         # Written with the next turn that is kept: an epoch without one would change nothing.
-        conversation.epoch_as_of = self._prepared_as_of
         conversation.opening.append(BeginEpoch(epoch, self._prepared_as_of))
 
     def _guard(
@@ -201,12 +196,13 @@ class ContextCompactionHook:
         """Return the epoch that begins because a prompt did not fit: one that was still to be read ahead, if there is."""
         if self.warming is not None and self._prepared is not None:
             self.warming.force()
-            return self._prepared
+            return self._ready(self._prepared)
         first = planner.plan_now(messages, tokens)
         if first is None:
             return None
-        self._prepared_as_of, previous = self._newest_forgetting(), self._previous(planner)
-        return planner.prepare(first, previous=previous, summarizer=self._fallback, reason="did not fit")
+        self._prepared_as_of = self._newest_forgetting()
+        epoch = planner.prepare(first, summarizer=self._fallback, reason="did not fit")
+        return None if epoch is None else self._scrubbed(epoch)
 
     def _compact(self, ctx: Any, payload: dict[str, Any]) -> HookResult | None:
         if self.compactor is None:

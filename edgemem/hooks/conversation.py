@@ -23,7 +23,7 @@ from edgemem.store.epochs import without_memory
 from edgemem.store.forgotten import last_forgotten
 from edgemem.store.messages import stored_message
 from edgemem.store.speeches import keep_heard
-from edgemem.store.tool_copies import Erased, summary_without, without_copies
+from edgemem.store.tool_copies import Erased, summary_without, without_copies, without_outcomes
 from edgemem.store.turn_steps import DropErased
 
 STATE_KEY = "__edgemem"
@@ -78,8 +78,8 @@ class Conversation:
         self.erased: list[Erased] = []
         """What was forgotten since this conversation was opened."""
         self._erased_now: list[Erased] = []
-        self.epoch_as_of: int | None = None
-        """The newest forgetting that was known when the head of the present epoch was written, or read."""
+        self.opened_as_of: int | None = None
+        """The newest forgetting that was known when the session was taken up; what was said since stands here as it was."""
         self.kept: Callable[[Shown], bool] | None = None
         """Tells whether a value that was shown was not erased; None: the file of the session knows by itself."""
         self._forgotten: int | None = None
@@ -111,8 +111,16 @@ class Conversation:
             self._erased_now.append(erased)
 
     def scrubbed(self, epoch: Epoch, as_of: int | None) -> Epoch:
-        """Return an epoch whose head tells nothing of what was forgotten since a tick, by this process or another."""
-        if self.newest_forgetting() != as_of:
+        """Return an epoch whose head repeats nothing that was forgotten, by this process or another.
+
+        Args:
+            as_of: the newest forgetting that was known when its values were read. A summary is made of what was said since
+                the session was taken up, and may quote what the memory's tools told at any time since.
+        """
+        newest = self.newest_forgetting()
+        if newest != self.opened_as_of:
+            epoch = msgspec.structs.replace(epoch, summary=without_outcomes(epoch.summary))
+        if newest != as_of:
             epoch = without_memory(epoch)
         return msgspec.structs.replace(epoch, summary=summary_without(epoch.summary, self.erased))
 

@@ -75,10 +75,9 @@ class LayoutHook:
         if before and before != noted and layout.turns:
             changed = {"reason": "instructions", "started_at": self._now(), "id": 0, "head": noted}
             as_of = conversation.newest_forgetting()
-            epoch = conversation.scrubbed(layout.epoch, conversation.epoch_as_of)
+            epoch = conversation.scrubbed(layout.epoch, as_of)
             # What was carried may be out of date; what still holds is told anew.
             layout.switch(msgspec.structs.replace(epoch, carried=(), **changed))
-            conversation.epoch_as_of = as_of
             conversation.opening.append(BeginEpoch(layout.epoch, as_of))
         elif before != noted:
             layout.epoch = msgspec.structs.replace(layout.epoch, head=noted)

@@ -154,9 +154,10 @@ class PersistSessionHook:
                 session.state.update(state)
             return
         conversation.journal = journal
+        # Before anything is read: what is forgotten in between may stand in that.
+        conversation.opened_as_of = conversation.newest_forgetting()
         if not self._resume or session.messages:
             return
-        conversation.epoch_as_of = conversation.newest_forgetting()
         epoch = journal.latest_epoch(self.session_id)
         if epoch is None and layout.epoch.started_at:
             # The first epoch is written with the first turn: it freezes the date that templates print.

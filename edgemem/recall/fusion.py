@@ -79,15 +79,14 @@ def fact_meaning(whole: float, rest: float, *, named: bool) -> float:
     return (whole + rest) / 2 * (1.0 if named else ELSEWHERE)
 
 
-def score(signals: Signals, weights: Weights) -> float:
-    """Return the score of a candidate."""
-    return score_beside(own_score(signals.words, signals.meaning, weights), signals, weights)
+def score(signals: Signals, weights: Weights, *, own: float | None = None) -> float:
+    """Return the score of a candidate.
 
-
-def score_beside(own: float, signals: Signals, weights: Weights) -> float:
-    """Return the same where the text's own score is known: it is, of a hundred candidates at each question."""
-    _, _, before, after, person, recent = signals
-    doubt = 1.0 - own
+    Args:
+        own: its `own_score`, where that is known: it is, of a hundred candidates at each question.
+    """
+    words, meaning, before, after, person, recent = signals
+    doubt = 1.0 - (own_score(words, meaning, weights) if own is None else own)
     doubt *= (1.0 - weights.neighbour * before) * (1.0 - weights.neighbour * after)
     doubt *= (1.0 - weights.person * person) * (1.0 - weights.recent * recent)
     return _clip(1.0 - doubt)

@@ -14,7 +14,7 @@ import msgspec
 
 from edgemem.errors import ClosedError, ModelError
 from edgemem.recall.candidates import COLUMNS, Candidate, Filter
-from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, score_beside
+from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, score
 from edgemem.recall.lexical import Statistics, count_docs, match
 from edgemem.recall.question import Question, people_in, read_question
 from edgemem.recall.relations import relation_cosines
@@ -330,7 +330,7 @@ class Search:
                 0.5 ** max(0.0, (now - candidate.at) / _HALF_LIFE_S),
             )
             # What stands beside a find and was not found itself has no words and no meaning of the question.
-            hits.append(Hit(score_beside(own.get(number, 0.0), signals, weights), signals, candidate))
+            hits.append(Hit(score(signals, weights, own=own.get(number, 0.0)), signals, candidate))
         return hits
 
     def _newest(self) -> list[int]:
