@@ -147,7 +147,11 @@ class Memory:
                 level=settings.notes.level,
             )
             self.index = Index(
-                self.home / "db" / "index.db", self.database, embedder=self.embedder, notes=self.notes
+                self.home / "db" / "index.db",
+                self.database,
+                embedder=self.embedder,
+                notes=self.notes,
+                settings=settings.recall,
             )
             opened.callback(self.index.close)
             self._recall = Recall(
@@ -510,6 +514,7 @@ class Memory:
             self.notes.low_water_chars = changed.notes.low_water_chars
             self.notes.level = changed.notes.level
             self._recall.use(changed.recall)
+            self.index.settings = changed.recall
             self._worker.settle_s = changed.idle.settle_s
         return self.profile
 

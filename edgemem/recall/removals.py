@@ -14,14 +14,12 @@ if TYPE_CHECKING:
 
     from edgemem.store.database import Database, Transaction
 
-EVERYTHING = 0
-"""Stands for all docs."""
 KEPT = 5000
 """Removals that are kept; who has missed more reads everything again."""
 
 
 def note_removals(tx: Transaction, docs: Iterable[int]) -> None:
-    """Log docs that are taken out, or all of them."""
+    """Log docs that are taken out or replaced, as a whole or their vectors."""
     tx.executemany("insert into removals (seq, doc) values (?, ?)", [(tx.tick(), doc) for doc in docs])
 
 
@@ -44,7 +42,4 @@ def read_removals(database: Database, after: int, limit: int) -> list[tuple[int,
         "select seq, doc from removals where seq > ? order by seq limit ?", (after, limit + 1)
     )
     since = database.query("select value from meta where key = 'removals_from'")
-    unknown = (
-        len(rows) > limit or (since and since[0][0] > after) or any(doc == EVERYTHING for _, doc in rows)
-    )
-    return None if unknown else rows
+    return None if len(rows) > limit or (since and since[0][0] > after) else rows

@@ -14,7 +14,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from edgemem.recall.removals import KEPT, newest_removal, read_removals
-from edgemem.recall.vectors import BitVectors, ExactVectors
+from edgemem.recall.vectors import BitVectors, ExactVectors, are_sound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -42,12 +42,14 @@ class ResidentVectors(BitVectors):
     once; when they are many, the file itself is asked until `warm` has followed.
     """
 
-    def __init__(self, database: Database, dimensions: int) -> None:
-        super().__init__(database, dimensions)
+    def __init__(self, database: Database, dimensions: int, space: int = 1) -> None:
+        super().__init__(database, dimensions, space)
         self._lock = threading.Lock()
         self._kept: _Kept | None = None
-        self._rows: dict[int, int] = {}
+        self._rows: dict[int, list[int]] = {}
+        """The rows of each doc: one for each of its pieces."""
         self._upto = 0
+        self._alive = 0
         self._removal = newest_removal(database)
 
     def warm(self, stop: Callable[[], bool] | None = None) -> None:
@@ -55,7 +57,7 @@ class ResidentVectors(BitVectors):
         if not _can_count_bits():
             return
         with self._lock:
-            if self._kept is not None and self._kept.n > max(LEAST, 2 * len(self._rows)):
+            if self._kept is not None and self._kept.n > max(LEAST, 2 * self._alive):
                 self._forget()  # most rows are nobody's
             if not self._drop_removed(None):
                 self._forget()
@@ -64,19 +66,29 @@ class ResidentVectors(BitVectors):
             with self._lock:  # a question need not wait for more than one step
                 more = self._read(_STEP)
 
+    def follow_removals(self) -> None:
+        """Wipe what was taken out of the file, also where nobody asks anything."""
+        with self._lock:
+            if not self._drop_removed(None):
+                self._forget()
+
     def nearest(self, query: Vector, k: int) -> list[tuple[int, float]]:
         """Return at most k ids with their cosines, the best first."""
         with self._lock:
-            if k > 0 and self._follow() and self._kept is not None:
+            if k > 0 and len(query) == self._dimensions and self._follow() and self._kept is not None:
                 return self._kept.nearest(query, k)
         return super().nearest(query, k)
 
     def cosines(self, query: Vector, ids: Iterable[int]) -> dict[int, float]:
         """Return the cosines of those ids that have a vector."""
         with self._lock:
-            if self._follow() and self._kept is not None:
-                rows = {id_: self._rows[id_] for id_ in ids if id_ in self._rows}
-                return dict(zip(rows, self._kept.cosines(query, list(rows.values())).tolist(), strict=True))
+            if len(query) == self._dimensions and self._follow() and self._kept is not None:
+                rows = [(id_, row) for id_ in ids for row in self._rows.get(id_, ())]
+                near = self._kept.cosines(query, [row for _, row in rows]).tolist()
+                best: dict[int, float] = {}
+                for (id_, _), cosine in zip(rows, near, strict=True):
+                    best[id_] = max(cosine, best.get(id_, cosine))
+                return best
         return super().cosines(query, ids)
 
     def _follow(self) -> bool:
@@ -84,13 +96,14 @@ class ResidentVectors(BitVectors):
         if not (_can_count_bits() and self._drop_removed(AT_ONCE)):
             return False
         new = self._database.query(
-            "select count(*) from (select 1 from vectors where seq > ? limit ?)", (self._upto, AT_ONCE + 1)
+            "select count(*) from (select 1 from vectors where space = ? and seq > ? limit ?)",
+            (self.space, self._upto, AT_ONCE + 1),
         )[0][0]
         if new > AT_ONCE:
             return False
         if new:
             self._read(AT_ONCE)
-        return len(self._rows) >= LEAST
+        return self._alive >= LEAST
 
     def _drop_removed(self, at_once: int | None) -> bool:
         """Wipe what was taken out of the file; return whether that is known and not too much."""
@@ -101,16 +114,22 @@ class ResidentVectors(BitVectors):
             return False
         for seq, doc in removed:
             self._removal = seq
-            row = self._rows.get(doc)
-            # What was put in again since is another vector.
-            if row is not None and self._kept is not None and self._kept.seqs[row] < seq:
-                self._kept.wipe(self._rows.pop(doc))
+            if self._kept is not None and doc in self._rows:
+                rows = self._rows.pop(doc)
+                # What was put in again since is another vector; and it may have gone from another space alone.
+                gone = [row for row in rows if self._kept.seqs[row] < seq and not self._stands(row)]
+                for row in gone:
+                    self._kept.wipe(row)
+                self._alive -= len(gone)
+                if len(gone) < len(rows):
+                    self._rows[doc] = [row for row in rows if row not in gone]
         return True
 
     def _read(self, limit: int) -> bool:
         """Read in some of what is new; return whether there is more."""
         rows = self._database.query(
-            "select doc, seq, vector from vectors where seq > ? order by seq limit ?", (self._upto, limit)
+            "select doc, seq, vector from vectors where space = ? and seq > ? order by seq limit ?",
+            (self.space, self._upto, limit),
         )
         # A vector of another length waits to be made again, and matches nothing.
         self._append([row for row in rows if len(row[2]) == 2 * self._dimensions])
@@ -118,7 +137,7 @@ class ResidentVectors(BitVectors):
         return len(rows) == limit
 
     def _forget(self) -> None:
-        self._kept, self._rows, self._upto = None, {}, 0
+        self._kept, self._rows, self._upto, self._alive = None, {}, 0, 0
         self._removal = newest_removal(self._database)
 
     def _append(self, rows: list[tuple[int, int, bytes]]) -> None:
@@ -130,13 +149,19 @@ class ResidentVectors(BitVectors):
             self._kept = _Kept(self._dimensions)
         first = self._kept.n
         vectors = np.frombuffer(b"".join(row[2] for row in rows), np.float16).reshape(len(rows), -1)
+        sound = are_sound(vectors.astype(np.float32))
+        rows = [row for row, good in zip(rows, sound, strict=True) if good]
         ids, seqs = (np.array([row[column] for row in rows], np.int64) for column in (0, 1))
-        self._kept.append(ids, seqs, vectors)
+        self._kept.append(ids, seqs, vectors[sound])
         for row, (id_, _, _) in enumerate(rows, first):
-            before = self._rows.get(id_)
-            if before is not None:
-                self._kept.wipe(before)
-            self._rows[id_] = row
+            self._rows.setdefault(id_, []).append(row)
+        self._alive += len(rows)
+
+    def _stands(self, row: int) -> bool:
+        """Tell whether a vector that is in memory is in the file as well."""
+        assert self._kept is not None
+        sql = "select 1 from vectors where seq = ?"
+        return bool(self._database.query(sql, (int(self._kept.seqs[row]),)))
 
 
 class _Kept:
@@ -199,15 +224,20 @@ class _Kept:
         rows = np.flatnonzero(distance <= limit)[: 4 * wanted]
         rows = rows[self._ids[rows] != 0]
         ids, near = self._ids[rows], self.cosines(query, rows)
-        best = np.lexsort((ids, -near))[:k]
-        return list(zip(ids[best].tolist(), near[best].tolist(), strict=True))
+        order = np.lexsort((ids, -near))
+        best: dict[int, float] = {}
+        for id_, cosine in zip(ids[order].tolist(), near[order].tolist(), strict=True):
+            best.setdefault(id_, cosine)  # of several pieces, the nearest
+            if len(best) == k:
+                break
+        return list(best.items())
 
 
-def open_vectors(database: Database, dimensions: int) -> VectorIndex:
-    """Return the best index that works on this machine."""
+def open_vectors(database: Database, dimensions: int, space: int = 1) -> VectorIndex:
+    """Return the best index of a space that works on this machine."""
     if database.vec_version is None or dimensions % 8 != 0:
-        return ExactVectors(database, dimensions)
-    return (ResidentVectors if dimensions % 64 == 0 else BitVectors)(database, dimensions)
+        return ExactVectors(database, dimensions, space)
+    return (ResidentVectors if dimensions % 64 == 0 else BitVectors)(database, dimensions, space)
 
 
 @functools.cache
