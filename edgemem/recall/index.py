@@ -29,7 +29,7 @@ from edgemem.recall.sources import NOTE, SOURCES, Doc, Source, newest_id, read_b
 from edgemem.recall.state import State, get_meta, set_meta
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from types import TracebackType
 
     from edgemem.errors import EdgememError
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from edgemem.store.notes import NotesFile
 
     Stop = Callable[[], bool]
+    Step = Callable[[int], int]
 
 _log = logging.getLogger(__name__)
 
@@ -121,13 +122,17 @@ class Index:
 
     def pending(self) -> dict[str, int]:
         """Return how many rows of the truth wait for full text, changes to be seen, and docs for a vector."""
-        state = self.state()
+        try:
+            state, vectors = self.state(), 0 if self.embedding is None else self.embedding.waiting()
+        except StoreError as error:
+            if not self.blame(error):
+                raise
+            state, vectors = State(), 0  # all of it is made again
         waiting = 0
         for source in SOURCES:
             sql = f"select count(*) from {source.table} where id > ?"  # noqa: S608 - our own constants
             waiting += self.truth.query(sql, (state.reached(source),))[0][0]
         changed = self.truth.query("select count(*) from index_queue where id > ?", (state.queue,))[0][0]
-        vectors = 0 if self.embedding is None else self.embedding.waiting()
         return {"text": waiting, "changes": changed, "vectors": vectors}
 
     def blame(self, error: EdgememError) -> bool:
@@ -159,10 +164,12 @@ class Index:
             wait_s: but not longer than this many seconds.
             sources: only these.
         """
-        # What is written at all takes along everything that waits: each commit writes the last pages of the same tables.
-        steps: list[Callable[[int], int]] = [self._take_changes, self._take_notes]
-        if self._is_due(sources, least, wait_s):
-            steps.insert(1, partial(self._take_rows, sources))
+
+        def steps() -> list[Step]:
+            # What is written at all takes along everything that waits: each commit writes the last pages of the same tables.
+            rows = [partial(self._take_rows, sources)] if self._is_due(sources, least, wait_s) else []
+            return [self._take_changes, *rows, self._take_notes]
+
         with self._upkeep:
             return self._work(steps, limit, _SLICE, stop)
 
@@ -202,36 +209,45 @@ class Index:
 
         What is kept no more of other models goes first, in steps that count like vectors.
         """
-        if self.embedder is None:
-            return 0
+
+        def steps() -> list[Step]:
+            made = self.embedding
+            if made is None:
+                return []
+            return [
+                made.drop,
+                partial(made.embed_relations, stop),
+                partial(made.embed_docs, stop),
+                made.fill_bits,
+            ]
+
         with self._upkeep:
-            # Looked up at each step: the file may be made again before the first of them.
-            steps = (
-                lambda limit: self._embedding.drop(limit),
-                lambda limit: self._embedding.embed_relations(stop, limit),
-                lambda limit: self._embedding.embed_docs(stop, limit),
-                lambda limit: self._embedding.fill_bits(limit),
-            )
             return self._work(steps, limit, _EMBED_AT_ONCE, stop)
 
     def merge_words(self, *, stop: Stop | None = None) -> bool:
         """Merge a piece of the full text's segments where that pays; return whether it did."""
-        with self._upkeep:
+
+        def merge(_limit: int) -> int:
             state = self.state()
-            if self.damaged or not merge_due(state) or (stop and stop()):
-                return False
-            self.database.write(lambda tx: merge_some(tx, state))
-            return True
+            if merge_due(state):
+                self.database.write(lambda tx: merge_some(tx, state))
+                return 1
+            return 0
+
+        with self._upkeep:
+            return self._work(lambda: [merge], 1, 1, stop) > 0
 
     def warm(self, *, stop: Stop | None = None) -> bool:
         """Bring into memory what the next question is answered from; return whether anything was missing."""
-        with self._upkeep:
-            if self.damaged:
-                return False
+
+        def warm(_limit: int) -> int:
             vectors = None if self.embedding is None else self.embedding.open()
             if isinstance(vectors, ResidentVectors):
                 vectors.warm(stop)
-            return self.postings.warm(self.state(), stop)
+            return int(self.postings.warm(self.state(), stop))
+
+        with self._upkeep:
+            return self._work(lambda: [warm], 1, 1, stop) > 0
 
     def adopt(self, embedder: Embedder) -> None:
         """Begin to use an embedder that came later; vectors that it made before count again."""
@@ -251,13 +267,13 @@ class Index:
         self.close()
 
     def _work(
-        self, steps: Iterable[Callable[[int], int]], limit: int, at_once: int, stop: Stop | None
+        self, steps: Callable[[], Sequence[Step]], limit: int, at_once: int, stop: Stop | None
     ) -> int:
-        """Repeat each step until nothing is left for it."""
+        """Repeat each step until nothing is left for it, in a file that is made again where it must be."""
         done = 0
         try:
             self._mend()
-            for step in steps:
+            for step in steps():
                 while done < limit and not (stop and stop()):
                     taken = step(min(at_once, limit - done))
                     done += taken
@@ -332,11 +348,6 @@ class Index:
         return gone + new
 
     # The file
-
-    @property
-    def _embedding(self) -> Embedding:
-        assert self.embedding is not None
-        return self.embedding
 
     def _open(self, embedder: Embedder | None) -> None:
         self.database = open_index_file(self.path, self.truth)

@@ -47,7 +47,8 @@ class Window(NamedTuple):
         if whole <= self.size or room < _SHARE:
             return [text]
         spans, costs = self._spans(text, max(1, room // _SHARE), room, around)
-        return [text[first:last].strip() for first, last in _pack(spans, costs, room)[:most]]
+        pieces = (text[first:last].strip() for first, last in _pack(spans, costs, room))
+        return list(itertools.islice(filter(None, pieces), most)) or [text]
 
     def _spans(
         self, text: str, small: int, room: int, around: int
