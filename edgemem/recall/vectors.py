@@ -89,7 +89,7 @@ class ExactVectors:
 
     def remove(self, tx: Transaction, ids: Sequence[int]) -> None:
         """Take vectors out; ids that have none are fine."""
-        note_removals(tx, remove_vectors(tx, ids, space=self.space))
+        note_removals(tx, remove_vectors(tx, ids, space=self.space), space=self.space)
 
     def nearest(self, query: Vector, k: int) -> list[tuple[int, float]]:
         """Return at most k ids with their cosines, the best first."""

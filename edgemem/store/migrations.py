@@ -369,7 +369,8 @@ _M001_INDEX = (
     ) without rowid
     """,
     # What was taken out, for those who hold a part of the index in memory.
-    "create table removals (seq integer primary key, doc integer not null)",
+    # space: null where all of a doc went.
+    "create table removals (seq integer primary key, doc integer not null, space integer)",
     "create table people (name text primary key) without rowid",
     # How the names of people and of what facts are about may sound: see recall/phonetic.py.
     "create table sounds (sound text not null, name text not null, primary key (sound, name)) without rowid",
