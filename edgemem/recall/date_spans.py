@@ -20,6 +20,7 @@ Reading = tuple[float, float, float]
 """Begin and end, seconds since the epoch, and how likely it is what was meant."""
 
 _WEEKEND, _WEEK = 5, 7
+_MONTHS_AROUND = 6
 _YEARS_AROUND = 4
 """Enough for the 29th of February."""
 _HOURS = {"morning": (5, 12), "noon": (11, 14), "afternoon": (12, 18), "evening": (17, 24), "night": (20, 29)}
@@ -56,7 +57,10 @@ class Today(msgspec.Struct, frozen=True):
             at, slack = self.now + count * _SECONDS[unit], (abs(count) * 0.25 + 1.0) * _SECONDS[unit]
             return at - slack, at + slack, _LESS if few else 1.0
         if few:
-            far, near = self._moved(2 * count, unit), self._moved(count // 2 if count > 0 else -(-count // 2), unit)
+            far, near = (
+                self._moved(2 * count, unit),
+                self._moved(count // 2 if count > 0 else -(-count // 2), unit),
+            )
             begin, end = min(far, near), max(far, near) + timedelta(1)
             return self.reading((begin, end), _LESS)
         at_day, slack_days = self._moved(count, unit), timedelta(_SLACK_DAYS[unit])
@@ -69,6 +73,12 @@ class Today(msgspec.Struct, frozen=True):
         else:
             other = self._midnight(self._moved(count, unit))
         return min(self.now, other), max(self.now, other), 1.0
+
+    def weekday_near(self, reading: Reading, weekday: int) -> Reading:
+        """Return a weekday of the week or so that was said with it: Sunday in two weeks."""
+        middle = datetime.fromtimestamp((reading[0] + reading[1]) / 2, self.zone).date()
+        nearest = min(weekdays(middle, weekday), key=lambda days: abs((days[0] - middle).days))
+        return self.reading(nearest, _LIKELY)
 
     def period(self, unit: str, shift: int) -> Days:
         """Return this week, month or year, or another by how many it is away."""
@@ -126,7 +136,9 @@ def year_days_of(around: date, month: int, day: int) -> list[Days]:
 
 def month_days(around: date, day: int) -> list[Days]:
     """Return the day of that number in the months around a day, where it exists."""
-    firsts = (_month(around.year, around.month + away)[0] for away in range(-3, 4))
+    firsts = (
+        _month(around.year, around.month + away)[0] for away in range(-_MONTHS_AROUND, _MONTHS_AROUND + 1)
+    )
     return [_one(found) for first in firsts if (found := _date(first.year, first.month, day)) is not None]
 
 
@@ -166,8 +178,8 @@ def pick(
     after = [days for days in listed if (days[0] if short else days[1]) > day]
     if shift is None:
         orders = (before[-1:], after[:1]) if past else (after[:1], before[-1:])
-        if orders[0] == orders[1]:
-            yield from ((days, 1.0) for days in orders[0])
+        if orders[0] == orders[1] or not all(orders):
+            yield from ((days, 1.0) for days in orders[0] or orders[1])
             return
         for found, sure in zip(orders, (_LESS, _LESS) if past is None else (_LIKELY, _UNLIKELY), strict=True):
             yield from ((days, sure) for days in found)
@@ -175,7 +187,11 @@ def pick(
         nearest = sorted(listed, key=lambda days: abs((days[0] - day).days))
         yield from ((days, 1.0) for days in [days for days in nearest if _week(day, 0)[0] <= days[0]][:1])
     else:
-        over = [days for days in listed if days[1] <= day][::-1] if shift < 0 else [days for days in listed if days[0] > day]
+        over = (
+            [days for days in listed if days[1] <= day][::-1]
+            if shift < 0
+            else [days for days in listed if days[0] > day]
+        )
         at = abs(shift) - 1
         yield from ((days, _LIKELY) for days in over[at : at + 1])
         # "next Friday" may be the one of next week.

@@ -26,7 +26,10 @@ _YEAR_BEGINS = (19, 20, 2000)
 
 _AMBIGUOUS = ("season", "part", "holiday")
 
-_TRADITIONAL = str.maketrans("週個號點後這兩禮當來過時間鐘頭聖誕復萬節農曆幾歲現曾經從夏裡", "周个号点后这两礼当来过时间钟头圣诞复万节农历几岁现曾经从夏里")
+_TRADITIONAL = str.maketrans(
+    "週個號點後這兩禮當來過時間鐘頭聖誕復萬節農曆幾歲現曾經從夏裡",
+    "周个号点后这两礼当来过时间钟头圣诞复万节农历几岁现曾经从夏里",
+)
 
 
 class _Language(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -144,7 +147,13 @@ def _lexicon(language: _Language, *, folded: bool) -> Lexicon:
     key = fold if folded else str.casefold
     phrases: dict[str, tuple[Label, ...]] = {}
     for phrase, kind, value in _said(language):
-        if folded and language.accents_matter and kind in _AMBIGUOUS and " " not in phrase and phrase != fold(phrase):
+        if (
+            folded
+            and language.accents_matter
+            and kind in _AMBIGUOUS
+            and " " not in phrase
+            and phrase != fold(phrase)
+        ):
             continue  # hè is no he, and tôi, which is I, no evening
         for written in {key(phrase), key(_without_umlauts(phrase))}:
             found = phrases.setdefault(written, ({},))[0]
@@ -160,7 +169,10 @@ def _lexicon(language: _Language, *, folded: bool) -> Lexicon:
     for phrase, labels in phrases.items():
         parts = phrase.split() if joined else list(phrase)
         longest[parts[0]] = max(longest.get(parts[0], 0), len(parts))
-        if any(kind in label for label in labels for kind in ANCHORS) or labels[0].get("number") in _YEAR_BEGINS:
+        if (
+            any(kind in label for label in labels for kind in ANCHORS)
+            or labels[0].get("number") in _YEAR_BEGINS
+        ):
             anchors.add(parts[0])
     return Lexicon(
         joined,
@@ -199,7 +211,17 @@ def _said(language: _Language) -> Iterator[tuple[str, str, Value]]:
     for kind, values in named.items():
         for name, words in values.items():
             yield from ((word, kind, _value(name)) for word in _items(words))
-    for kind in ("ago", "ago_before", "ahead", "ahead_before", "before", "small", "one", "month_day", "weekend"):
+    for kind in (
+        "ago",
+        "ago_before",
+        "ahead",
+        "ahead_before",
+        "before",
+        "small",
+        "one",
+        "month_day",
+        "weekend",
+    ):
         yield from ((word, kind, 1) for word in _items(getattr(language, kind)))
     for prefix in _items(language.year_prefix):
         for number, words in enumerate(language.numbers.split(",")):

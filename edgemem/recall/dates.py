@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.recall.date_phrases import Token, phrases_in
+from edgemem.recall.date_phrases import phrases_in
+from edgemem.recall.date_pieces import Token
 from edgemem.recall.date_spans import today
 from edgemem.recall.date_words import date_words, fold
 
@@ -30,7 +31,7 @@ MAX_SPANS = 16
 _CJK = "\u3007\u3400-\u9fff"
 _FIGURES = r"(?<![\w./-])\d{1,4}([-/.])\d{1,2}\2\d{1,4}(?!\d|[-/.]\d)"
 _TOKEN = re.compile(
-    rf"(?P<date>{_FIGURES})|(?P<ordinal>\d{{1,2}}(?:st\b|nd\b|rd\b|th\b|[ºª]|\.(?=\s?[^\W\d_])))|(?P<number>\d+)"
+    rf"(?P<date>{_FIGURES})|(?P<ordinal>\d{{1,2}}(?:st\b|nd\b|rd\b|th\b|[ºª]|\.(?=\s?[^\W\d_])))|(?P<number>\d+(?![A-Za-z\d]))"
     rf"|(?P<word>[{_CJK}]|[^\W\d_{_CJK}]+(?:['’][sS]\b)?)|(?P<comma>[,，、])|(?P<stop>[.;:!?。！？；：…¿¡\n])"
 )
 _OWNED = re.compile("['’]s$")
@@ -65,7 +66,9 @@ def times_in(text: str, now: float, zone: tzinfo) -> tuple[Span, ...]:
     """
     text = _composed(text[-MAX_CHARS:])
     said = list(_TOKEN.finditer(text))
-    tokens = [Token(str(each.lastgroup), fold(_OWNED.sub("", each[0])), each.start(), each.end()) for each in said]
+    tokens = [
+        Token(str(each.lastgroup), fold(_OWNED.sub("", each[0])), each.start(), each.end()) for each in said
+    ]
     known, words = date_words(), {token.word for token in tokens}
     figures = any(token.kind in {"date", "number", "ordinal"} for token in tokens)
     if not figures and known.anchors.isdisjoint(words):
@@ -78,7 +81,10 @@ def times_in(text: str, now: float, zone: tzinfo) -> tuple[Span, ...]:
     found: list[Phrase] = []
     for lexicon in known.lexicons:
         if lexicon.accents_matter and accented:
-            spelled = [Token(each.kind, text[each.begin : each.end].casefold(), each.begin, each.end) for each in tokens]
+            spelled = [
+                Token(each.kind, text[each.begin : each.end].casefold(), each.begin, each.end)
+                for each in tokens
+            ]
             found += phrases_in(text.casefold(), spelled, known.accented, seen_from)
         elif figures or not lexicon.anchors.isdisjoint(words):
             found += phrases_in(fold(text), tokens, lexicon, seen_from)
@@ -98,7 +104,9 @@ def asks_when(text: str) -> bool:
     text = _composed(text[-MAX_CHARS:])
     known = date_words()
     plain = " ".join(re.findall(r"\w+", fold(text)))
-    return bool(known.asks.search(plain) or (not text.isascii() and known.asks_accented.search(text.casefold())))
+    return bool(
+        known.asks.search(plain) or (not text.isascii() and known.asks_accented.search(text.casefold()))
+    )
 
 
 def _composed(text: str) -> str:
