@@ -13,7 +13,7 @@ from zlib import crc32
 
 from edgemem.errors import BusyError, DiskFullError, ReadOnlyError, StoreError
 from edgemem.recall.state import set_meta
-from edgemem.recall.words import WORDS_VERSION
+from edgemem.recall.words import words_version
 from edgemem.store.database import Database
 from edgemem.store.filelock import FileLock
 from edgemem.store.migrations import INDEX
@@ -86,7 +86,7 @@ def _is_of(database: Database, truth: Database) -> bool:
     """Tell whether an index was made from this truth by the rules of today; stamp one that is new."""
     born = truth.query("select min(recorded) from migrations")[0][0]
     # The first step of the schema may change as long as nothing is lost with a file: it is made again.
-    stamp = {"truth": str(born), "words": WORDS_VERSION, "schema": str(crc32(repr(INDEX).encode()))}
+    stamp = {"truth": str(born), "words": words_version(), "schema": str(crc32(repr(INDEX).encode()))}
     found = dict(database.query("select key, value from meta where key in ('truth', 'words', 'schema')"))
     if not found:
         database.write(lambda tx: _stamp(tx, stamp))

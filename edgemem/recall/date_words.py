@@ -1,0 +1,264 @@
+"""Date words: what `date_words.toml` says about the words of five languages that tell a time, ready to be looked up."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import date
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+Value = int | str | tuple[str, int]
+Label = dict[str, Value]
+"""What a word may be, and what it says as that: "in" stands between, goes before a time, and points ahead."""
+
+ANCHORS = ("month", "season", "weekday", "weekend", "day", "holiday", "unit", "part", "period", "year")
+"""What a text must hold, or figures, to speak of a time at all."""
+
+_YEAR_BEGINS = (19, 20, 2000)
+"""Numbers that a year said in words begins with."""
+
+_AMBIGUOUS = ("season", "part", "holiday")
+
+_TRADITIONAL = str.maketrans(
+    "週個號點後這兩禮當來過時間鐘頭聖誕復萬節農曆幾歲現曾經從夏裡",
+    "周个号点后这两礼当来过时间钟头圣诞复万节农历几岁现曾经从夏里",
+)
+
+
+class _Language(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One language of the file."""
+
+    join: str
+    numbers: str
+    months: str
+    seasons: str
+    weekdays: str
+    weekend: str
+    few: str
+    small: str
+    before: str
+    past: str
+    coming: str
+    asks: str
+    ago: str
+    ahead: str
+    parts: dict[str, str]
+    days: dict[str, str]
+    units: dict[str, str]
+    shifts: dict[str, str]
+    whole: dict[str, str]
+    holidays: dict[str, str]
+    more_numbers: dict[str, str] = {}
+    ordinals: str = ""
+    one: str = ""
+    ago_before: str = ""
+    ahead_before: str = ""
+    doubtful: str = ""
+    month_day: str = ""
+    asks_alone: str = ""
+    asks_accented: str = ""
+    shift_stands: Literal["before", "after", "around"] = "before"
+    whole_weeks: bool = False
+    accents_matter: bool = False
+    year_prefix: str = ""
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All of it."""
+
+    en: _Language
+    de: _Language
+    es: _Language
+    vi: _Language
+    zh: _Language
+    holiday_days: dict[str, tuple[int, int]]
+    moving_days: dict[str, list[str]]
+
+
+class Lexicon(msgspec.Struct, frozen=True):
+    """The words of one language."""
+
+    join: str
+    phrases: dict[str, tuple[Label, ...]]
+    """One label for a word or phrase, several where it says several things at once, as "tonight" does."""
+    doubtful: frozenset[str]
+    longest: dict[str, int]
+    """Words of the longest phrase that begins with a word."""
+    anchors: frozenset[str]
+    """First words of what speaks of a time by itself."""
+    past: re.Pattern[str]
+    coming: re.Pattern[str]
+    shift_stands: str
+    whole_weeks: bool
+    accents_matter: bool
+
+
+class DateWords(msgspec.Struct, frozen=True):
+    """The words of all languages."""
+
+    lexicons: tuple[Lexicon, ...]
+    accented: Lexicon
+    """Vietnamese as it is written; without accents, which one of `lexicons` holds, autumn is Thursday's first half."""
+    anchors: frozenset[str]
+    asks: re.Pattern[str]
+    asks_accented: re.Pattern[str]
+    holiday_days: dict[str, tuple[int, int]]
+    moving_days: dict[str, tuple[date, ...]]
+
+
+def fold(text: str) -> str:
+    """Return a text in small letters, without accents, in the simple Chinese characters where a time is told by them."""
+    text = text.casefold()
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFD", text.translate(_TRADITIONAL)).replace("đ", "d")
+    return "".join(letter for letter in text if not 0x300 <= ord(letter) <= 0x36F)
+
+
+@lru_cache(maxsize=1)
+def date_words() -> DateWords:
+    """Return the words, read when they are first asked for."""
+    file = msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_bytes(), type=_File)
+    languages = (file.en, file.de, file.es, file.vi, file.zh)
+    accented = _lexicon(file.vi, folded=False)
+    lexicons = tuple(_lexicon(each, folded=True) for each in languages)
+    asks = [fold(phrase) for each in languages if each.join for phrase in _items(each.asks)]
+    alone = "|".join(re.escape(fold(each.asks_alone)) for each in languages if each.asks_alone)
+    together = "|".join(re.escape(phrase) for phrase in _items(file.zh.asks))
+    return DateWords(
+        lexicons,
+        accented,
+        frozenset().union(accented.anchors, *(each.anchors for each in lexicons)),
+        re.compile(rf"{_whole_words(asks)}|(?:^|\s)(?:{alone})\s*$|{together}"),
+        re.compile(_whole_words(word for each in languages for word in _items(each.asks_accented))),
+        file.holiday_days,
+        {name: tuple(map(date.fromisoformat, days)) for name, days in file.moving_days.items()},
+    )
+
+
+def _lexicon(language: _Language, *, folded: bool) -> Lexicon:
+    key = fold if folded else str.casefold
+    phrases: dict[str, tuple[Label, ...]] = {}
+    for phrase, kind, value in _said(language):
+        if (
+            folded
+            and language.accents_matter
+            and kind in _AMBIGUOUS
+            and " " not in phrase
+            and phrase != fold(phrase)
+        ):
+            continue  # hè is no he, and tôi, which is I, no evening
+        for written in {key(phrase), key(_without_umlauts(phrase))}:
+            found = phrases.setdefault(written, ({},))[0]
+            if not (kind == "month" and "number" in found):
+                found.setdefault(kind, value)
+    for phrase, kinds in language.whole.items():
+        said = (part.partition(":") for part in kinds.split())
+        phrases[key(phrase)] = tuple({kind: _value(value)} for kind, _, value in said)
+    _compound_days(language, phrases)
+    joined = language.join
+    longest: dict[str, int] = {}
+    anchors = set()
+    for phrase, labels in phrases.items():
+        parts = phrase.split() if joined else list(phrase)
+        longest[parts[0]] = max(longest.get(parts[0], 0), len(parts))
+        if (
+            any(kind in label for label in labels for kind in ANCHORS)
+            or labels[0].get("number") in _YEAR_BEGINS
+        ):
+            anchors.add(parts[0])
+    return Lexicon(
+        joined,
+        phrases,
+        frozenset(map(key, _items(language.doubtful))),
+        longest,
+        frozenset(anchors),
+        _any_of(language.past, joined, key),
+        _any_of(language.coming, joined, key),
+        language.shift_stands,
+        language.whole_weeks,
+        language.accents_matter,
+    )
+
+
+def _said(language: _Language) -> Iterator[tuple[str, str, Value]]:
+    """Yield each word or phrase with what it may be, and its value as that."""
+    rows: list[tuple[str, list[str], int]] = [
+        ("number", language.numbers.split(","), 0),
+        ("ordinal", language.ordinals.split(","), 1),
+        ("month", language.months.split(","), 1),
+        ("season", language.seasons.split(","), 0),
+        ("weekday", language.weekdays.split(","), 0),
+    ]
+    for kind, row, first in rows:
+        for value, words in enumerate(row, first):
+            yield from ((word, kind, value) for word in _items(words))
+    named = {
+        "number": language.more_numbers,
+        "part": language.parts,
+        "day": language.days,
+        "unit": language.units,
+        "shift": language.shifts,
+        "holiday": language.holidays,
+    }
+    for kind, values in named.items():
+        for name, words in values.items():
+            yield from ((word, kind, _value(name)) for word in _items(words))
+    for kind in (
+        "ago",
+        "ago_before",
+        "ahead",
+        "ahead_before",
+        "before",
+        "small",
+        "one",
+        "month_day",
+        "weekend",
+    ):
+        yield from ((word, kind, 1) for word in _items(getattr(language, kind)))
+    for prefix in _items(language.year_prefix):
+        for number, words in enumerate(language.numbers.split(",")):
+            yield from ((prefix + word, "year", 2000 + number) for word in _items(words))
+    yield from ((word, "few", 3) for word in _items(language.few))
+
+
+def _compound_days(language: _Language, phrases: dict[str, tuple[Label, ...]]) -> None:
+    """Add words such as Montagabend; no other language has any, and there they find nothing to match."""
+    for day, words in enumerate(language.weekdays.split(",")):
+        for part, parts in language.parts.items():
+            for first in _items(words):
+                for second in _items(parts):
+                    if language.join and " " not in first + second:
+                        phrases.setdefault(fold(first + second), ({"weekday": day}, {"part": part}))
+
+
+def _items(words: str) -> list[str]:
+    return [word.strip() for word in re.split("[,/]", words) if word.strip()]
+
+
+def _value(written: str) -> Value:
+    unit, slash, shift = written.partition("/")
+    if slash:
+        return unit, int(shift)
+    return int(written) if written.lstrip("-").isdigit() else written
+
+
+def _without_umlauts(word: str) -> str:
+    """Return a German word as it is written where there are no umlauts; words of other languages hardly hold any."""
+    return word.replace("ä", "ae").replace("ö", "oe").replace("ü", "ue")
+
+
+def _any_of(words: str, join: str, key: Callable[[str], str]) -> re.Pattern[str]:
+    phrases = [key(word) for word in _items(words)]
+    return re.compile(_whole_words(phrases) if join else "|".join(map(re.escape, phrases)))
+
+
+def _whole_words(phrases: Iterable[str]) -> str:
+    return rf"(?<!\w)(?:{'|'.join(map(re.escape, phrases))})(?!\w)"

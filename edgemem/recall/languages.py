@@ -1,0 +1,98 @@
+"""Languages: which one a text is in, told by its little words, and which words tell nothing there.
+
+The same rule serves index and question. It may be wrong about a short text, and then little is lost: whatever the
+language, a text is found by its English stems too.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ENGLISH = """
+a about above after again ain all also am an and any are aren as at be because been before being below between
+both but by can cannot could couldn d did didn do does doesn doing don down during each either else ever every
+few for from further get gets getting go goes going gonna got had hadn has hasn have haven having he her here hers
+herself him himself his how i if im in into is isn it its itself just let ll m me more most mustn my myself needn
+no nor not now of off oh ok okay on once only or other our ours ourselves out over own please re really s same she
+should shouldn so some such t than that the their theirs them themselves then there these they this those
+through to too under until up upon us ve very was wasn we were weren what whatever when where whether which while
+who whom whose why with won would wouldn yeah yes yet you your yours yourself yourselves
+"""
+STOP_WORDS = frozenset(_ENGLISH.split())
+"""English words that say nothing about what a text is about; they are neither indexed nor asked for."""
+
+_GERMAN = """
+aber als am an auch auf aus bei beim bin bis bist bitte da damit dann das dass dein deine deinem deinen deiner dem den
+denn der des dessen dich die dies diese diesem diesen dieser dieses dir doch dort du durch ein eine einem einen einer
+eines er es etwas euch euer eure fur ganz gegen gib gibt hab habe haben hat hatte hatten hattest hast hier ich ihm ihn
+ihnen ihr ihre ihrem ihren ihrer im in ins ist ja jede jedem jeden jeder jedes jetzt kann kannst kein keine keinem keinen
+keiner konnen konnte lautet mal man mein meine meinem meinen meiner mich mir mit muss musste nach nein nicht nichts noch
+nun nur ob oder ohne schon sehr sein seine seinem seinen seiner seit sich sie sind so soll sollen sollte sondern sonst uber
+um und uns unser unsere unserem unseren unserer unter viel vom von vor wann war waren warum was weil welche welchem welchen
+welcher welches wem wen wenn wer werde werden wessen wie wieder wieso will wir wird wirst wo woher wohin wurde wurden
+wurde zu zum zur
+"""
+_SPANISH = """
+a al algo alguien ante aqui asi aun cada casi como con cual cuales cuando cuanta cuantas cuanto cuantos de del desde donde
+e el ella ellas ellos en entre era eran eres es esa esas ese eso esos esta estaba estaban estamos estan estar este esto
+estos estoy fue fueron ha habia hace hacia han has hasta hay he hemos la las le les lo los mas me mi mis mucho muy nada ni
+no nos nosotros nuestra nuestras nuestro nuestros o os para pero por porque pues que quien quienes se ser si sido sin
+sobre solo son soy su sus tambien te tener tengo tenia tiene tienen ti todo tu tus u un una unas uno unos va vamos van voy
+y ya yo
+"""
+_VIETNAMESE = """
+à ai anh bà bạn bao bị bởi các cái cả chị cho chưa chúng chỉ có cô của cũng còn đã đang đâu đây để đến đi đó được em gì
+hãy hay hơn khi không là lại lên lúc lắm mà mấy mình mới nào này nên nếu nhé nhiêu những như nhưng nó ở ra rất rồi sao sẽ
+ta tại thế thì tôi trên trong từ và vào vậy vẫn về vì với vừa
+"""
+_CHINESE = "的了着过在是我你您他她它们这那哪什么谁怎吗呢吧啊把被和与跟就也都很还又不没有个请给让从到会能要得地之而"
+
+_UNACCENTED_VIETNAMESE = """
+bao biet cai cho chua chung co cua dang dau day duoc gi hay khi khong la nao nay nguoi nhe nhieu nhung o roi sao se
+thi toi trong tren va voi
+"""
+_OTHERS: dict[str, frozenset[str]] = {
+    "de": frozenset(_GERMAN.split()),
+    "es": frozenset(_SPANISH.split()),
+    "vi": frozenset(_UNACCENTED_VIETNAMESE.split()),
+}
+_SPOKEN: dict[str, tuple[str, ...]] = {
+    word: tuple(name for name, words in _OTHERS.items() if word in words)
+    for word in frozenset().union(*_OTHERS.values())
+}
+_ACCENTED_VIETNAMESE = frozenset(_VIETNAMESE.split())
+_VIETNAMESE_LETTER = re.compile("[ăđơư\u1ea0-\u1ef9]")
+
+EMPTY_SIGNS = frozenset(_CHINESE)
+"""Chinese signs that bind others; text without spaces is cut where they stand."""
+
+
+def language_of(spelled: Iterable[str], plain: Iterable[str]) -> str:
+    """Return de, es or vi where more of a text's little words are of that language than English, else en.
+
+    Args:
+        spelled: the words in small letters, with their accents.
+        plain: the same without.
+    """
+    if any(not word.isascii() and _VIETNAMESE_LETTER.search(word) for word in spelled):
+        return "vi"
+    said = dict.fromkeys(_OTHERS, 0)
+    english = 0
+    for word in set(plain):
+        for name in _SPOKEN.get(word, ()):
+            said[name] += 1
+        english += word in STOP_WORDS
+    best = max(said, key=lambda name: said[name])
+    return best if said[best] > english else "en"
+
+
+def is_empty(spelled: str, plain: str, language: str) -> bool:
+    """Tell whether a word tells nothing: in English, whatever the language, and in that language."""
+    if language == "vi":
+        # Without its accents chó, which is a dog, would be cho, and nothing.
+        return (spelled if not spelled.isascii() else plain) in _ACCENTED_VIETNAMESE
+    return plain in STOP_WORDS or (language != "en" and plain in _OTHERS[language])
