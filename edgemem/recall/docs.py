@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from edgemem.recall.columns import Row
 from edgemem.recall.relations import note_relations
 from edgemem.recall.removals import note_removals
 from edgemem.recall.sounds import note_sounds
 from edgemem.recall.sources import TURN, Doc
 from edgemem.recall.spaces import dequeue, enqueue
 from edgemem.recall.state import FIRST_OTHER, get_meta, set_meta
+from edgemem.recall.traits import Traits, traits_of
 from edgemem.recall.vectors import remove_vectors
 from edgemem.recall.words import terms
 
@@ -73,20 +77,24 @@ def replace_doc(tx: Transaction, doc: Doc) -> None:
         enqueue(tx, [number])
 
 
+def row_of(number: int, doc: Doc, length: int) -> Row:
+    """Return the columns of a doc, given its number and how many stems it has."""
+    marks, called, times = traits_of(doc.text, doc.at) if doc.kind == TURN else Traits()
+    return Row(
+        number, doc.kind, doc.ref, doc.level, doc.owner, doc.who, doc.session_id, doc.turn, doc.at, int(doc.past), doc.subject,
+        doc.relation, marks, called or None, msgspec.json.encode(times).decode() if times else None, length,
+    )  # fmt: skip
+
+
 def _insert(tx: Transaction, numbered: Sequence[tuple[int, Doc]]) -> None:
     stems = {number: " ".join(terms(doc.text)) for number, doc in numbered}
     tx.executemany(
         """
-        insert into docs (id, kind, ref, level, owner, who, session_id, turn, at, past, subject, relation, terms)
-        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        insert into docs (id, kind, ref, level, owner, who, session_id, turn, at, past, subject, relation, marks, called,
+          times, length, terms)
+        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
-        [
-            (
-                *(number, doc.kind, doc.ref, doc.level, doc.owner, doc.who),
-                *(doc.session_id, doc.turn, doc.at, int(doc.past), doc.subject, doc.relation, stems[number]),
-            )
-            for number, doc in numbered
-        ],
+        [(*row_of(number, doc, _length(stems[number])), stems[number]) for number, doc in numbered],
     )
     tx.executemany("insert into words (rowid, terms) values (?, ?)", list(stems.items()))
     enqueue(tx, [number for number, doc in numbered if not doc.past])

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgemem.recall.common_words import COMMON_WORDS
+from edgemem.recall.dates import asks_when, times_in
 from edgemem.recall.stemmer import stem
-from edgemem.recall.words import STOP_WORDS, plain_words, terms
+from edgemem.recall.traits import zone_at
+from edgemem.recall.words import plain_words, terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -17,6 +19,13 @@ if TYPE_CHECKING:
 MAX_CHARS = 2000
 _MYSELF = frozenset({"i", "me", "my", "mine", "myself"})
 _WORD = re.compile(r"[^\W_]+(?:['’]s\b)?")
+_SURE = 0.9  # a time that is less sure than this may be a word of what is asked for: "Monday" of a fact
+_NUMBER = re.compile(
+    r"\bhow (?:many|much|long|often|old)\b|\bwie (?:viele?|lange?|oft|alt)\b|\bcu[aá]nt[oa]s?\b|\bbao nhiêu\b|\bmấy\b|多少|几", re.IGNORECASE
+)
+_NAME = re.compile(
+    r"\b(?:who|whose|where|which|what|name|wer|wen|wem|wo|welche[rsmn]?|qui[eé]n|d[oó]nde|cu[aá]l|ai|ở đâu|nào)\b|谁|哪", re.IGNORECASE
+)
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -31,6 +40,16 @@ class Question(msgspec.Struct, frozen=True):
     """The people that it names, and the reader where it says "I"."""
     stems: frozenset[str] = frozenset()
     """Of all its words that tell anything, those names included."""
+    times: tuple[tuple[float, float, float], ...] = ()
+    """Begin and end of the times that it speaks of, and how sure that is; their words are not looked for."""
+    asks_when: bool = False
+    asks_number: bool = False
+    asks_name: bool = False
+    """What kind of word the answer holds, as far as the question tells."""
+
+    def of(self, people: frozenset[str]) -> Question:
+        """Return the same question, of other people."""
+        return msgspec.structs.replace(self, people=people)
 
     def names(self, subject: str) -> bool:
         """Tell whether a subject, given by its stems with spaces between them, stands in it."""
@@ -75,6 +94,7 @@ def read_question(
     people: Collection[str] = (),
     subjects: Collection[str] = (),
     reader: str | None = None,
+    now: float | None = None,
 ) -> Question:
     """Take a question apart.
 
@@ -83,14 +103,21 @@ def read_question(
         people: names of known speakers.
         subjects: those of them that facts are about.
         reader: who asks, if known.
+        now: when, seconds since the epoch, for the times that it speaks of; None: leave them out.
     """
     text = text[-MAX_CHARS:]
+    asked, spans = text, () if now is None else times_in(text, now, zone_at(now))
+    for span in spans:
+        if span.sure >= _SURE:
+            text = text.replace(span.said, " ", 1)
+    if spans and not terms(text):
+        text = asked
     words = plain_words(text)
     said = set(words)
     named = people_in(text, people)
     name_words = {word for name in named.difference(subjects) for word in plain_words(name)}
-    content = [word for word in words if word not in STOP_WORDS]
-    wanted = [stem(word) for word in content if word not in name_words]
+    content = terms(text)
+    wanted = terms(text, without=name_words)
     meaning = " ".join(text.split())
     if wanted and name_words:
         kept = _WORD.sub(lambda found: "" if _bare(found[0]) in name_words else found[0], meaning)
@@ -98,10 +125,14 @@ def read_question(
     if reader and said & _MYSELF:
         named = named | {reader}
     return Question(
-        terms=tuple(dict.fromkeys(wanted or [stem(word) for word in content])),
+        terms=tuple(dict.fromkeys(wanted or content)),
         meaning=meaning,
         people=named,
-        stems=frozenset(map(stem, content)),
+        stems=frozenset(content),
+        times=tuple((span.begin, span.end, span.sure) for span in spans),
+        asks_when=now is not None and asks_when(asked),
+        asks_number=bool(_NUMBER.search(asked)),
+        asks_name=bool(_NAME.search(asked)),
     )
 
 

@@ -13,7 +13,8 @@ from edgemem.config import RecallSettings
 from edgemem.errors import ClosedError, StoreError
 from edgemem.recall.candidates import Filter, make_filter
 from edgemem.recall.found import fetch
-from edgemem.recall.fusion import Weights, reasons
+from edgemem.recall.fusion import Weights
+from edgemem.recall.linear import shipped_models
 from edgemem.recall.search import Hit, Limits, RecallStats, Search
 from edgemem.recall.sources import KINDS
 from edgemem.recall.state import State
@@ -137,7 +138,7 @@ class Recall:
         found = []
         for group in apart or (KINDS.values(),):
             wanted = [hit for hit in good if KINDS[hit.candidate.kind] in group]
-            found += self._fetch(wanted, reader, k, known=known, past=include_past)
+            found += self._fetch(search, wanted, reader, k, known=known, past=include_past)
         self.last = RecallStats(
             embed_ms=search.embed_s * 1e3,
             search_ms=(monotonic() - begin - search.embed_s) * 1e3,
@@ -157,7 +158,14 @@ class Recall:
         state: State | None,
     ) -> tuple[Search, list[Hit]]:
         search = Search(
-            self._index, state, self._embedder, allowed, limits, self._weights, now=self._clock.now()
+            self._index,
+            state,
+            self._embedder,
+            allowed,
+            limits,
+            self._weights,
+            shipped_models(),
+            now=self._clock.now(),
         )
         with self._tail_lock:
             self._tail.refresh(state)
@@ -174,7 +182,14 @@ class Recall:
         return rows[0][0] if rows else None
 
     def _fetch(
-        self, hits: Sequence[Hit], reader: Reader | None, k: int, *, known: Collection[str], past: bool
+        self,
+        search: Search,
+        hits: Sequence[Hit],
+        reader: Reader | None,
+        k: int,
+        *,
+        known: Collection[str],
+        past: bool,
     ) -> list[Recalled]:
         """Read the best from the truth, and go on to the next ones where something is gone."""
         found: list[Recalled] = []
@@ -188,9 +203,5 @@ class Recall:
                 item = there.get((hit.candidate.kind, hit.candidate.ref))
                 if item is not None and left > 0:
                     left -= hit.candidate.name not in known
-                    found.append(
-                        msgspec.structs.replace(
-                            item, score=hit.score, why=reasons(hit.signals, self._weights)
-                        )
-                    )
+                    found.append(msgspec.structs.replace(item, score=hit.score, why=search.why(hit)))
         return found

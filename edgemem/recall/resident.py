@@ -16,12 +16,12 @@ from edgemem.recall.removals import KEPT, newest_removal, read_removals
 from edgemem.recall.vectors import BitVectors, ExactVectors, are_sound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     from edgemem.recall.vectors import Vector, VectorIndex
     from edgemem.store.database import Database
 
-LEAST = 5000
+LEAST = 256
 """Vectors below which vec0 answers in under half a millisecond by itself."""
 AT_ONCE = 500
 """Vectors that a question may still read in; more are left to `warm`, and vec0 answers meanwhile."""
@@ -58,12 +58,22 @@ class ResidentVectors(BitVectors):
             if not self._drop_removed(None):
                 self._forget()
 
-    def nearest(self, query: Vector, k: int) -> list[tuple[int, float]]:
-        """Return at most k ids with their cosines, the best first."""
+    def nearest(
+        self, query: Vector, k: int, among: Sequence[int] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return at most k ids with their cosines, the best first; only of those that are given, if any are."""
         with self._lock:
             if k > 0 and len(query) == self._dimensions and self._follow():
-                return self._packed.nearest(query, k, exact=partial(self.cosines, query))
-        return super().nearest(query, k)
+                exact = partial(self.cosines, query)
+                return self._packed.nearest(query, k, None if among is None else list(among), exact=exact)
+        return super().nearest(query, k, among)
+
+    def estimates(self, query: Vector, ids: Iterable[int]) -> dict[int, float]:
+        """Return the cosines of those ids that have a vector, about: from memory, if they are there."""
+        with self._lock:
+            if len(query) == self._dimensions and self._follow():
+                return self._packed.cosines(query, list(ids))
+        return super().estimates(query, ids)
 
     def _follow(self) -> bool:
         """Read in a few changes; return whether memory is as the file, and holds enough to be worth it."""

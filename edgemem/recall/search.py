@@ -1,29 +1,34 @@
 """Search: one question on its way through the signals, within a deadline.
 
 Words are looked up first, because that always takes little; then the question is embedded under its own share of
-the deadline; what is late is left out. The best of both, with the messages beside them, are fused.
+the deadline; what is late is left out. Messages are then scored by a linear model, facts and the like by `fusion`.
 """
 
 from __future__ import annotations
 
-from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from edgemem.errors import ClosedError, ModelError
-from edgemem.recall.candidates import COLUMNS, Candidate, Filter
-from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, score
+from edgemem.recall.candidates import Candidate, Filter
+from edgemem.recall.columns import COLUMNS, Columns, Row
+from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, reasons, score
 from edgemem.recall.lexical import Statistics, count_docs, match
+from edgemem.recall.linear import Models
 from edgemem.recall.question import Question, people_in, read_question
+from edgemem.recall.signals import SIGNALS, Field, on_dates, signals_of
 from edgemem.recall.sounds import with_names
-from edgemem.recall.sources import TURN, Doc, bound, in_batches, marks
+from edgemem.recall.sources import TURN, bound, in_batches, marks
 from edgemem.recall.state import FIRST_OTHER, State
 from edgemem.recall.words import terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index import Index
@@ -60,7 +65,8 @@ class Hit(NamedTuple):
     """A candidate with its score."""
 
     score: float
-    signals: Signals
+    signals: Signals | NDArray[np.float32]
+    """Of a message its row of `signals_of`."""
     candidate: Candidate
 
 
@@ -70,6 +76,7 @@ class Search:
     Args:
         state: how far the index has come; None: do without it.
         tail: what the index does not know yet.
+        models: how messages are scored.
         now: seconds since the epoch.
     """
 
@@ -81,35 +88,42 @@ class Search:
         allowed: Filter,
         limits: Limits,
         weights: Weights,
+        models: Models,
         *,
         now: float,
     ) -> None:
+        import numpy as np
+
         self._index = index
         self._state = state
         self._embedder = embedder
         self._allowed = allowed
         self._limits = limits
         self._weights = weights
+        self._models = models
         self._now = now
-        self._tail: Mapping[int, Doc] = {}
-        self._candidates: dict[int, Candidate] = {}
-        self._words: dict[int, float] = {}
-        self._meaning: dict[int, float] | None = None
-        self._people: frozenset[str] = frozenset()
-        self._resident = False
-        """Whether memory holds the words of the index, as of the last count."""
+        self._columns = Columns()
+        self._slots: set[int] = set()
+        self._words = self._window = self._session = np.zeros(0, np.float32)
+        self._best = 1.0
+        self._near: dict[int, float] | None = None
+        self._question: Question | None = None
+        self._mentioned: NDArray[np.bool_] = np.zeros(1, bool)
         self.embed_s = 0.0
         self.late = False
+        self.turns: tuple[NDArray[np.int64], NDArray[np.float32]] | None = None
+        """Numbers and signals of the messages that were scored, for `edgemem bench fit`."""
 
     @property
     def signals(self) -> tuple[str, ...]:
         """Return what could be used."""
-        return (("words",) if self._words else ()) + (("meaning",) if self._meaning is not None else ())
+        words = ("words",) if self._words.any() else ()
+        return words + (("meaning",) if self._near is not None else ())
 
     @property
     def candidates(self) -> int:
-        """Return how many candidates were fused."""
-        return len(self._candidates)
+        """Return how many candidates were scored."""
+        return len(self._slots)
 
     def look_up_words(
         self, query: str, tail: Tail, *, names: Mapping[str, str], reader: str | None
@@ -118,26 +132,26 @@ class Search:
         people = {*names, *tail.people()}
         if self._state is not None:
             people.update(name for (name,) in self._index.database.query("select name from people"))
-        self._tail = {number: doc for number, doc in tail.docs.items() if self._allowed.allows(doc)}
-        question = self._take_apart(query, people, reader)
-        counts = self._count(question, tail)
-        subjects = {doc.subject for doc in self._tail.values() if doc.subject}
-        heard = with_names(
-            query,
-            [term for term in question.terms if not counts[term]],
-            names={*names, *tail.people(), *subjects},
-            database=self._index.database if self._state is not None else None,
-        )
-        if heard != query:
-            question = self._take_apart(heard, people, reader)
-            counts = self._count(question, tail)
-        self._people = question.people.union(names[name] for name in question.people if name in names)
-        if question.terms:
-            self._words = self._match(question, tail, counts)
+        question = self._take_apart(query, people, reader, tail)
+        with self._index.postings.lock:
+            counts, resident = self._count(question, tail)
+            subjects = {doc.subject for doc in tail.docs.values() if doc.subject}
+            heard = with_names(
+                query,
+                [term for term in question.terms if not counts[term]],
+                names={*names, *tail.people(), *subjects},
+                database=self._index.database if self._state is not None else None,
+            )
+            if heard != query:
+                question = self._take_apart(heard, people, reader, tail)
+                counts, resident = self._count(question, tail)
+            question = question.of(question.people.union(names[n] for n in question.people if n in names))
+            self._match(question, tail, counts, resident=resident)
+        self._question = question
         return question
 
     def look_up_meaning(self, question: Question) -> None:
-        """Embed the question, find what is near to it, and how near the words' finds are."""
+        """Embed the question and find what is near to it."""
         vectors = self._index.space(self._state) if self._state is not None else None
         if vectors is None or self._embedder is None or not question.meaning:
             return
@@ -146,32 +160,47 @@ class Search:
             return
         wanted = max(1, self._limits.candidates // 2)
         near = dict(vectors.nearest(vector, wanted))
-        readable = self._found_again(near)
+        readable = self._take_up(near)
         if len(near) == wanted and len(readable) < _FEWEST:
             # Most of what is near is somebody else's, or in the prompt already.
             near = dict(vectors.nearest(vector, 4 * wanted))
-            readable = self._found_again(near)
-        self._meaning = {number: near[number] for number in readable}
-        self._meaning.update(vectors.cosines(vector, self._words.keys() - self._meaning.keys()))
-        self._look_up_relations(question, self._embedder, self._meaning)
+            readable = self._take_up(near)
+        self._slots |= readable
+        about = self._about(question)
+        if len(about):
+            docs = self._columns.rows["id"][about].tolist()
+            self._slots |= self._take_up([doc for doc, _ in vectors.nearest(vector, wanted, docs)])
+        known = {int(self._columns.rows["id"][slot]) for slot in self._with_neighbours()}
+        self._near = {**vectors.estimates(vector, known - near.keys()), **near}
+        self._look_up_relations(question, self._embedder)
 
     def rank(self) -> list[Hit]:
-        """Return the best candidates and the messages beside them, best first."""
-        own = {number: self._own(number) for number in self._words.keys() | (self._meaning or {}).keys()}
-        if not own:
-            own = dict.fromkeys(self._newest(), 0.0)
-        best = sorted(own, key=lambda number: (-own[number], number))[: self._limits.candidates]
-        self._add_beside(best)
-        hits = self._score(own)
+        """Return the best candidates, best first."""
+        if not self._slots:
+            self._slots = self._take_up(self._newest())
+        import numpy as np
+
+        slots = np.array(sorted(self._slots), np.intp)
+        kinds = self._columns.rows["kind"][slots]
+        hits = self._score_turns(slots[kinds == TURN]) + self._score_others(slots[kinds != TURN])
         hits.sort(key=lambda hit: (-hit.score, -hit.candidate.at, -hit.candidate.ref))
         return hits
 
-    def _subjects(self, people: Collection[str]) -> set[str]:
+    def why(self, hit: Hit) -> tuple[str, ...]:
+        """Return the signals that made a score, strongest first."""
+        if isinstance(hit.signals, Signals):
+            return reasons(hit.signals, self._weights)
+        return self._model().reasons(hit.signals)
+
+    def _model(self) -> Any:
+        return self._models.words_only if self._near is None else self._models.with_meaning
+
+    def _subjects(self, people: Collection[str], tail: Tail) -> set[str]:
         """Return those people that facts are about."""
         stems = {name: " ".join(terms(name)) for name in people}
         if not stems:
             return set()
-        known = {doc.subject for doc in self._tail.values()}
+        known = {doc.subject for doc in tail.docs.values() if self._allowed.allows(doc)}
         if self._state is not None:
             asked = list(stems.values())
             rows = self._index.database.query(
@@ -182,77 +211,181 @@ class Search:
             known.update(subject for (subject,) in rows)
         return {name for name in people if stems[name] in known}
 
-    def _take_apart(self, query: str, people: Collection[str], reader: str | None) -> Question:
+    def _take_apart(self, query: str, people: Collection[str], reader: str | None, tail: Tail) -> Question:
         named = people_in(query, people)
-        return read_question(query, people=named, subjects=self._subjects(named), reader=reader)
+        subjects = self._subjects(named, tail)
+        return read_question(query, people=named, subjects=subjects, reader=reader, now=self._now)
 
-    def _count(self, question: Question, tail: Tail) -> dict[str, int]:
-        """Return in how many texts each term stands."""
+    def _count(self, question: Question, tail: Tail) -> tuple[dict[str, int], bool]:
+        """Return in how many texts each term stands, and whether memory holds the words of the index."""
         counts = tail.counts(question.terms)
-        if self._state is not None and question.terms:
-            known = self._index.postings.counts(self._state, question.terms)
-            self._resident = known is not None
-            for term, count in (known or count_docs(self._index.database, question.terms)).items():
-                counts[term] += count
-        return counts
+        if self._state is None:
+            return counts, False
+        known = self._index.postings.counts(self._state, question.terms)
+        if known is None:
+            found = count_docs(self._index.database, question.terms) if question.terms else {}
+        else:
+            found = known
+        for term, count in found.items():
+            counts[term] += count
+        return counts, known is not None
 
-    def _match(self, question: Question, tail: Tail, counts: Mapping[str, int]) -> dict[int, float]:
-        state, database = self._state, self._index.database
+    def _match(self, question: Question, tail: Tail, counts: Mapping[str, int], *, resident: bool) -> None:
+        """Find the words of the question in memory, in the file and in the tail."""
+        import numpy as np
+
+        state = self._state
         statistics = Statistics(
             docs=(state.docs if state else 0) + len(tail.docs),
             terms=(state.terms if state else 0) + tail.terms,
             counts=counts,
         )
         asked = statistics.telling(question.terms)
-        scores = {n: score for n, score in tail.match(asked, statistics).items() if n in self._tail}
-        if self._resident:
-            scores.update(self._match_in_memory(asked, statistics))
-        elif state is not None:
-            rows = match(
-                database,
-                asked,
-                columns=COLUMNS,
-                where=self._allowed.where,
-                values=self._allowed.values,
-                limit=self._limits.candidates,
-                at_most=sum(counts[term] for term in asked),
-            )
-            for found, number, *columns in rows:
-                self._candidates[number] = Candidate(*columns)
-                scores[number] = found
-        # Words that were written between counting and looking weigh nothing.
+        if resident:
+            self._columns = self._index.postings.columns
+            tail.pour(self._columns)
+            matched = self._index.postings.match(asked, statistics, self._allowed)
+            self._words, self._window, self._session = matched
+        else:
+            tail.pour(self._columns)
+            self._match_in_file(asked, statistics, counts)
+        late = tail.match(asked, statistics)
+        slots = self._columns.slots(late)
+        found = np.fromiter(slots.values(), np.intp, len(slots))
+        may = self._columns.allowed(found, self._allowed)
+        for doc, slot in [pair for pair, good in zip(slots.items(), may.tolist(), strict=True) if good]:
+            self._words[slot] = late[doc]
+            self._window[slot] += late[doc]
         best = statistics.best(asked) or 1.0
-        return {number: min(1.0, max(0.0, found / best)) for number, found in scores.items()}
-
-    def _match_in_memory(self, asked: Sequence[str], statistics: Statistics) -> dict[int, float]:
-        """Return the scores of what may be found; memory knows the words, and the file who may read them."""
+        # Words that were written between counting and looking weigh nothing.
+        self._words = np.clip(self._words / best, 0.0, 1.0)
         limit = self._limits.candidates
-        scores: dict[int, float] = {}
-        # A few more than wanted nearly always leave enough that may be found; each costs a look-up in the file.
-        for most in (limit + limit // 4, 4 * limit, statistics.docs):
-            found = self._index.postings.best(asked, statistics, most)
-            readable = self._read(number for number, _ in found)
-            scores = dict(islice((one for one in found if one[0] in readable), limit))
-            if len(scores) == limit or len(found) < most:
-                break
-        self._candidates.update((number, readable[number]) for number in scores)
-        return scores
+        for scores in (self._words, self._window):
+            self._slots.update(_highest(scores, limit))
+        self._slots.update(self._may(on_dates(self._columns, question)[: 4 * limit])[: limit // 2])
+        self._mentioned = self._mentions(question, tail, resident=resident)
 
-    def _look_up_relations(self, question: Question, embedder: Embedder, meaning: dict[int, float]) -> None:
+    def _match_in_file(self, asked: Sequence[str], statistics: Statistics, counts: Mapping[str, int]) -> None:
+        """Find words by FTS5, where memory does not hold them: the best only, and what stands beside them."""
+        import numpy as np
+
+        rows = [] if self._state is None else match(
+            self._index.database,
+            asked,
+            columns=COLUMNS,
+            where=self._allowed.where,
+            values=self._allowed.values,
+            limit=self._limits.candidates,
+            at_most=sum(counts[term] for term in asked),
+        )  # fmt: skip
+        scores = {self._columns.append(Row(*columns)): found for found, *columns in rows}
+        first = [int(self._columns.rows["id"][slot]) for slot in list(scores)[: self._limits.candidates // 2]]
+        self._read(doc + step for doc in first if doc < FIRST_OTHER for step in (-2, -1, 1))
+        n = self._columns.n
+        self._words, self._session = np.zeros(n, np.float32), np.zeros(self._columns.sessions, np.float32)
+        self._words[list(scores)] = list(scores.values())
+        self._window = self._words.copy()
+        docs = self._columns.rows["id"][:n]
+        for step in (-1, 1):
+            beside = self._columns.beside(docs, step)
+            self._window += np.append(self._words, 0)[beside] * 0.5
+        self._window[docs == 0] = 0
+
+    def _mentions(self, question: Question, tail: Tail, *, resident: bool) -> NDArray[np.bool_]:
+        """Return by slot whether a text speaks of somebody whom the question names, and not only to them."""
+        import numpy as np
+
+        columns = self._columns
+        found = np.zeros(len(self._words) + 1, bool)
+        for name in question.people:
+            stems = terms(name)
+            if not stems:
+                continue
+            late = [set(tail.having(stem)) for stem in stems]
+            slots = list(columns.slots(set.intersection(*late)).values())
+            if resident:
+                sets = [set(self._index.postings.having(stem).tolist()) for stem in stems]
+                slots += set.intersection(*sets)
+            called = columns.called
+            found[[s for s in slots if s < len(self._words) and not called.get(s, frozenset()).issuperset(stems)]] = True
+        return found
+
+    def _about(self, question: Question) -> NDArray[np.intp]:
+        """Return the slots of messages in which somebody whom the question names speaks of themselves, or is spoken of."""
+        import numpy as np
+
+        n = len(self._words)
+        rows = self._columns.rows[:n]
+        codes = [code for name in question.people if (code := self._columns.code(name)) is not None]
+        about = self._mentioned[:n].copy()
+        if codes:
+            about |= np.isin(rows["who"], codes) & ((rows["marks"] & SAYS_I) > 0)
+        return self._may(np.flatnonzero(about & (rows["kind"] == TURN)))
+
+    def _may(self, slots: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return those of some slots that may be found."""
+        slots = slots[slots < len(self._words)]
+        return slots[self._columns.allowed(slots, self._allowed)]
+
+    def _take_up(self, docs: Iterable[int]) -> set[int]:
+        """Return the slots of those docs that may be found, read in where memory does not hold them."""
+        import numpy as np
+
+        wanted = list(docs)
+        missing = [doc for doc in wanted if not self._columns.slots((doc,))]
+        if missing and self._columns is not self._index.postings.columns:
+            self._read(missing)
+            self._grow()
+        slots = np.fromiter(self._columns.slots(wanted).values(), np.intp)
+        return set(self._may(slots).tolist())
+
+    def _grow(self) -> None:
+        """Make room in what is known by slot."""
+        import numpy as np
+
+        more, columns = self._columns.n - len(self._words), self._columns
+        self._words, self._window = (np.append(x, np.zeros(more, np.float32)) for x in (self._words, self._window))
+        self._session = np.append(self._session, np.zeros(columns.sessions - len(self._session), np.float32))
+        self._mentioned = np.append(self._mentioned, np.zeros(more, bool))
+
+    def _read(self, numbers: Iterable[int]) -> None:
+        """Read in what may be found of some docs that memory does not hold."""
+        known = self._columns.slots
+        for ids in in_batches([number for number in dict.fromkeys(numbers) if not known((number,))]):
+            rows = self._index.database.query(
+                f"select {COLUMNS} from docs d where d.id in ({marks(ids)}) and {self._allowed.where}",  # noqa: S608 - ours
+                {**bound(ids), **self._allowed.values},
+            )
+            for row in rows:
+                self._columns.append(Row(*row))
+
+    def _with_neighbours(self) -> set[int]:
+        """Return the slots of the candidates and of the messages beside them."""
+        import numpy as np
+
+        slots = np.array(sorted(self._slots), np.intp)
+        docs = self._columns.rows["id"][slots]
+        found = self._slots.copy()
+        for step in (-2, -1, 1):
+            found.update(self._columns.beside(docs, step).tolist())
+        return {slot for slot in found if 0 <= slot < len(self._words)}
+
+    def _look_up_relations(self, question: Question, embedder: Embedder) -> None:
         """Where the question names what a fact is about, see also how near the rest of both is."""
+        columns, near = self._columns, self._near or {}
         facts = [
-            (number, found.subject, found.relation)
-            for number in meaning.keys() & self._candidates.keys()
-            if (found := self._candidates[number]).subject and found.relation
+            (int(columns.rows["id"][slot]), *columns.facts[slot])
+            for slot in self._slots
+            if slot in columns.facts and all(columns.facts[slot])
         ]
-        asked = question.without({subject for _, subject, _ in facts})
+        asked = question.without({str(subject) for _, subject, _ in facts})
         vector = None if asked is None else self._embed(embedder, asked)
         if vector is None or self._is_late():
             return
-        near = self._index.relation_cosines(vector, {relation for _, _, relation in facts})
+        known = self._index.relation_cosines(vector, {str(relation) for _, _, relation in facts})
         for number, subject, relation in facts:
-            if relation in near:
-                meaning[number] = fact_meaning(meaning[number], near[relation], named=question.names(subject))
+            if relation in known and number in near:
+                near[number] = fact_meaning(near[number], known[relation], named=question.names(str(subject)))
 
     def _embed(self, embedder: Embedder, text: str) -> Any:
         begin = monotonic()
@@ -271,74 +404,64 @@ class Search:
         self.late = self.late or vector is None
         return vector
 
-    def _add_beside(self, best: Sequence[int]) -> None:
-        """Keep the best as candidates, those in memory too, with the messages before and after the first of them."""
-        upper = [number for number in best[: self._limits.candidates // 2] if number < FIRST_OTHER]
-        wanted = {*best, *(number + step for number in upper for step in (-1, 1))}
-        found = {number: self._candidates[number] for number in wanted & self._candidates.keys()}
-        for number in wanted & self._tail.keys():
-            doc = self._tail[number]
-            found[number] = Candidate(
-                doc.kind, doc.ref, doc.who, doc.session_id, doc.at, doc.subject, doc.relation
-            )
-        if self._state is not None and not self._is_late():
-            found.update(self._read(wanted - found.keys()))
-        self._candidates = found
+    def _score_turns(self, slots: NDArray[np.intp]) -> list[Hit]:
+        import numpy as np
 
-    def _found_again(self, near: Mapping[int, float]) -> set[int]:
-        """Take up as candidates what may be found of docs that are near; return the numbers of those."""
-        self._candidates.update(self._read(near.keys() - self._candidates.keys()))
-        return near.keys() & self._candidates.keys()
+        if not len(slots) or self._question is None:
+            return []
+        columns, n = self._columns, len(self._words)
+        meaning = np.zeros(n + 1, np.float32)
+        near = self._near or {}
+        for doc, slot in columns.slots(near).items():
+            if slot < n:
+                meaning[slot] = max(0.0, near[doc])
+        field = Field(columns, np.append(self._words, 0), np.append(self._window, 0), self._session, meaning)
+        signals = signals_of(field, slots, self._question, self._mentioned)
+        self.turns = (columns.rows["id"][slots], signals)
+        scores = self._model().scores(signals).tolist()
+        return [
+            Hit(score, row, self._candidate(slot))
+            for score, row, slot in zip(scores, signals, slots.tolist(), strict=True)
+        ]
 
-    def _read(self, numbers: Iterable[int]) -> dict[int, Candidate]:
-        """Return what may be found of some docs."""
-        found: dict[int, Candidate] = {}
-        for ids in in_batches(list(numbers)):
-            rows = self._index.database.query(
-                f"select {COLUMNS} from docs d where d.id in ({marks(ids)}) and {self._allowed.where}",  # noqa: S608 - ours
-                {**bound(ids), **self._allowed.values},
-            )
-            found.update((row[0], Candidate(*row[1:])) for row in rows)
-        return found
-
-    def _own(self, number: int) -> float:
-        meaning = None if self._meaning is None else self._meaning.get(number, 0.0)
-        return own_score(self._words.get(number, 0.0), meaning, self._weights)
-
-    def _score(self, own: Mapping[int, float]) -> list[Hit]:
-        """Score all candidates, given their own scores; a hundred at each question, so nothing is looked up twice."""
-        words, meaning, people, weights = self._words, self._meaning, self._people, self._weights
-        candidates, now = self._candidates, self._now
-
-        def beside(number: int, session_id: int | None) -> float:
-            known = own.get(number, 0.0)
-            if not known:
-                return 0.0
-            other = candidates.get(number)
-            return known if other is not None and other.session_id == session_id else 0.0
-
+    def _score_others(self, slots: NDArray[np.intp]) -> list[Hit]:
+        people = self._question.people if self._question else frozenset()
         hits = []
-        for number, candidate in candidates.items():
-            is_turn, session_id = candidate.kind == TURN, candidate.session_id
+        for slot in slots.tolist():
+            candidate = self._candidate(slot)
+            number, words = int(self._columns.rows["id"][slot]), float(self._words[slot])
+            meaning = None if self._near is None else self._near.get(number, 0.0)
             signals = Signals(
-                words.get(number, 0.0),
-                None if meaning is None else meaning.get(number, 0.0),
-                beside(number - 1, session_id) if is_turn else 0.0,
-                beside(number + 1, session_id) if is_turn else 0.0,
-                1.0 if candidate.who in people else 0.0,
-                0.5 ** max(0.0, (now - candidate.at) / _HALF_LIFE_S),
+                words,
+                meaning,
+                person=1.0 if candidate.who in people else 0.0,
+                recent=0.5 ** max(0.0, (self._now - candidate.at) / _HALF_LIFE_S),
             )
-            # What stands beside a find and was not found itself has no words and no meaning of the question.
-            hits.append(Hit(score(signals, weights, own=own.get(number, 0.0)), signals, candidate))
+            own = own_score(words, meaning, self._weights)
+            hits.append(Hit(score(signals, self._weights, own=own), signals, candidate))
         return hits
+
+    def _candidate(self, slot: int) -> Candidate:
+        row = self._columns.row(slot)
+        return Candidate(row.kind, row.ref, row.who, row.session_id, row.at, row.subject, row.relation)
 
     def _newest(self) -> list[int]:
         """Return the numbers of the last few messages, for a question that says nothing."""
         last = self._state.last_message if self._state else 0
-        tail = sorted(number for number in self._tail if number < FIRST_OTHER)[-_FEWEST:]
-        return [*range(max(1, last - _FEWEST + 1), last + 1), *tail]
+        late = sorted(int(doc) for doc in self._columns.rows["id"] if last < doc < FIRST_OTHER)[-_FEWEST:]
+        return [*range(max(1, last - _FEWEST + 1), last + 1), *late]
 
     def _is_late(self) -> bool:
         over = self._limits.deadline is not None and monotonic() > self._limits.deadline
         self.late = self.late or over
         return over
+
+
+def _highest(scores: NDArray[np.float32], most: int) -> list[int]:
+    """Return the slots of the highest scores above 0."""
+    import numpy as np
+
+    found = np.flatnonzero(scores)
+    if len(found) > most:
+        found = found[np.argpartition(-scores[found], most)[:most]]
+    return found.tolist()

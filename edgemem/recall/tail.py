@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from edgemem.recall.docs import row_of
 from edgemem.recall.paragraphs import notes_stamp, read_paragraphs
 from edgemem.recall.sources import NOTE, SOURCES, TURN, Doc, read_newest
 from edgemem.recall.state import State
@@ -17,6 +18,7 @@ from edgemem.recall.words import terms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from edgemem.recall.columns import Columns
     from edgemem.recall.index import Index
     from edgemem.recall.lexical import Statistics
     from edgemem.store.database import Database
@@ -42,6 +44,8 @@ class Tail:
         self._postings: dict[str, dict[int, int]] = defaultdict(dict)
         self._lengths: dict[int, int] = {}
         self._next = {True: 0, False: 0}
+        self._poured: Columns | None = None
+        self._stale = False
 
     def refresh(self, state: State | None) -> None:
         """Read what was written since the last question; without an index, the newest of everything."""
@@ -76,11 +80,26 @@ class Tail:
                 found[id_][term] = n
         return {id_: statistics.score(of, self._lengths[id_]) for id_, of in found.items()}
 
+    def having(self, stem: str) -> set[int]:
+        """Return the numbers of its texts that a stem stands in."""
+        return set(self._postings.get(stem, ()))
+
+    def pour(self, columns: Columns) -> None:
+        """Put what is known of its texts beside that of the indexed ones, for this question and the next ones."""
+        if self._poured is not columns or self._stale:
+            columns.drop_passing()
+            self._poured, self._stale = columns, False
+        there = columns.slots(self.docs)
+        for number, doc in self.docs.items():
+            if number not in there:
+                columns.append(row_of(number, doc, self._lengths[number]), passing=True)
+
     def people(self) -> set[str]:
         """Return who said something in it."""
         return {doc.who for doc in self.docs.values() if doc.who}
 
     def _start(self, state: State) -> None:
+        self._stale = True
         self.docs.clear()
         self._postings.clear()
         self._lengths.clear()

@@ -42,8 +42,14 @@ class VectorIndex(Protocol):
         """Take vectors out; ids that have none are fine."""
         ...
 
-    def nearest(self, query: Vector, k: int) -> list[tuple[int, float]]:
-        """Return at most k ids with their cosines, the best first."""
+    def nearest(
+        self, query: Vector, k: int, among: Sequence[int] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return at most k ids with their cosines, the best first; only of those that are given, if any are."""
+        ...
+
+    def estimates(self, query: Vector, ids: Iterable[int]) -> dict[int, float]:
+        """Return the cosines of those ids that have a vector, about."""
         ...
 
     def cosines(self, query: Vector, ids: Iterable[int]) -> dict[int, float]:
@@ -91,8 +97,13 @@ class ExactVectors:
         """Take vectors out; ids that have none are fine."""
         note_removals(tx, remove_vectors(tx, ids, space=self.space), space=self.space)
 
-    def nearest(self, query: Vector, k: int) -> list[tuple[int, float]]:
-        """Return at most k ids with their cosines, the best first."""
+    def nearest(
+        self, query: Vector, k: int, among: Sequence[int] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return at most k ids with their cosines, the best first; only of those that are given, if any are."""
+        if among is not None:
+            found = self.cosines(query, among)
+            return sorted(found.items(), key=lambda each: (-each[1], each[0]))[:k]
         rows = self._database.query("select doc, vector from vectors where space = ?", (self.space,))
         return self._best(rows, query, k)
 
@@ -104,6 +115,10 @@ class ExactVectors:
             rows = self._database.query(sql, {**bound(some), "space": self.space})
             found.update(self._best(rows, query, len(rows)))
         return found
+
+    def estimates(self, query: Vector, ids: Iterable[int]) -> dict[int, float]:
+        """Return the cosines of those ids that have a vector."""
+        return self.cosines(query, ids)
 
     def _best(self, rows: list[tuple[int, bytes]], query: Vector, k: int) -> list[tuple[int, float]]:
         """Return the k best ids, each with the cosine of its best row."""
@@ -142,8 +157,12 @@ class BitVectors(ExactVectors):
         """Make the bits of vectors that were written without; return of how many."""
         return fill_bits(tx, self.space, self._dimensions, limit)
 
-    def nearest(self, query: Vector, k: int) -> list[tuple[int, float]]:
-        """Return at most k ids with their cosines, the best first."""
+    def nearest(
+        self, query: Vector, k: int, among: Sequence[int] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return at most k ids with their cosines, the best first; only of those that are given, if any are."""
+        if among is not None:
+            return super().nearest(query, k, among)
         if k <= 0 or len(query) != self._dimensions:
             return []
         wanted = k

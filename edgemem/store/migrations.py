@@ -306,7 +306,7 @@ _M001_INDEX = (
     # the messages before and after another have the numbers beside it. kind: see recall/sources.py. at: when it
     # happened. past: a fact that does not hold any more. subject, relation: the stems of the first part of a fact's
     # key, and the words of the rest. terms: the stems of the text, which FTS5 must be told again when it shall
-    # forget them.
+    # forget them. marks, called, times: see recall/traits.py. length: how many stems it has.
     """
     create table docs (
       id integer primary key,
@@ -321,6 +321,10 @@ _M001_INDEX = (
       past integer not null default 0,
       subject text,
       relation text,
+      marks integer not null default 0,
+      called text,
+      times text,
+      length integer not null default 0,
       terms text not null
     )
     """,

@@ -1,0 +1,214 @@
+"""Columns: what is known of each doc, in memory, one slot for each doc that was ever read in.
+
+A doc that is taken out leaves an empty slot, and one that is replaced moves to a new one. A search takes what it needs of
+many slots at once; 60 bytes a doc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from edgemem.recall.sources import TURN
+from edgemem.recall.state import FIRST_OTHER
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.recall.candidates import Filter
+
+    Slots = NDArray[np.intp]
+
+COLUMNS = """
+  d.id, d.kind, d.ref, d.level, d.owner, d.who, d.session_id, d.turn, d.at, d.past, d.subject, d.relation, d.marks,
+  d.called, d.times, d.length
+"""
+"""What a Row is made of, from `docs d`."""
+
+_TYPE = [
+    ("id", "i8"), ("ref", "i8"), ("at", "f8"), ("session", "i4"), ("turn", "i4"), ("who", "i4"), ("owner", "i4"),
+    ("length", "i4"), ("kind", "u1"), ("level", "u1"), ("past", "?"), ("marks", "u1"),
+]  # fmt: skip
+NOBODY = 0
+"""The code of nobody, and of no session."""
+
+
+class Row(NamedTuple):
+    """One doc, as its columns stand in the file."""
+
+    id: int
+    kind: int
+    ref: int
+    level: int
+    owner: str | None
+    who: str | None
+    session_id: int | None
+    turn: int | None
+    at: float
+    past: int
+    subject: str | None
+    relation: str | None
+    marks: int
+    called: str | None
+    times: str | None
+    length: int
+
+    @property
+    def spans(self) -> list[tuple[float, float, float]]:
+        """Return the times that it speaks of: begin, end, how sure."""
+        return msgspec.json.decode(self.times, type=list[tuple[float, float, float]]) if self.times else []
+
+
+class Columns:
+    """Rows by slot; not safe to use from several threads at once."""
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self.n = 0
+        self.rows: NDArray[Any] = np.zeros(0, _TYPE)
+        """By slot, with room for more at the end."""
+        self.names: list[str | None] = [None]
+        """Of whoever spoke or owns something, by code."""
+        self.facts: dict[int, tuple[str | None, str | None]] = {}
+        """Subject and relation of those slots that have any."""
+        self.called: dict[int, frozenset[str]] = {}
+        """Stems of whom the text speaks to by name, of those slots that speak to somebody."""
+        self._codes: dict[str | None, int] = {None: NOBODY}
+        self._sessions: dict[int | None, int] = {None: NOBODY}
+        self._slots: dict[int, int] = {}
+        self._passing: set[int] = set()
+        self._spans: list[tuple[int, float, float, float]] = []
+        self._packed: NDArray[np.float64] | None = None
+        self._words_in = np.zeros(1, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def append(self, row: Row, *, passing: bool = False) -> int:
+        """Take a row in, in place of what its number had before; return its slot.
+
+        Args:
+            passing: it is not in the index yet; `drop_passing` takes it out again.
+        """
+        import numpy as np
+
+        self.drop(row.id)
+        if passing:
+            self._passing.add(row.id)
+        slot = self.n
+        if slot == len(self.rows):
+            # Half as much again, so that a growing memory is not copied with each turn.
+            grown = np.zeros(max(256, slot * 3 // 2), self.rows.dtype)
+            grown[:slot] = self.rows
+            self.rows = grown
+        session = self._sessions.setdefault(row.session_id, len(self._sessions))
+        self.rows[slot] = (
+            row.id, row.ref, row.at, session, -1 if row.turn is None else row.turn, self._code(row.who), self._code(row.owner),
+            row.length, row.kind, row.level, bool(row.past), row.marks,
+        )  # fmt: skip
+        if session >= len(self._words_in):
+            self._words_in = np.append(self._words_in, np.zeros(len(self._words_in), np.int64))
+        self._words_in[session] += row.length
+        if row.subject or row.relation:
+            self.facts[slot] = (row.subject, row.relation)
+        if row.called:
+            self.called[slot] = frozenset(row.called.split())
+        if row.times:
+            self._spans += [(slot, *span) for span in row.spans]
+            self._packed = None
+        self._slots[row.id] = slot
+        self.n = slot + 1
+        return slot
+
+    def drop(self, doc: int) -> None:
+        """Leave nothing of a doc; its slot stays, and is nobody's."""
+        self._passing.discard(doc)
+        slot = self._slots.pop(doc, None)
+        if slot is None:
+            return
+        self._words_in[self.rows["session"][slot]] -= self.rows["length"][slot]
+        self.rows[slot] = (0,) * len(_TYPE)
+        self.facts.pop(slot, None)
+        if self.called.pop(slot, None) is not None or self._spans:
+            self._spans = [span for span in self._spans if span[0] != slot]
+            self._packed = None
+
+    def drop_passing(self) -> None:
+        """Leave nothing of what was not in the index yet; what the index has taken in since stays."""
+        for doc in list(self._passing):
+            self.drop(doc)
+
+    def slots(self, docs: Collection[int]) -> dict[int, int]:
+        """Return the slots of those docs that are here."""
+        return {doc: self._slots[doc] for doc in docs if doc in self._slots}
+
+    def code(self, name: str | None) -> int | None:
+        """Return the code of a name; None where nobody here has it."""
+        return self._codes.get(name)
+
+    @property
+    def sessions(self) -> int:
+        """Return how many sessions there are, that of no session included."""
+        return len(self._sessions)
+
+    @property
+    def words_in(self) -> NDArray[np.int64]:
+        """Return how many words each session has, by its code."""
+        return self._words_in[: len(self._sessions)]
+
+    def row(self, slot: int) -> Row:
+        """Return what a search needs of a slot as a row."""
+        found = self.rows[slot]
+        subject, relation = self.facts.get(slot, (None, None))
+        return Row(
+            int(found["id"]), int(found["kind"]), int(found["ref"]), int(found["level"]), self.names[found["owner"]],
+            self.names[found["who"]], int(found["session"]), int(found["turn"]), float(found["at"]), int(found["past"]),
+            subject, relation, int(found["marks"]), " ".join(self.called.get(slot, ())), None, int(found["length"]),
+        )  # fmt: skip
+
+    def allowed(self, slots: Slots, only: Filter) -> NDArray[np.bool_]:
+        """Return which of some slots may be found; the same rule as in SQL, which has the last word."""
+        import numpy as np
+
+        some = self.rows[slots]
+        may: NDArray[np.bool_] = some["id"] != 0
+        if not only.past:
+            may &= ~some["past"]
+        may &= np.isin(some["kind"], list(only.kinds))
+        if only.session_id is not None and only.turns:
+            code = self._sessions.get(only.session_id, -1)
+            may &= (some["session"] != code) | ~np.isin(some["turn"], list(only.turns))
+        if "known" in only.values:
+            level = some["level"]
+            own = (some["owner"] == (self.code(only.values["speaker"]) or -1)) & bool(only.values["alone"])
+            may &= (level == 0) | ((level == 1) & bool(only.values["known"])) | ((level == 2) & own)
+        return may
+
+    def spans(self) -> NDArray[np.float64]:
+        """Return the times that texts speak of: rows of slot, begin, end, how sure."""
+        import numpy as np
+
+        if self._packed is None:
+            self._packed = np.array(self._spans, np.float64).reshape(-1, 4)
+        return self._packed
+
+    def beside(self, docs: NDArray[np.int64], step: int) -> Slots:
+        """Return the slot of the message so many after each; -1 where there is none of the same session."""
+        import numpy as np
+
+        get, rows = self._slots.get, self.rows
+        found = np.fromiter((get(doc + step, -1) if doc < FIRST_OTHER else -1 for doc in docs.tolist()), np.intp, len(docs))
+        own = np.fromiter((get(doc, -1) for doc in docs.tolist()), np.intp, len(docs))
+        same = (found >= 0) & (own >= 0) & (rows["session"][found] == rows["session"][own]) & (rows["kind"][found] == TURN)
+        return np.where(same, found, -1)
+
+    def _code(self, name: str | None) -> int:
+        code = self._codes.setdefault(name, len(self.names))
+        if code == len(self.names):
+            self.names.append(name)
+        return code

@@ -1,0 +1,159 @@
+"""Signals: what tells whether a message answers a question, one column each, in numbers that a linear model can weigh.
+
+BM25 is given as a share of the best in the memory, cosines as they are and as a share of the best; so a weight means the
+same for every question.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from edgemem.recall.traits import ASKS, COUNTS, NAMES, SAYS_I, SAYS_YOU
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.recall.columns import Columns
+    from edgemem.recall.question import Question
+
+    Numbers = NDArray[np.float32]
+    Slots = NDArray[np.intp]
+
+SIGNALS: dict[str, str] = {
+    "words": "words", "words_before": "neighbour", "words_before_2": "neighbour", "window": "neighbour",
+    "session_words": "session", "meaning": "meaning", "meaning_share": "meaning", "meaning_before": "neighbour",
+    "meaning_before_2": "neighbour", "session_meaning": "session", "speaker": "person", "other_speaker": "person",
+    "speaker_says_i": "person", "mentioned": "person", "about": "person", "about_beside": "person",
+    "other_mentioned": "person", "date": "date", "date_said": "date", "when": "date", "number": "kind", "name": "kind",
+    "length": "form", "asks": "form", "robot": "form", "says_i": "form", "says_you": "form",
+}  # fmt: skip
+"""The signals in the order of the columns, each with the reason that it stands for in `Recalled.why`."""
+
+_LEAST_BEST = 0.05  # of cosines: the best of a question that nothing is near to is not worth everything
+_DAY = 86400.0
+
+
+class Field(NamedTuple):
+    """What one question looks at; arrays by slot, with one more at the end for no slot (-1)."""
+
+    columns: Columns
+    words: Numbers
+    window: Numbers
+    session: Numbers
+    """By the code of a session."""
+    meaning: Numbers
+    """Cosines; 0 where there is none."""
+
+
+def signals_of(field: Field, slots: Slots, question: Question, mentioned: NDArray[np.bool_]) -> Numbers:
+    """Return the signals of some messages, `float32[n, len(SIGNALS)]`.
+
+    Args:
+        mentioned: by slot, whether the text speaks of somebody whom the question names; one more at the end.
+    """
+    import numpy as np
+
+    columns, n = field.columns, len(field.words) - 1
+    rows = columns.rows
+    some = rows[slots]
+    before, after, before_2 = (_within(columns.beside(some["id"], step), n) for step in (-1, 1, -2))
+    words, meaning = _share(field.words), field.meaning
+    best = max(float(meaning.max()), _LEAST_BEST)
+    near = meaning / best
+    in_session = np.zeros(columns.sessions, np.float32)
+    np.maximum.at(in_session, rows["session"][:n], meaning[:n])
+    people = {code for name in question.people if (code := columns.code(name)) is not None}
+    speaker = np.isin(rows["who"][:n], list(people)) if people else np.zeros(n, bool)
+    says_i = (rows["marks"][:n] & SAYS_I) > 0
+    about = np.append((speaker & says_i) | mentioned[:n], False)
+    by, named = speaker[slots], bool(question.people)
+    marks = some["marks"]
+    on, said, dated = _dates(columns, slots, some["at"], question)
+    session = _share(field.session)[some["session"]]
+    columns_of = {
+        "words": words[slots],
+        "words_before": words[before],
+        "words_before_2": words[before_2],
+        "window": _share(field.window)[slots],
+        "session_words": session,
+        "meaning": meaning[slots],
+        "meaning_share": near[slots],
+        "meaning_before": meaning[before],
+        "meaning_before_2": meaning[before_2],
+        "session_meaning": in_session[some["session"]],
+        "speaker": by,
+        "other_speaker": ~by if named else np.zeros(len(slots)),
+        "speaker_says_i": by & says_i[slots],
+        "mentioned": mentioned[slots],
+        "about": about[slots],
+        "about_beside": (about[before] | about[after]) & ~about[slots],
+        "other_mentioned": ((marks & NAMES) > 0) & ~mentioned[slots] if named else np.zeros(len(slots)),
+        "date": on,
+        "date_said": said,
+        "when": dated if question.asks_when else np.zeros(len(slots)),
+        "number": (marks & COUNTS) > 0 if question.asks_number else np.zeros(len(slots)),
+        "name": (marks & NAMES) > 0 if question.asks_name else np.zeros(len(slots)),
+        "length": np.log1p(some["length"]) / 4,
+        "asks": (marks & ASKS) > 0,
+        "robot": some["who"] == 0,
+        "says_i": (marks & SAYS_I) > 0,
+        "says_you": (marks & SAYS_YOU) > 0,
+    }
+    return np.stack([columns_of[name] for name in SIGNALS], axis=1).astype(np.float32)
+
+
+def on_dates(columns: Columns, question: Question) -> Slots:
+    """Return the slots of the texts that speak of a time that the question speaks of, the best first."""
+    import numpy as np
+
+    spans = columns.spans()
+    if not question.times or not len(spans):
+        return np.zeros(0, np.intp)
+    worth = _overlap(spans, question)
+    found = np.flatnonzero(worth > 0)
+    return spans[found[np.argsort(-worth[found], kind="stable")], 0].astype(np.intp)
+
+
+def _dates(
+    columns: Columns, slots: Slots, at: Any, question: Question
+) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+    """Return how well each text's times are those of the question, whether it was said then, and whether it has any."""
+    import numpy as np
+
+    spans = columns.spans()
+    of = spans[:, 0].astype(np.intp)
+    on = np.zeros(columns.n, np.float32)
+    dated = np.zeros(columns.n, bool)
+    dated[of] = True
+    said = np.zeros(len(slots), np.float32)
+    if question.times:
+        np.maximum.at(on, of, _overlap(spans, question))
+        for begin, end, _ in question.times:
+            short = 1 / (1 + np.log2(max(1.0, (end - begin) / _DAY)))
+            said = np.maximum(said, short * ((at >= begin) & (at < end)))
+    return on[slots], said, dated[slots]
+
+
+def _overlap(spans: NDArray[np.float64], question: Question) -> NDArray[np.float32]:
+    """Return how much of the longer one of both is common to a text's time and the question's, times how sure both are."""
+    import numpy as np
+
+    worth = np.zeros(len(spans))
+    for begin, end, sure in question.times:
+        common = np.minimum(spans[:, 2], end) - np.maximum(spans[:, 1], begin)
+        longer = np.maximum(spans[:, 2] - spans[:, 1], max(end - begin, 1.0))
+        worth = np.maximum(worth, sure * spans[:, 3] * np.maximum(common, 0) / longer)
+    return worth.astype(np.float32)
+
+
+def _share(values: Numbers) -> Numbers:
+    best = float(values.max()) if len(values) else 0.0
+    return values / best if best > 0 else values
+
+
+def _within(slots: Slots, n: int) -> Slots:
+    """Return slots as they were when the question was asked: what came later is none."""
+    import numpy as np
+
+    return np.where(slots < n, slots, -1)

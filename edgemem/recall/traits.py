@@ -1,0 +1,82 @@
+"""Traits: what a text shows at a glance, noted when it is indexed, so that no question has to read it again."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, NamedTuple
+
+from edgemem.recall.dates import mentions
+from edgemem.recall.words import plain_words, terms
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+ASKS, SAYS_I, SAYS_YOU, COUNTS, NAMES = 1, 2, 4, 8, 16
+"""The text asks; says "I"; says "you"; holds a number; holds a word with a capital that begins no sentence."""
+
+MOST_TIMES = 4
+_MAX_CHARS = 2000
+_I = frozenset(
+    "i m ve my we our me mine us ich wir mein meine mir mich uns yo mi nosotros nuestra nuestro toi minh chung 我 我们".split()
+)
+_YOU = frozenset("you your yours re du dein deine dir dich ihr tu te usted su ban 你 您".split())
+_NUMBER_WORDS = frozenset(
+    """
+    one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
+    nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand couple few several dozen once twice
+    eins zwei drei vier funf sechs sieben acht neun zehn elf zwolf uno dos tres cuatro cinco seis siete ocho nueve diez
+    mot hai ba bon nam sau bay tam chin muoi 一 二 三 四 五 六 七 八 九 十 两
+    """.split()
+)
+_DIGIT = re.compile(r"\d")
+_NAME = re.compile(r"(?<=[a-zß-ÿ,] )[A-ZÀ-Þ][a-zß-ÿ]+")
+_GREETING = (
+    "hey|hi|hello|thanks|thank you|wow|bye|ok|okay|oh|yeah|yes|no|sure|good morning|good night|right|sorry|listen|"
+    "hallo|danke|hola|gracias"
+)
+# Somebody is called, not spoken about: at an end of a clause, set off by signs or after a greeting.
+_CALLED = re.compile(
+    rf"(?:^|[.!?,;]\s*|\b(?:{_GREETING})[,!]?\s+)((?:[^\W\d_][\w'’-]*\.?\s){{0,2}}[^\W\d_][\w'’-]*)\s*(?=[,.!?]|$)", re.IGNORECASE
+)
+
+
+class Traits(NamedTuple):
+    """What is noted of a text."""
+
+    marks: int = 0
+    """Sums of the numbers above."""
+    called: str = ""
+    """Stems of whom it speaks to by name, with spaces between them."""
+    times: tuple[tuple[float, float, float], ...] = ()
+    """Begin and end of the times that it speaks of, seconds since the epoch, and how sure that is, 0 to 1."""
+
+
+def traits_of(text: str, at: float) -> Traits:
+    """Return the traits of a text that was said at a time, seconds since the epoch."""
+    text = text[:_MAX_CHARS]
+    words = set(plain_words(text))
+    marks = ASKS * text.rstrip().endswith(("?", "？"))
+    marks |= SAYS_I * (not words.isdisjoint(_I)) | SAYS_YOU * (not words.isdisjoint(_YOU))
+    marks |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(_NUMBER_WORDS))
+    marks |= NAMES * bool(_NAME.search(text))
+    spans = mentions(text, at, zone_at(at))
+    times = tuple((span.begin, span.end, span.sure) for span in spans[:MOST_TIMES])
+    return Traits(int(marks), " ".join(dict.fromkeys(_called(text))), times)
+
+
+def zone_at(at: float) -> tzinfo:
+    """Return the time zone of this machine at a moment; that of Greenwich where no calendar knows the moment."""
+    try:
+        return datetime.fromtimestamp(at).astimezone().tzinfo or timezone.utc
+    except (ValueError, OverflowError, OSError):
+        return timezone.utc
+
+
+def _called(text: str) -> list[str]:
+    """Return the stems that stand nowhere but where somebody is called."""
+    called = [stem for found in _CALLED.findall(text) for stem in terms(found)]
+    if not called:
+        return []
+    rest = set(terms(_CALLED.sub(" ", text)))
+    return [stem for stem in called if stem not in rest]
