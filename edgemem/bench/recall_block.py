@@ -3,7 +3,7 @@
 A turn is prepared by the reference loop with the hooks of the memory, and thrown away, so each one finds the same memory
 and an empty prompt. Evidence is inside a block when at least 60 % of the different content words of one of its messages
 (stems of `edgemem.recall.words.terms`) stand in one line, with the speaker's name and the day. A day is a date (2026-03-01)
-or a number beside the name of the month (1 Mar, March 1). Where nobody is named (the robot, LongMemEval's user), no name is
+or a number beside the name of the month (1 Mar, March 1st). Where nobody is named (the robot, LongMemEval's user), no name is
 asked for.
 """
 
@@ -28,6 +28,7 @@ READER = "the visitor"
 """Who asks where the questions name nobody: a recognised voice, which reads what the household said."""
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_BETWEEN = ("the", "of", "st", "nd", "rd", "th")
 _TAG = re.compile(r"</?[a-z]+>")
 
 
@@ -99,17 +100,18 @@ def inside(lines: Sequence[str], said: Said) -> bool:
 
 
 def has_day(line: str, at: float) -> bool:
-    """Tell whether a line names the day of a moment, in UTC."""
-    when = datetime.fromtimestamp(at, timezone.utc)
+    """Tell whether a line names the day of a moment, as it is here or in UTC."""
+    moment = datetime.fromtimestamp(at, timezone.utc)
+    return any(_names_day(line, when) for when in (moment, moment.astimezone()))
+
+
+def _names_day(line: str, when: datetime) -> bool:
     if f"{when:%Y-%m-%d}" in line:
         return True
-    words = [word.lower() for word in re.findall(r"\d+|[^\W\d_]+", line)]
-    for place, word in enumerate(words):
-        if word.startswith(_MONTHS[when.month - 1]):
-            beside = [*words[max(0, place - 1) : place], *words[place + 1 : place + 2]]
-            # "1st of March" has two words between.
-            if place >= 2 and words[place - 1] in ("of", "st", "nd", "rd", "th"):
-                beside += words[max(0, place - 3) : place]
-            if str(when.day) in beside:
-                return True
-    return False
+    words = [word for word in re.findall(r"\d+|[^\W\d_]+", line.lower()) if word not in _BETWEEN]
+    day, month = str(when.day), _MONTHS[when.month - 1]
+    # Also "1st of March": what stands between is left out.
+    return any(
+        word == day and any(other.startswith(month) for other in words[max(0, place - 1) : place + 2])
+        for place, word in enumerate(words)
+    )
