@@ -39,9 +39,9 @@ COMMON = ("pysqlite3-binary", "numpy", "sqlite-vec")
 PEERS: Mapping[str, Peer] = {
     peer.name: peer
     for peer in (
-        Peer("engrava", ("engrava", *COMMON), python=(3, 11)),
+        Peer("engrava", ("engrava==0.7.2", *COMMON), python=(3, 11)),
         Peer("sqlite-vec", COMMON),
-        Peer("edgevox", COMMON, alone=("edgevox",)),
+        Peer("edgevox", COMMON, alone=("edgevox==1.3.2",)),
     )
 }
 
