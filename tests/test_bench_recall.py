@@ -430,6 +430,10 @@ def test_own_corpus_is_asked_by_category_with_off_topic_and_small_talk(
     monkeypatch.setattr(recall, "weeks", lambda seed, forms: few)
     monkeypatch.setattr(recall, "SMALL_TALK", 20)
     figures = recall.run(embedder=False, block=80, home=tmp_path)
+    assert (
+        recall.run(embedder=False, longmemeval=True, home=tmp_path)["nothing_found"]["off_topic_empty"]["n"]
+        == 60
+    )
     sides = figures["side_by_side"]
     assert set(sides) == {"all", "present", "updated", "superseded", "when", "on_day", "who"}
     assert sides["all"]["n"] == sum(side["n"] for name, side in sides.items() if name != "all")
