@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgemem.bench import compare
-from edgemem.bench.peers import environment
+from edgemem.bench import compare, compare_times
+from edgemem.bench.peers import environment, jobs
 from edgemem.bench.peers.environment import SCRIPT, CannotRunError, Peer, python_of, run_peer
 from edgemem.errors import InvalidInputError
 
@@ -78,7 +78,7 @@ def test_times_of_ours_stand_beside_who_could_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without any peer our own times are measured, and the reason of each one that is absent is reported."""
-    monkeypatch.setattr(compare, "PEERS", {"engrava": OLD})
+    monkeypatch.setattr(jobs, "PEERS", {"engrava": OLD})
     figures = compare.run(rows=60, asked=3, quality=False, peers="engrava", venvs=tmp_path, home=tmp_path)
     assert figures["side_by_side"]["search_ms"]["edgemem"] > 0
     assert figures["side_by_side"]["times_ours"] == {"edgemem": 1.0}
@@ -100,9 +100,9 @@ def test_peer_figures_are_compared_question_by_question(
     )
     peer = Peer("engrava", ())
     monkeypatch.setattr(environment, "SCRIPT", stub)
-    monkeypatch.setattr(compare, "PEERS", {"engrava": peer})
-    monkeypatch.setattr(compare, "python_of", lambda _peer, _folder: Path(sys.executable))
-    monkeypatch.setattr(compare, "version_of", lambda _peer, _python: "0")
+    monkeypatch.setattr(jobs, "PEERS", {"engrava": peer})
+    monkeypatch.setattr(jobs, "python_of", lambda _peer, _folder: Path(sys.executable))
+    monkeypatch.setattr(jobs, "version_of", lambda _peer, _python: "0")
     talk = {
         "sample_id": "talk",
         "conversation": {
@@ -120,7 +120,7 @@ def test_peer_figures_are_compared_question_by_question(
     }
     data = tmp_path / "talk.json"
     data.write_text(json.dumps([talk]))
-    figures = compare.run(data=data, rows=0, named=True, peers="engrava", home=tmp_path)
+    figures = compare.run(data=data, rows=0, peers="engrava", home=tmp_path)
     assert figures["side_by_side"]["recall@5"] == {"edgemem": 1.0, "engrava": 0.5}
     above = figures["ours_above"]["engrava"]["recall@10"]
     assert (above["difference"], above["better"], above["worse"], above["n"]) == (0.5, 1, 0, 2)
@@ -132,7 +132,7 @@ def test_peer_figures_are_compared_question_by_question(
 
 def test_many_messages_are_all_different_ones() -> None:
     """Ten thousand messages are the weeks of several households, each message once."""
-    case = compare._many(5000, "unseen")
+    case = compare_times.many(5000, "unseen")
     assert len(case.said) == 5000 == len({one.id for one in case.said})
     assert len({one.session.partition(":")[0] for one in case.said}) == 3
     assert all(one.role != "tool" for one in case.said)

@@ -10,21 +10,23 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
+from edgemem.bench.weeks import FormSet, Weeks
 from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from edgemem.bench.weeks import Weeks
-
 ADVERSARIAL = "adversarial"
 OFF_TOPIC = "off_topic"
 ABSTENTION = "abstention"
+LEFT_OUT = (ADVERSARIAL, OFF_TOPIC, ABSTENTION)
+"""Questions that nothing answers."""
+
 _CATEGORIES = {1: "multi_hop", 2: "temporal", 3: "open_domain", 4: "single_hop", 5: ADVERSARIAL}
 _EVIDENCE = re.compile(r"D:?(\d+):(\d+)")
 """Two of the file's references stand in one text, one has a colon too many, one lost its numbers."""
@@ -72,6 +74,15 @@ class Case(msgspec.Struct, frozen=True):
     name: str
     said: tuple[Said, ...]
     asked: tuple[Asked, ...]
+
+
+def form_set(name: str) -> FormSet:
+    """Return the set of forms of a name that somebody typed."""
+    for form in get_args(FormSet):
+        if form == name:
+            named: FormSet = form
+            return named
+    raise InvalidInputError(f"There are no forms {name!r}; say one of: {', '.join(get_args(FormSet))}.")
 
 
 def weeks_case(weeks: Weeks, name: str = "weeks") -> Case:
