@@ -22,6 +22,7 @@ from edgemem.recall.signals import SIGNALS, Field, on_dates, signals_of
 from edgemem.recall.sounds import with_names
 from edgemem.recall.sources import TURN, bound, in_batches, marks
 from edgemem.recall.state import FIRST_OTHER, State
+from edgemem.recall.traits import SAYS_I
 from edgemem.recall.words import terms
 
 if TYPE_CHECKING:
