@@ -19,8 +19,8 @@ from edgemem.config import RecallSettings
 from edgemem.errors import CorruptError, StoreError
 from edgemem.recall.changes import apply_changes, purge, read_changes, shorten_queue
 from edgemem.recall.docs import add_docs, remove_doc
-from edgemem.recall.embedding import Embedding
-from edgemem.recall.index_file import NOT_BROKEN, file_at, open_index_file, remake_index_file
+from edgemem.recall.embedding import Embedding, Progress
+from edgemem.recall.index_file import NOT_BROKEN, file_at, is_sound, open_index_file, remake_index_file
 from edgemem.recall.paragraphs import notes_stamp, read_paragraphs
 from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.resident import ResidentVectors
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from edgemem.errors import EdgememError
     from edgemem.llama.protocols import Embedder
-    from edgemem.recall.embedding import Progress
     from edgemem.recall.vectors import Vector, VectorIndex
     from edgemem.store.database import Database, Transaction
     from edgemem.store.notes import NotesFile
@@ -82,6 +81,7 @@ class Index:
         self.settings = settings or RecallSettings()
         self.damaged = False
         """Whether the file was found broken; the next upkeep makes it again."""
+        self._suspected = False
         self._upkeep = threading.Lock()
         self._open(embedder)
 
@@ -118,7 +118,12 @@ class Index:
 
     def progress(self) -> Progress | None:
         """Return how far the vectors of the model in use have come; None without a model. It counts rows."""
-        return None if self.embedding is None else self.embedding.progress()
+        try:
+            return None if self.embedding is None else self.embedding.progress()
+        except StoreError as error:
+            if not self.blame(error):
+                raise
+            return Progress(0, 0, {})
 
     def pending(self) -> dict[str, int]:
         """Return how many rows of the truth wait for full text, changes to be seen, and docs for a vector."""
@@ -143,6 +148,11 @@ class Index:
             self.damaged = True
             return True
         return False
+
+    def suspect(self, error: Exception) -> None:
+        """Have the next upkeep look whether this file is damaged: what came out of it cannot be."""
+        _log.warning("The index may be damaged (%s: %s); upkeep looks at it.", type(error).__name__, error)
+        self._suspected = True
 
     def catch_up(
         self,
@@ -282,6 +292,9 @@ class Index:
         except StoreError as error:
             if not self.blame(error):
                 raise
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            self.suspect(error)
+            raise
         return done
 
     # Full text
@@ -367,6 +380,9 @@ class Index:
             raise CorruptError(f"{self.path} was made again by another process; upkeep opens it.")
 
     def _mend(self) -> None:
+        if self._suspected:
+            self._suspected = False
+            self.damaged = self.damaged or not is_sound(self.database)
         if self.damaged or file_at(self.path) != self._file:
             self.database.close()
             remake_index_file(self.path, self._file)
