@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 
 import msgspec
@@ -11,8 +12,10 @@ import pytest
 from hash_embedder import HashEmbedder
 from test_index import bytes_of, check, say
 
+import edgemem
 from edgemem.config import RecallSettings
 from edgemem.errors import ModelError
+from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.recall import embedding, spaces
 from edgemem.recall.index import Index
 from edgemem.recall.recall import Recall
@@ -455,3 +458,64 @@ def test_a_space_begins_without_looking_at_all_docs(truth, opened):
         assert len(embedder.embedded) == 2
         assert index.pending()["vectors"] == 0
         check(index)
+
+
+def test_check_tells_how_far_the_vectors_are(tmp_path):
+    """`edgemem check` says how many texts have their vectors, and which other models' are kept."""
+    for name, told in (
+        ("old", ["0 of 3 texts have its vectors", None]),
+        ("new", ["0 of 3 texts have its vectors", "vectors of other models are kept: old (3)"]),
+    ):
+        with edgemem.open(tmp_path, embedder=HashEmbedder(64, name=name), worker=False) as memory:
+            if name == "old":
+                for n in range(3):
+                    memory.store.add_fact(f"cup.place{n}", f"drawer {n}")
+            memory.index.catch_up()
+            before = embedder_line(memory)
+            assert all(part in before for part in told if part)
+            memory.index.embed_pending(4)
+            assert "1 of 3 texts have its vectors" in embedder_line(memory)
+            assert memory.idle(30)
+            assert "texts have" not in embedder_line(memory)
+
+
+def embedder_line(memory) -> str:
+    """Return what the check says of the embedder."""
+    (line,) = [one for one in memory.check() if one.name == "embedder"]
+    assert line.state == "ok"
+    return line.detail
+
+
+def test_a_model_file_that_vanishes_leaves_words(tmp_path, minilm):
+    """Gone before it was loaded: no recall fails, the check says so, and with the file everything is as before."""
+    model = tmp_path / "model.gguf"
+    for there in (True, False, True):
+        shutil.copy(minilm, model)
+        with LlamaEmbedder(model) as embedder, edgemem.open(tmp_path / "home", embedder=embedder, worker=False) as memory:
+            memory.store.add_fact("tea", "black, no sugar")
+            if not there:
+                model.unlink()
+                memory.store.add_fact("guest", "Professor Oyelaran")
+            memory.idle(30)
+            assert memory.recall("tea?")[0].text == "tea: black, no sugar"
+            assert memory.recall("Oyelaran?")[0].text or there
+            (line,) = [one for one in memory.check() if one.name == "embedder"]
+            assert line.state == ("ok" if there else "warn")
+            assert "is gone" in line.detail or there
+            assert memory.index.pending()["vectors"] == (0 if there else 1)
+    assert memory.closed
+
+
+def test_a_model_keeps_its_space_when_its_file_is_renamed(tmp_path, minilm):
+    """The fingerprint is of what stands in the file, all of it: another name is the same model, another layer is not."""
+    moved, changed = tmp_path / "moved.gguf", tmp_path / "changed.gguf"
+    shutil.copy(minilm, moved)
+    data = bytearray(minilm.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + (1 << 20)] = bytes(byte ^ 1 for byte in data[middle : middle + (1 << 20)])
+    changed.write_bytes(data)
+    prints = []
+    for path in (minilm, moved, changed):
+        with LlamaEmbedder(path) as embedder:
+            prints.append(embedder.fingerprint)
+    assert prints[0] == prints[1] != prints[2]
