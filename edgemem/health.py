@@ -145,7 +145,9 @@ def _spaces(memory: Memory) -> list[str]:
             f"{made:,} of {progress.docs:,} texts have its vectors, the others are found by words until idle time has made"
             " theirs"
         )
-    kept = [f"{model.rpartition(':')[0] or model} ({vectors:,})" for model, vectors in progress.others.items()]
+    kept = [
+        f"{model.rpartition(':')[0] or model} ({vectors:,})" for model, vectors in progress.others.items()
+    ]
     if kept:
         told.append(f"vectors of other models are kept: {', '.join(kept)}")
     return told

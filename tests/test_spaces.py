@@ -285,7 +285,9 @@ def test_newest_and_most_used_come_first(truth, store, opened):
     with opened(HashEmbedder(64, name="old")) as index:
         work(index)
     ids = [ref for (ref,) in truth.query("select id from messages order by id")]
-    for n, shown in enumerate([(f"turn:{ids[0]}",), (f"turn:{ids[4]}", f"turn:{ids[0]}"), ("fact:1", "turn:9", "x")]):
+    for n, shown in enumerate(
+        [(f"turn:{ids[0]}",), (f"turn:{ids[4]}", f"turn:{ids[0]}"), ("fact:1", "turn:9", "x")]
+    ):
         truth.write(
             lambda tx, n=n, shown=shown: tx.execute(
                 "update turns set shown = ? where n = ?", (msgspec.json.encode(shown).decode(), n)
@@ -297,7 +299,9 @@ def test_newest_and_most_used_come_first(truth, store, opened):
         say(truth, 12, "later", "latest")
         work(index)
         wanted = ["kind", "latest", "later", "word2", "word0", "tea kind: green"]
-        wanted += [f"{who}{n}" for n in range(11, -1, -1) for who in ("answer", "word") if who + str(n) not in wanted]
+        wanted += [
+            f"{who}{n}" for n in range(11, -1, -1) for who in ("answer", "word") if who + str(n) not in wanted
+        ]
         assert new.embedded == wanted
         check(index)
 
@@ -491,7 +495,10 @@ def test_a_model_file_that_vanishes_leaves_words(tmp_path, minilm):
     model = tmp_path / "model.gguf"
     for there in (True, False, True):
         shutil.copy(minilm, model)
-        with LlamaEmbedder(model) as embedder, edgemem.open(tmp_path / "home", embedder=embedder, worker=False) as memory:
+        with (
+            LlamaEmbedder(model) as embedder,
+            edgemem.open(tmp_path / "home", embedder=embedder, worker=False) as memory,
+        ):
             memory.store.add_fact("tea", "black, no sugar")
             if not there:
                 model.unlink()

@@ -284,7 +284,7 @@ class Embedding:
         for text in missing:
             try:
                 made.update(zip([text], embed_until(self.embedder, [text], stop), strict=False))
-            except ModelError as error:
+            except ModelError as error:  # noqa: PERF203 - an embedding takes a thousand times longer
                 _log.warning("A text cannot be embedded, and is found by its words: %s", error)
                 unfit.add(text)
         return made, unfit
@@ -298,7 +298,8 @@ class Embedding:
             texts.update((numbers[ref], doc.text) for ref, doc in there.items())
         if self._notes is not None and any(row.kind == NOTE for row in rows):
             lines = read_paragraphs(self._notes)
-            texts.update((row.doc, lines[row.ref].text) for row in rows if row.kind == NOTE and row.ref in lines)
+            numbers = {row.ref: row.doc for row in rows if row.kind == NOTE and row.ref is not None}
+            texts.update((numbers[ref], lines[ref].text) for ref in numbers.keys() & lines.keys())
         return {row.doc: texts[row.doc] for row in rows if row.doc in texts}
 
     def _count(self, rows: str, *values: int) -> int:

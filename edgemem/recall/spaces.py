@@ -138,8 +138,12 @@ def drop_surplus(database: Database, own: Space, kept: int, limit: int) -> int:
 
 _SLICES = (
     "delete from vectors where seq in (select seq from vectors where space = :space limit :limit)",
-    "delete from unembedded where space = :space"
-    " and doc in (select doc from unembedded where space = :space limit :limit)",
-    "delete from relation_vectors where space = :space"
-    " and relation in (select relation from relation_vectors where space = :space limit :limit)",
+    """
+    delete from unembedded where space = :space
+      and doc in (select doc from unembedded where space = :space limit :limit)
+    """,
+    """
+    delete from relation_vectors where space = :space
+      and relation in (select relation from relation_vectors where space = :space limit :limit)
+    """,
 )

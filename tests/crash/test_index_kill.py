@@ -8,7 +8,9 @@ import sys
 import textwrap
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hash_embedder import HashEmbedder
@@ -21,6 +23,9 @@ from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store import turns
 from edgemem.store.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 TURNS = 60
@@ -64,7 +69,10 @@ def fill(folder: Path, first: int = 0, count: int = TURNS) -> None:
     """Let turns be said and facts be learnt."""
     with Database(folder / "memory.db") as truth, SQLiteMemoryStore(truth) as store:
         for n in range(first, first + count):
-            said = StoredMessage("user", f"question {n} about boat {n % 7}"), StoredMessage("assistant", f"answer {n}")
+            said = (
+                StoredMessage("user", f"question {n} about boat {n % 7}"),
+                StoredMessage("assistant", f"answer {n}"),
+            )
             turn = Turn("s", n, said, heard=Heard(speaker="alice"))
             truth.write(lambda tx, turn=turn: turns.commit_turn(tx, turn))
         for n in range(first, first + count, 6):
@@ -210,7 +218,9 @@ def test_an_index_that_another_process_made_again_is_opened_again(tmp_path):
         while second.catch_up() + second.embed_pending():
             pass
         assert first.path.stat().st_ino == file
-        assert first.database.query("select count(*) from docs") == second.database.query("select count(*) from docs")
+        assert first.database.query("select count(*) from docs") == second.database.query(
+            "select count(*) from docs"
+        )
         assert first.catch_up() == second.catch_up() == 0
         first.path.unlink()
         while second.catch_up() + second.embed_pending():
@@ -262,10 +272,17 @@ def test_a_damaged_index_costs_no_answer(tmp_path, kind, live):
 def ask_anyway(recall: Recall, index: Index, *questions: str) -> None:
     """Ask as a turn does, which goes on without an answer rather than not at all."""
     for question in questions:
-        try:
+        with index_suspected(index):
             recall.recall(question, reader=None)
-        except DAMAGED as error:
-            index.suspect(error)
+
+
+@contextmanager
+def index_suspected(index: Index) -> Iterator[None]:
+    """Have the index looked at, whatever comes out of it."""
+    try:
+        yield
+    except DAMAGED as error:
+        index.suspect(error)
 
 
 def damaged(good: bytes, kind: str, dice: random.Random) -> bytes:
