@@ -129,9 +129,10 @@ def drop_surplus(database: Database, own: Space, kept: int, limit: int) -> int:
             tx.execute(sql, {"space": number, "limit": limit})
             if tx.changes:
                 return tx.changes
-        drop_all_bits(tx, number)
-        tx.execute("delete from spaces where id = ?", (number,))
-        return 1
+        gone = drop_all_bits(tx, number)
+        if not gone:
+            tx.execute("delete from spaces where id = ?", (number,))
+        return gone or 1
 
     return database.write(work)
 
