@@ -206,6 +206,33 @@ def test_a_space_that_was_dropped_under_our_feet_begins_anew(hand, truth, store,
     mine.close()
 
 
+def test_a_space_that_is_dropped_while_a_text_is_embedded_gets_nothing_more(hand, truth, store, opened):
+    """What a process made for a space that is gone is thrown away, not kept under a number that is nobody's."""
+
+    class Overslept(HashEmbedder):
+        calls = 0
+
+        def embed_texts(self, texts):
+            self.calls += 1
+            if self.calls == 2:
+                hand.advance(5 * HOUR)
+                with opened(HashEmbedder(64, name="theirs"), kept_spaces=0) as theirs:
+                    work(theirs)
+                    assert count(theirs, "spaces") == 1
+            return super().embed_texts(texts)
+
+    for n in range(12):
+        say(truth, n, f"word{n}", f"answer{n}")
+    embedder = Overslept(64, name="mine")
+    with opened(embedder) as mine:
+        mine.catch_up()
+        mine.embed_pending(8)
+        check(mine)
+        work(mine)
+        check(mine)
+        assert mine.pending()["vectors"] == 0
+
+
 def test_dropping_yields_and_goes_on_after_a_crash(hand, truth, opened, monkeypatch):
     """It is done in slices; a process that died in the midst left a space that nobody finds, and the next one ends it."""
     monkeypatch.setattr(embedding, "_DROPPED", 7)
@@ -239,6 +266,10 @@ def test_forgetting_reaches_every_space_and_piece(truth, store, opened):
             assert count(index, "vectors") > 2
     with opened(HashEmbedder(64, name="c")) as index:
         index.embed_pending(3)
+        store.add_fact("kite", "zeppelin")
+        index.catch_up()
+        assert count(index, "unembedded") == 3
+        store.forget_fact("kite")
         store.forget_fact("door.zigzag")
         index.take_erased()
         check(index)
@@ -386,6 +417,19 @@ def test_a_text_that_the_model_cannot_embed_keeps_nothing_else_from_its_vector(t
         work(index)
         assert index.pending()["vectors"] == 0
         check(index)
+
+
+def test_relations_of_two_models_are_never_compared(truth, store, opened):
+    """A relation has a vector for each model, and a question sees its own."""
+    store.add_fact("tea.kind", "green")
+    for name in ("old", "new", "old"):
+        embedder = HashEmbedder(64, name=name)
+        with opened(embedder) as index:
+            query = embedder.embed_query("kind")
+            if name == "new":
+                assert index.relation_cosines(query, {"kind", "maker"}) == {}
+            work(index)
+            assert index.relation_cosines(query, {"kind", "maker"}) == {"kind": pytest.approx(1.0, abs=1e-3)}
 
 
 def test_progress_tells_how_far_it_is(truth, store, opened):
