@@ -46,7 +46,9 @@ def test_sentences_are_kept_whole():
 
 def test_a_short_sentence_stands_in_both_pieces():
     """What a short sentence at the border belongs to is not known, so both have it."""
-    text = " ".join([*["One two three four five six seven eight."] * 3, "Stop.", *["Nine ten eleven twelve."] * 4])
+    text = " ".join(
+        [*["One two three four five six seven eight."] * 3, "Stop.", *["Nine ten eleven twelve."] * 4]
+    )
     pieces = window(42).split(text, 9)
     assert [piece.count("Stop.") for piece in pieces] == [1, 1]
 
@@ -65,7 +67,7 @@ def test_a_sentence_without_end_is_cut_between_words():
     pieces = window(26).split(" ".join(words), 9)
     assert 4 < len(pieces) <= 6
     assert all(set(piece.split()) <= set(words) for piece in pieces)
-    for before, after in zip(pieces, pieces[1:], strict=False):
+    for before, after in itertools.pairwise(pieces):
         assert 1 <= len(set(before.split()) & set(after.split())) <= 3
 
 
@@ -130,7 +132,9 @@ def test_without_a_tokenizer_characters_are_counted():
 @pytest.mark.parametrize("prefix", ["", "passage: " * 5])
 def test_the_real_model_embeds_each_piece_whole(minilm: Path, prefix: str) -> None:
     """Tokens are the model's own, with its prefix: no piece is cut, and what stands at the end of a text is found."""
-    told = " ".join(f"{SENTENCE} Zephyr number {n} sails at {n} o'clock — naïve, isn't it? 价格{n}元。" for n in range(40))
+    told = " ".join(
+        f"{SENTENCE} Zephyr number {n} sails at {n} o'clock — naïve, isn't it? 价格{n}元。" for n in range(40)
+    )
     end = "My grandmother keeps the spare key under the flower pot."
     with LlamaEmbedder(minilm, n_ctx=128, text_prefix=prefix) as embedder:
         pieces = window_of(embedder).split(f"{told} {end}", 99)

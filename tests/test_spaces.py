@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 
 import msgspec
@@ -11,8 +12,10 @@ import pytest
 from hash_embedder import HashEmbedder
 from test_index import bytes_of, check, say
 
+import edgemem
 from edgemem.config import RecallSettings
 from edgemem.errors import ModelError
+from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.recall import embedding, spaces
 from edgemem.recall.index import Index
 from edgemem.recall.recall import Recall
@@ -203,6 +206,33 @@ def test_a_space_that_was_dropped_under_our_feet_begins_anew(hand, truth, store,
     mine.close()
 
 
+def test_a_space_that_is_dropped_while_a_text_is_embedded_gets_nothing_more(hand, truth, store, opened):
+    """What a process made for a space that is gone is thrown away, not kept under a number that is nobody's."""
+
+    class Overslept(HashEmbedder):
+        calls = 0
+
+        def embed_texts(self, texts):
+            self.calls += 1
+            if self.calls == 2:
+                hand.advance(5 * HOUR)
+                with opened(HashEmbedder(64, name="theirs"), kept_spaces=0) as theirs:
+                    work(theirs)
+                    assert count(theirs, "spaces") == 1
+            return super().embed_texts(texts)
+
+    for n in range(12):
+        say(truth, n, f"word{n}", f"answer{n}")
+    embedder = Overslept(64, name="mine")
+    with opened(embedder) as mine:
+        mine.catch_up()
+        mine.embed_pending(8)
+        check(mine)
+        work(mine)
+        check(mine)
+        assert mine.pending()["vectors"] == 0
+
+
 def test_dropping_yields_and_goes_on_after_a_crash(hand, truth, opened, monkeypatch):
     """It is done in slices; a process that died in the midst left a space that nobody finds, and the next one ends it."""
     monkeypatch.setattr(embedding, "_DROPPED", 7)
@@ -236,6 +266,10 @@ def test_forgetting_reaches_every_space_and_piece(truth, store, opened):
             assert count(index, "vectors") > 2
     with opened(HashEmbedder(64, name="c")) as index:
         index.embed_pending(3)
+        store.add_fact("kite", "zeppelin")
+        index.catch_up()
+        assert count(index, "unembedded") == 3
+        store.forget_fact("kite")
         store.forget_fact("door.zigzag")
         index.take_erased()
         check(index)
@@ -282,7 +316,9 @@ def test_newest_and_most_used_come_first(truth, store, opened):
     with opened(HashEmbedder(64, name="old")) as index:
         work(index)
     ids = [ref for (ref,) in truth.query("select id from messages order by id")]
-    for n, shown in enumerate([(f"turn:{ids[0]}",), (f"turn:{ids[4]}", f"turn:{ids[0]}"), ("fact:1", "turn:9", "x")]):
+    for n, shown in enumerate(
+        [(f"turn:{ids[0]}",), (f"turn:{ids[4]}", f"turn:{ids[0]}"), ("fact:1", "turn:9", "x")]
+    ):
         truth.write(
             lambda tx, n=n, shown=shown: tx.execute(
                 "update turns set shown = ? where n = ?", (msgspec.json.encode(shown).decode(), n)
@@ -294,7 +330,9 @@ def test_newest_and_most_used_come_first(truth, store, opened):
         say(truth, 12, "later", "latest")
         work(index)
         wanted = ["kind", "latest", "later", "word2", "word0", "tea kind: green"]
-        wanted += [f"{who}{n}" for n in range(11, -1, -1) for who in ("answer", "word") if who + str(n) not in wanted]
+        wanted += [
+            f"{who}{n}" for n in range(11, -1, -1) for who in ("answer", "word") if who + str(n) not in wanted
+        ]
         assert new.embedded == wanted
         check(index)
 
@@ -381,6 +419,19 @@ def test_a_text_that_the_model_cannot_embed_keeps_nothing_else_from_its_vector(t
         check(index)
 
 
+def test_relations_of_two_models_are_never_compared(truth, store, opened):
+    """A relation has a vector for each model, and a question sees its own."""
+    store.add_fact("tea.kind", "green")
+    for name in ("old", "new", "old"):
+        embedder = HashEmbedder(64, name=name)
+        with opened(embedder) as index:
+            query = embedder.embed_query("kind")
+            if name == "new":
+                assert index.relation_cosines(query, {"kind", "maker"}) == {}
+            work(index)
+            assert index.relation_cosines(query, {"kind", "maker"}) == {"kind": pytest.approx(1.0, abs=1e-3)}
+
+
 def test_progress_tells_how_far_it_is(truth, store, opened):
     """How many docs there are, how many wait, and what is kept of other models."""
     for n in range(4):
@@ -455,3 +506,67 @@ def test_a_space_begins_without_looking_at_all_docs(truth, opened):
         assert len(embedder.embedded) == 2
         assert index.pending()["vectors"] == 0
         check(index)
+
+
+def test_check_tells_how_far_the_vectors_are(tmp_path):
+    """`edgemem check` says how many texts have their vectors, and which other models' are kept."""
+    for name, told in (
+        ("old", ["0 of 3 texts have its vectors", None]),
+        ("new", ["0 of 3 texts have its vectors", "vectors of other models are kept: old (3)"]),
+    ):
+        with edgemem.open(tmp_path, embedder=HashEmbedder(64, name=name), worker=False) as memory:
+            if name == "old":
+                for n in range(3):
+                    memory.store.add_fact(f"cup.place{n}", f"drawer {n}")
+            memory.index.catch_up()
+            before = embedder_line(memory)
+            assert all(part in before for part in told if part)
+            memory.index.embed_pending(4)
+            assert "1 of 3 texts have its vectors" in embedder_line(memory)
+            assert memory.idle(30)
+            assert "texts have" not in embedder_line(memory)
+
+
+def embedder_line(memory) -> str:
+    """Return what the check says of the embedder."""
+    (line,) = [one for one in memory.check() if one.name == "embedder"]
+    assert line.state == "ok"
+    return line.detail
+
+
+def test_a_model_file_that_vanishes_leaves_words(tmp_path, minilm):
+    """Gone before it was loaded: no recall fails, the check says so, and with the file everything is as before."""
+    model = tmp_path / "model.gguf"
+    for there in (True, False, True):
+        shutil.copy(minilm, model)
+        with (
+            LlamaEmbedder(model) as embedder,
+            edgemem.open(tmp_path / "home", embedder=embedder, worker=False) as memory,
+        ):
+            memory.store.add_fact("tea", "black, no sugar")
+            if not there:
+                model.unlink()
+                memory.store.add_fact("guest", "Professor Oyelaran")
+            memory.idle(30)
+            assert memory.recall("tea?")[0].text == "tea: black, no sugar"
+            assert memory.recall("Oyelaran?")[0].text or there
+            (line,) = [one for one in memory.check() if one.name == "embedder"]
+            assert line.state == ("ok" if there else "warn")
+            assert "is gone" in line.detail or there
+            assert memory.index.pending()["vectors"] == (0 if there else 1)
+    assert memory.closed
+
+
+def test_a_model_keeps_its_space_when_its_file_is_renamed(tmp_path, minilm):
+    """The fingerprint is of what stands in the file, all of it: another name is the same model, another layer is not."""
+    moved, changed = tmp_path / "moved.gguf", tmp_path / "changed.gguf"
+    shutil.copy(minilm, moved)
+    data = bytearray(minilm.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + (1 << 20)] = bytes(byte ^ 1 for byte in data[middle : middle + (1 << 20)])
+    changed.write_bytes(data)
+    prints = []
+    for path in (minilm, moved, changed):
+        with LlamaEmbedder(path) as embedder:
+            prints.append(embedder.fingerprint)
+    assert prints[0] == prints[1] != prints[2]

@@ -114,6 +114,7 @@ class LlamaEmbedder:
                 return self._remembered[text]
         job = Job([self._prefixes[0] + text])
         self._worker.put(job, query=True)
+        vector: Vector
         try:
             (vector,) = self._wait(job, timeout_s)
         except WaitTimeoutError:

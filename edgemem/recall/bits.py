@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MOST = 4096
 """Neighbours that vec0 gives at most."""
+_SLICES = ("vector_chunks00", 4), ("rowids", 1000)  # rows that go in one transaction: some milliseconds
 _ANEW = -1  # what a process without sqlite-vec leaves: all of them must be made again
 
 
@@ -91,28 +92,30 @@ def drop_bits(tx: Transaction, space: int, seqs: Iterable[int]) -> None:
         # Unknown numbers are fine: those of vectors that have no bits yet.
         tx.executemany(f"delete from {_table(space)} where rowid = ?", [(seq,) for seq in seqs])  # noqa: S608 - ours
         return
-    _wipe(tx, space)
+    tx.execute(f"delete from {_table(space)}_vector_chunks00")  # noqa: S608 - a number of ours
     set_meta(tx, _upto(space), _ANEW)
 
 
-def drop_all_bits(tx: Transaction, space: int) -> None:
-    """Take out the bits of a space, with their table where sqlite-vec is here to do it."""
+def drop_all_bits(tx: Transaction, space: int) -> int:
+    """Take out a slice of a space's bits; return how many rows, 0 once nothing is left.
+
+    Their table goes at the end, where sqlite-vec is here to drop it; the tables in which vec0 keeps them are ordinary ones.
+    """
     if _exists(tx, space):
+        for part, limit in _SLICES:
+            table = f"{_table(space)}_{part}"
+            tx.execute(f"delete from {table} where rowid in (select rowid from {table} limit {limit:d})")  # noqa: S608 - ours
+            if tx.changes:
+                return tx.changes
         if _has_vec0(tx):
             tx.execute(f"drop table {_table(space)}")
-        else:
-            _wipe(tx, space)
     tx.execute("delete from meta where key = ?", (_upto(space),))
+    return 0
 
 
 def _reached(database: Database, space: int) -> int:
     found = database.query("select value from meta where key = ?", (_upto(space),))
     return int(found[0][0]) if found else 0
-
-
-def _wipe(tx: Transaction, space: int) -> None:
-    """Empty the table in which vec0 keeps the bits themselves."""
-    tx.execute(f"delete from {_table(space)}_vector_chunks00")  # noqa: S608 - a number of ours
 
 
 def _table(space: int) -> str:

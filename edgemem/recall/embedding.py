@@ -69,7 +69,7 @@ class Progress(NamedTuple):
     docs: int
     """Docs that are to have a vector."""
     waiting: int
-    """Those of them, and relations, that have none yet."""
+    """Those of them that have none yet."""
     others: dict[str, int]
     """Vectors that are kept of other models, by their fingerprint."""
 
@@ -127,17 +127,7 @@ class Embedding:
     def waiting(self) -> int:
         """Return how many docs and relations have no vector of this model."""
         space = find_space(self._database, self.embedder)
-        if space is None:
-            docs = self._count("docs where past = 0")
-        else:
-            docs = self._count("unembedded where space = ?", space.number)
-            docs += self._count(
-                "docs d where d.id <= ? and d.past = 0"
-                " and not exists (select 1 from vectors v where v.doc = d.id and v.space = ?)"
-                " and not exists (select 1 from unembedded u where u.doc = d.id and u.space = ?)",
-                *(space.docs_left, space.number, space.number),
-            )
-        return docs + count_waiting(self._database, space)
+        return self._waiting_docs(space) + count_waiting(self._database, space)
 
     def progress(self) -> Progress:
         """Return how far it has come; counts rows, for whoever has time."""
@@ -147,7 +137,7 @@ class Embedding:
             for space in read_spaces(self._database)
             if own is None or space.number != own.number
         }
-        return Progress(self._count("docs where past = 0"), self.waiting(), others)
+        return Progress(self._count("docs where past = 0"), self._waiting_docs(own), others)
 
     def drop(self, _limit: int) -> int:
         """Take out a slice of the vectors of models that are kept no more; return how many rows."""
@@ -178,6 +168,17 @@ class Embedding:
         if rows:
             return self._embed(space, rows, None, stop)
         return self._embed_older(space, limit, stop)
+
+    def _waiting_docs(self, space: Space | None) -> int:
+        if space is None:
+            return self._count("docs where past = 0")
+        older = self._count(
+            "docs d where d.id <= ? and d.past = 0"
+            " and not exists (select 1 from vectors v where v.doc = d.id and v.space = ?)"
+            " and not exists (select 1 from unembedded u where u.doc = d.id and u.space = ?)",
+            *(space.docs_left, space.number, space.number),
+        )
+        return older + self._count("unembedded where space = ?", space.number)
 
     def _begin(self) -> Space:
         """Return the space of the model as it is now, beginning it if there is none."""
@@ -283,7 +284,7 @@ class Embedding:
         for text in missing:
             try:
                 made.update(zip([text], embed_until(self.embedder, [text], stop), strict=False))
-            except ModelError as error:
+            except ModelError as error:  # noqa: PERF203 - an embedding takes a thousand times longer
                 _log.warning("A text cannot be embedded, and is found by its words: %s", error)
                 unfit.add(text)
         return made, unfit
@@ -297,7 +298,8 @@ class Embedding:
             texts.update((numbers[ref], doc.text) for ref, doc in there.items())
         if self._notes is not None and any(row.kind == NOTE for row in rows):
             lines = read_paragraphs(self._notes)
-            texts.update((row.doc, lines[row.ref].text) for row in rows if row.kind == NOTE and row.ref in lines)
+            numbers = {row.ref: row.doc for row in rows if row.kind == NOTE and row.ref is not None}
+            texts.update((numbers[ref], lines[ref].text) for ref in numbers.keys() & lines.keys())
         return {row.doc: texts[row.doc] for row in rows if row.doc in texts}
 
     def _count(self, rows: str, *values: int) -> int:

@@ -11,22 +11,21 @@ import logging
 import threading
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from edgemem.config import RecallSettings
 from edgemem.errors import CorruptError, StoreError
-from edgemem.recall.changes import apply_changes, purge, read_changes, shorten_queue
-from edgemem.recall.docs import add_docs, remove_doc
-from edgemem.recall.embedding import Embedding
-from edgemem.recall.index_file import NOT_BROKEN, file_at, open_index_file, remake_index_file
-from edgemem.recall.paragraphs import notes_stamp, read_paragraphs
+from edgemem.recall.changes import apply_changes, read_changes, shorten_queue
+from edgemem.recall.embedding import Embedding, Progress
+from edgemem.recall.index_file import NOT_BROKEN, file_at, is_sound, open_index_file, remake_index_file
+from edgemem.recall.intake import is_due, take_notes, take_rows
 from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.resident import ResidentVectors
 from edgemem.recall.segments import merge_due, merge_some
-from edgemem.recall.sources import NOTE, SOURCES, Doc, Source, newest_id, read_between
-from edgemem.recall.state import State, get_meta, set_meta
+from edgemem.recall.sources import SOURCES, Source
+from edgemem.recall.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -34,9 +33,8 @@ if TYPE_CHECKING:
 
     from edgemem.errors import EdgememError
     from edgemem.llama.protocols import Embedder
-    from edgemem.recall.embedding import Progress
     from edgemem.recall.vectors import Vector, VectorIndex
-    from edgemem.store.database import Database, Transaction
+    from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
 
     Stop = Callable[[], bool]
@@ -46,14 +44,6 @@ _log = logging.getLogger(__name__)
 
 _SLICE = 200  # docs in one transaction: few enough for 20 ms, enough to keep the bytes of a commit down
 _EMBED_AT_ONCE = 4
-
-
-class _Piece(NamedTuple):
-    """What was written to one source, up to an id."""
-
-    source: Source
-    upto: int
-    docs: list[Doc]
 
 
 class Index:
@@ -82,6 +72,8 @@ class Index:
         self.settings = settings or RecallSettings()
         self.damaged = False
         """Whether the file was found broken; the next upkeep makes it again."""
+        self._suspected = False
+        self.embedding: Embedding | None = None
         self._upkeep = threading.Lock()
         self._open(embedder)
 
@@ -118,7 +110,12 @@ class Index:
 
     def progress(self) -> Progress | None:
         """Return how far the vectors of the model in use have come; None without a model. It counts rows."""
-        return None if self.embedding is None else self.embedding.progress()
+        try:
+            return None if self.embedding is None else self.embedding.progress()
+        except StoreError as error:
+            if not self.blame(error):
+                raise
+            return Progress(0, 0, {})
 
     def pending(self) -> dict[str, int]:
         """Return how many rows of the truth wait for full text, changes to be seen, and docs for a vector."""
@@ -144,6 +141,11 @@ class Index:
             return True
         return False
 
+    def suspect(self, error: Exception) -> None:
+        """Have the next upkeep look whether this file is damaged: what came out of it cannot be."""
+        _log.warning("The index may be damaged (%s: %s); upkeep looks at it.", type(error).__name__, error)
+        self._suspected = True
+
     def catch_up(
         self,
         limit: int = 1000,
@@ -167,8 +169,13 @@ class Index:
 
         def steps() -> list[Step]:
             # What is written at all takes along everything that waits: each commit writes the last pages of the same tables.
-            rows = [partial(self._take_rows, sources)] if self._is_due(sources, least, wait_s) else []
-            return [self._take_changes, *rows, self._take_notes]
+            state, notes = self.state(), self._take_notes
+            due = is_due(self.truth, state, sources, least=least, wait_s=wait_s)
+            return (
+                [self._take_changes, partial(self._take_rows, sources), notes]
+                if due
+                else [self._take_changes, notes]
+            )
 
         with self._upkeep:
             return self._work(steps, limit, _SLICE, stop)
@@ -187,22 +194,6 @@ class Index:
         except StoreError as error:
             if not self.blame(error):
                 raise
-
-    def _is_due(self, sources: Sequence[Source], least: int, wait_s: float) -> bool:
-        """Tell whether a fact waits, or enough else, or one row for long enough; ids are the microseconds of writing."""
-        if least <= 0:
-            return True
-        state, waiting, oldest = self.state(), 0, []
-        for source in sources:
-            rows = self.truth.query(
-                f"select count(*), min(id) from (select id from {source.table} where id > ? order by id limit ?)",  # noqa: S608 - our own constants
-                (state.reached(source), least),
-            )
-            if rows[0][0]:
-                waiting += least if source.table == "facts" else rows[0][0]
-                oldest.append(rows[0][1])
-        late = bool(oldest) and self.truth.clock.now() - min(oldest) / 1e6 > wait_s
-        return waiting >= least or late
 
     def embed_pending(self, limit: int = 64, *, stop: Stop | None = None) -> int:
         """Make vectors of up to `limit` relations and docs, what is newest and of most use first; return of how many.
@@ -266,9 +257,7 @@ class Index:
     ) -> None:
         self.close()
 
-    def _work(
-        self, steps: Callable[[], Sequence[Step]], limit: int, at_once: int, stop: Stop | None
-    ) -> int:
+    def _work(self, steps: Callable[[], Sequence[Step]], limit: int, at_once: int, stop: Stop | None) -> int:
         """Repeat each step until nothing is left for it, in a file that is made again where it must be."""
         done = 0
         try:
@@ -282,6 +271,9 @@ class Index:
         except StoreError as error:
             if not self.blame(error):
                 raise
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            self.suspect(error)
+            raise
         return done
 
     # Full text
@@ -299,60 +291,20 @@ class Index:
         return changes.seen
 
     def _take_rows(self, sources: Sequence[Source], limit: int) -> int:
-        state, now = self.state(), self.truth.clock.now()
-        pieces: list[_Piece] = []
-        for source in sources:
-            reached, last = state.reached(source), newest_id(self.truth, source)
-            if last > reached and limit > 0:
-                docs = read_between(self.truth, source, reached, last, limit, now)
-                pieces.append(_Piece(source, docs[-1].ref if len(docs) == limit else last, docs))
-                limit -= len(docs)
-        # One transaction for all sources: with one each, FTS5 has twice as many segments to merge.
-        if pieces:
-            self.database.write(lambda tx: self._advance(tx, state, pieces))
-        return sum(len(piece.docs) for piece in pieces)
-
-    def _advance(self, tx: Transaction, state: State, pieces: Sequence[_Piece]) -> None:
-        # Another process may have been faster, or have seen a change of these rows before they were in.
-        if get_meta(tx, "queue") != state.queue or any(
-            get_meta(tx, source.table) != state.reached(source) for source, _, _ in pieces
-        ):
-            return
-        add_docs(tx, [doc for piece in pieces for doc in piece.docs])
-        for source, upto, _ in pieces:
-            set_meta(tx, source.table, upto)
+        return take_rows(self.database, self.truth, self.state(), sources, limit)
 
     def _take_notes(self, _limit: int) -> int:
-        if self.notes is None:
-            return 0
-        stamp = "{}:{}".format(*notes_stamp(self.notes))
-        if self.state().notes == stamp:
-            return 0
-        there = read_paragraphs(self.notes)
-
-        def work(tx: Transaction) -> tuple[int, int]:
-            known = {ref for (ref,) in tx.execute("select ref from docs where kind = ?", (NOTE,))}
-            gone = known - there.keys()
-            for ref in gone:
-                remove_doc(tx, NOTE, ref)
-            if gone:
-                purge(tx)
-            new = [doc for ref, doc in there.items() if ref not in known]
-            add_docs(tx, new)
-            set_meta(tx, "notes", stamp)
-            return len(gone), len(new)
-
-        gone, new = self.database.write(work)
-        if gone:
-            self.database.checkpoint()
-        return gone + new
+        taken = 0 if self.notes is None else take_notes(self.database, self.notes, self.state())
+        if taken and self.embedding is not None:
+            self.embedding.follow_removals()
+        return taken
 
     # The file
 
     def _open(self, embedder: Embedder | None) -> None:
         self.database = open_index_file(self.path, self.truth)
         self._file = file_at(self.path)
-        self.embedding: Embedding | None = None if embedder is None else self._embed_with(embedder)
+        self.embedding = None if embedder is None else self._embed_with(embedder)
         self.postings = ResidentPostings(self.database)
 
     def _embed_with(self, embedder: Embedder) -> Embedding:
@@ -367,6 +319,9 @@ class Index:
             raise CorruptError(f"{self.path} was made again by another process; upkeep opens it.")
 
     def _mend(self) -> None:
+        if self._suspected:
+            self._suspected = False
+            self.damaged = self.damaged or not is_sound(self.database)
         if self.damaged or file_at(self.path) != self._file:
             self.database.close()
             remake_index_file(self.path, self._file)

@@ -52,6 +52,19 @@ def file_at(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+def is_sound(database: Database) -> bool:
+    """Tell whether SQLite finds no damage, and the words are those of the docs; reads all of both."""
+    if database.quick_check():
+        return False
+    try:
+        database.write(lambda tx: tx.execute("insert into words (words, rank) values ('integrity-check', 1)"))
+    except StoreError as error:
+        if isinstance(error, NOT_BROKEN):
+            raise
+        return False
+    return True
+
+
 def remake_index_file(path: Path, known: tuple[int, int] | None) -> None:
     """Delete an index that is closed, unless another process has made it again meanwhile; it is made from the truth."""
     with closing(FileLock(path.with_name(path.name + ".lock"), timeout_s=5.0)) as lock, lock.held():

@@ -33,8 +33,8 @@ class Window(NamedTuple):
     """How much goes into one vector."""
 
     size: int
-    """In what `count` counts."""
-    count: Callable[[Sequence[str]], list[int]]
+    """In tokens, or whatever `tokens` counts."""
+    tokens: Callable[[Sequence[str]], list[int]]
     sure_bytes: int
     """Texts of at most so many bytes fit without being counted."""
 
@@ -42,7 +42,7 @@ class Window(NamedTuple):
         """Return a text in at most `most` pieces that fit; what is beyond them is left out."""
         if len(text.encode("utf-8", "replace")) <= self.sure_bytes:
             return [text]
-        whole, around = self.count([text, ""])
+        whole, around = self.tokens([text, ""])
         room = self.size - around
         if whole <= self.size or room < _SHARE:
             return [text]
@@ -57,7 +57,7 @@ class Window(NamedTuple):
         done: list[tuple[tuple[int, int], int]] = []
         spans, limit = _sentences(text), room
         while spans:
-            counts = self.count([text[first:last] for first, last in spans])
+            counts = self.tokens([text[first:last] for first, last in spans])
             todo = []
             for (first, last), count in zip(spans, counts, strict=True):
                 cost = max(0, count - around)
@@ -65,7 +65,9 @@ class Window(NamedTuple):
                     done.append(((first, last), cost))
                 else:
                     # Half as long each time that it is still too long, so it ends after a few rounds.
-                    todo += _words(text, first, last, max(1, min((last - first) * small // cost, (last - first) // 2)))
+                    todo += _words(
+                        text, first, last, max(1, min((last - first) * small // cost, (last - first) // 2))
+                    )
             spans, limit = todo, 2 * small
         done.sort()
         return [span for span, _ in done], [cost for _, cost in done]

@@ -129,17 +129,22 @@ def drop_surplus(database: Database, own: Space, kept: int, limit: int) -> int:
             tx.execute(sql, {"space": number, "limit": limit})
             if tx.changes:
                 return tx.changes
-        drop_all_bits(tx, number)
-        tx.execute("delete from spaces where id = ?", (number,))
-        return 1
+        gone = drop_all_bits(tx, number)
+        if not gone:
+            tx.execute("delete from spaces where id = ?", (number,))
+        return gone or 1
 
     return database.write(work)
 
 
 _SLICES = (
     "delete from vectors where seq in (select seq from vectors where space = :space limit :limit)",
-    "delete from unembedded where space = :space"
-    " and doc in (select doc from unembedded where space = :space limit :limit)",
-    "delete from relation_vectors where space = :space"
-    " and relation in (select relation from relation_vectors where space = :space limit :limit)",
+    """
+    delete from unembedded where space = :space
+      and doc in (select doc from unembedded where space = :space limit :limit)
+    """,
+    """
+    delete from relation_vectors where space = :space
+      and relation in (select relation from relation_vectors where space = :space limit :limit)
+    """,
 )

@@ -179,5 +179,7 @@ def are_sound(matrix: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Tell which rows are unit vectors, or nothing at all; a flipped bit of an exponent makes a row that outshines all."""
     import numpy as np
 
-    squares: NDArray[np.float32] = np.einsum("ij,ij->i", matrix, matrix)
-    return (squares < 1.2) & ((squares > 0.8) | (squares == 0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("ij,ij->i", matrix, matrix)
+        sound: NDArray[np.bool_] = (squares < 1.2) & ((squares > 0.8) | (squares == 0))
+    return sound

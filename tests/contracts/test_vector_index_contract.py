@@ -193,7 +193,9 @@ def test_a_process_without_sqlite_vec_leaves_no_wrong_bits(database):
     database.write(lambda tx: exact.add(tx, [(3, rows[2])]))
     assert dict(bits.nearest(rows[2], 1)) == {3: pytest.approx(1.0, abs=1e-3)}
     assert bits.lacks_bits()
-    subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT_VEC0, str(database.path)], check=True, cwd=ROOT)
+    subprocess.run(
+        [sys.executable, "-W", "error", "-c", WITHOUT_VEC0, str(database.path)], check=True, cwd=ROOT
+    )
     assert database.query("select count(*) from bits_1_vector_chunks00") == [(0,)]
     assert dict(bits.nearest(rows[0], 9)) == pytest.approx(dict(exact.nearest(rows[0], 9)), abs=1e-6)
     while bits.lacks_bits():
