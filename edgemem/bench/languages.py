@@ -37,7 +37,9 @@ class Household(msgspec.Struct, frozen=True):
     said: tuple[tuple[str, str, str], ...]
     """Id, who said it, and the words, in the order in which they were said."""
     asked: tuple[tuple[str, str], ...]
-    """The id of what answers, and the question."""
+    """The id of what answers, and the question, in words that were said, if in other forms."""
+    asked_freely: tuple[tuple[str, str], ...]
+    """The same, in words that were not said: only meaning finds what answers."""
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,6 +47,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     said: str
     asked: str
+    asked_freely: str
 
 
 def household(language: str, *, seed: int = 7) -> Household:
@@ -67,8 +70,12 @@ def household(language: str, *, seed: int = 7) -> Household:
     changed = sorted(at for at, (name, _, _) in enumerate(said) if not name[-1].isdigit())
     for at, line_ in zip(changed, sorted(said[at] for at in changed), strict=True):
         said[at] = line_
-    asked = [line.split(" ", 1) for line in file.asked.strip().splitlines()]
-    return Household(tuple(said), tuple((name, question) for name, question in asked))
+    return Household(tuple(said), _questions(file.asked), _questions(file.asked_freely))
+
+
+def _questions(lines: str) -> tuple[tuple[str, str], ...]:
+    parts = (line.partition(" ") for line in lines.strip().splitlines())
+    return tuple((name, question) for name, _, question in parts)
 
 
 def run(*, languages: str = ",".join(LANGUAGES), models: str = "", home: Path | None = None) -> dict[str, Any]:
@@ -79,7 +86,7 @@ def run(*, languages: str = ",".join(LANGUAGES), models: str = "", home: Path | 
         models: only these embedders, with commas between them.
         home: a folder for the scratch files; default: the temporary files.
     """
-    names = [name for name in languages.split(",") if name]
+    names = [name for name in languages.split(",") if name] or list(LANGUAGES)
     wanted = [name for name in models.split(",") if name] or _embedders()
     for name in wanted:
         if find_model(name) is None:
@@ -95,12 +102,10 @@ def run(*, languages: str = ",".join(LANGUAGES), models: str = "", home: Path | 
                 figures[name].update(_ask(folder, spoken, profile, way))
     columns = {name: {LANGUAGES[each]: figures[each][name] for each in names} for name in next(iter(figures.values()), {})}
     bars = {
-        f"{WORDS} recall@{K[0]} {name}": at_least(figures[name][f"{WORDS} recall@{K[0]}"], 0.8) for name in names
+        f"{WORDS} {name}": at_least(figures[name][f"{WORDS} recall@{K[0]}, the same words"], 0.9) for name in names
     }
-    counts = {"statements": 0, "questions": 0}
-    if names:
-        spoken = household(names[0])
-        counts = {"statements": len(spoken.said), "questions": len(spoken.asked)}
+    spoken = household(names[0])
+    counts = {"statements": len(spoken.said), "questions": len(spoken.asked + spoken.asked_freely)}
     return report("languages", {**counts, "models": wanted, "side_by_side": columns}, bars)
 
 
@@ -120,7 +125,7 @@ def _with_embedder(name: str) -> Profile:
 
 def _ask(folder: Path, spoken: Household, profile: Profile, way: str) -> dict[str, float]:
     """Return how much of what answers is among the first, and how long a question takes."""
-    found = dict.fromkeys(K, 0)
+    found: list[list[str]] = []
     spent: list[float] = []
     with edgemem.open(folder, profile=profile, worker=False) as memory:
         _tell(memory, spoken)
@@ -128,15 +133,24 @@ def _ask(folder: Path, spoken: Household, profile: Profile, way: str) -> dict[st
             raise InvalidInputError(memory.embedder_fault or f"{way} cannot be opened.")
         if not memory.idle(_IDLE_S):
             raise InvalidInputError("This machine does not get the index done in two minutes.")
-        for name, question in spoken.asked:
+        asked = spoken.asked + spoken.asked_freely
+        for _, question in asked:
             started = perf_counter()
             hits = memory.recall(question, k=max(K), kinds=("turn",))
             spent.append((perf_counter() - started) * 1e3)
-            ids = [spoken.said[_place(hit.session, hit.turn)][0] for hit in hits]
-            for k in K:
-                found[k] += name in ids[:k]
-    recall = {f"{way} recall@{k}": round(found[k] / len(spoken.asked), 3) for k in K}
-    return {**recall, f"{way} ms": median(spent)}
+            found.append([spoken.said[_place(hit.session, hit.turn)][0] for hit in hits])
+    hit_at = {k: [name in ids[:k] for (name, _), ids in zip(asked, found, strict=True)] for k in K}
+    same = len(spoken.asked)
+    return {
+        **{f"{way} recall@{k}": _share(hit_at[k]) for k in K},
+        f"{way} recall@{K[0]}, the same words": _share(hit_at[K[0]][:same]),
+        f"{way} recall@{K[0]}, other words": _share(hit_at[K[0]][same:]),
+        f"{way} ms": median(spent),
+    }
+
+
+def _share(hits: Sequence[bool]) -> float:
+    return round(sum(hits) / len(hits), 3)
 
 
 def _tell(memory: Memory, spoken: Household) -> None:
