@@ -83,10 +83,18 @@ def test_a_language_unknown_still_matches() -> None:
     assert set(terms("Klavierstunden Kosten")) <= set(terms("Die Kosten der Klavierstunden sind hoch"))
 
 
-@given(st.sampled_from(["anna", "torben", "lena", "carmen", "jesus", "marlene", "bernardo", "wohnungen", "garden"]))
+@given(
+    st.sampled_from(
+        ["anna", "torben", "lena", "carmen", "jesus", "marlene", "bernardo", "wohnungen", "garden"]
+    )
+)
 def test_a_name_has_one_stem_everywhere(name: str) -> None:
     """What a fact is about is known by its stem, whatever the language of the question that names it."""
-    for text in (f"what did {name} say to the others", f"was hat {name} zu den anderen gesagt", f"qué dijo {name} a los otros"):
+    for text in (
+        f"what did {name} say to the others",
+        f"was hat {name} zu den anderen gesagt",
+        f"qué dijo {name} a los otros",
+    ):
         assert set(terms(name)) <= set(terms(text))
 
 
@@ -105,7 +113,9 @@ def test_compounds_are_taken_apart(word: str, parts: set[str]) -> None:
     assert {stem(part, "de") for part in parts} <= set(parts_of(word))
 
 
-@pytest.mark.parametrize("word", ["kultur", "natur", "figur", "schneider", "tur", "donnerstag", "", "x" * 500])
+@pytest.mark.parametrize(
+    "word", ["kultur", "natur", "figur", "schneider", "tur", "donnerstag", "", "x" * 500]
+)
 def test_what_is_no_compound(word: str) -> None:
     """An ending that is a short noun by chance takes nothing apart."""
     assert parts_of(word) == ()
@@ -113,7 +123,9 @@ def test_what_is_no_compound(word: str) -> None:
 
 def test_compounds_only_in_german() -> None:
     """An English text gives what it gave: one stem a word."""
-    assert terms("the cupboard in the bathroom holds papers") == [stem(word) for word in ("cupboard", "bathroom", "holds", "papers")]
+    assert terms("the cupboard in the bathroom holds papers") == [
+        stem(word) for word in ("cupboard", "bathroom", "holds", "papers")
+    ]
 
 
 def test_signs_are_cut_where_they_tell_nothing() -> None:
@@ -160,7 +172,9 @@ def test_the_index_keeps_terms_as_they_are(text: str, tmp_path) -> None:
     assert kept == set(terms(text))
 
 
-@pytest.mark.parametrize("text", ["中" * 100_000, "e\u0301" * 50_000, "der " * 25_000, "ก" * 100_000, "🙂" * 1000])
+@pytest.mark.parametrize(
+    "text", ["中" * 100_000, "e\u0301" * 50_000, "der " * 25_000, "ก" * 100_000, "🙂" * 1000]
+)
 def test_hostile_length(text: str) -> None:
     """Text without an end has terms as well, each no longer than a word."""
     assert all(len(term) <= 64 for term in terms(text))

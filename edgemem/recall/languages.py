@@ -49,7 +49,9 @@ _VIETNAMESE = """
 hãy hay hơn khi không là lại lên lúc lắm mà mấy mình mới nào này nên nếu nhé nhiêu những như nhưng nó ở ra rất rồi sao sẽ
 ta tại thế thì tôi trên trong từ và vào vậy vẫn về vì với vừa
 """
-_CHINESE = "的了着过在是我你您他她它们这那哪什么谁怎吗呢吧啊把被和与跟就也都很还又不没有个请给让从到会能要得地之而"
+_CHINESE = (
+    "的了着过在是我你您他她它们这那哪什么谁怎吗呢吧啊把被和与跟就也都很还又不没有个请给让从到会能要得地之而"
+)
 
 _UNACCENTED_VIETNAMESE = """
 bao biet cai cho chua chung co cua dang dau day duoc gi hay khi khong la nao nay nguoi nhe nhieu nhung o roi sao se

@@ -66,7 +66,11 @@ def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
         language = language_of(words)
         empty = empty_words(language)
         kept = [word for word in words if word not in empty and word not in without]
-        return list(map(stem, kept)) if language == "en" else [term for word in kept for term in _stems(word, language)]
+        return (
+            list(map(stem, kept))
+            if language == "en"
+            else [term for word in kept for term in _stems(word, language)]
+        )
     spelled = _spelled(text)
     words = [_plain(word) for word in spelled]
     language = language_of(words, " ".join(spelled))
@@ -81,8 +85,7 @@ def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
 
 
 def language_in(text: str) -> str:
-    """Return de, es or vi where a text is in that language, zh where most of it is signs, other for letters that are
-    not Latin, else en."""
+    """Return the language of a text: de, es, vi, zh, other where most letters are no Latin ones, else en."""
     letters = [letter for letter in text if letter.isalpha()]
     signs = sum(1 for letter in letters if _SIGN.match(letter))
     if 2 * signs > len(letters):
