@@ -53,6 +53,9 @@ ENGLISH = {
     "what did we plan the week before last": "2024-04-29..2024-05-05",
     "what did we eat in the last three days": "2024-05-12..2024-05-15",
     "Friday next week at the dentist": "2024-05-24",
+    "my appointment was moved to Thursday the fourteenth of March": "2024-03-14",
+    "it was on Sunday the tenth of March": "2024-03-10",
+    "seven may be too late, but on may 7 it is fine": "2025-05-07",
     "this morning I took my pill": "2024-05-15",
     "did anybody ring last summer": "2023-06-01..2023-08-31",
     "where were we at Christmas": "2023-12-25",
@@ -86,6 +89,8 @@ SPANISH = {
     "vamos la semana que viene": "2024-05-20..2024-05-26",
     "¿Qué hicimos el verano pasado?": "2023-06-01..2023-08-31",
     "el viernes 10 vino Ana": "2024-05-10",
+    "El sábado lavé el coche": "2024-05-11",
+    "El sábado lavaré el coche": "2024-05-18",
     "anoche llovió": "2024-05-14..2024-05-15",
 }
 VIETNAMESE = {
@@ -100,6 +105,7 @@ VIETNAMESE = {
     "mùa hè năm ngoái": "2023-06-01..2023-08-31",
     "Tết năm ngoái": "2023-01-22",
     "tôi sẽ đi Đà Nẵng vào tháng 12": "2024-12-01..2024-12-31",
+    "lịch khám dời sang thứ năm ngày mười bốn tháng ba": "2024-03-14",
     "hai tuần nữa": "2024-05-26..2024-06-01",
 }
 CHINESE = {
@@ -126,6 +132,15 @@ NO_TIME = (
     "31 April 2024",
     "it is on the third floor",
     "im zweiten Stock",
+    "The gardener comes every second Wednesday",
+    "Die Papiertonne wird jeden Freitag geleert",
+    "La pescadería cierra los lunes",
+    "每个星期三他都来",
+    "At my age one may sleep in",
+    "I read three books in one week and lost two",
+    "Guten Morgen, hast du gut geschlafen?",
+    "bánh phô mai với anh đào",
+    "Wo finde ich einen Schlüssel?",
     "他在楼上",
     "",
 )

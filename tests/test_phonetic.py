@@ -20,7 +20,7 @@ Eleen/Helene Jon/John Meyer/Maier Mayer/Meier Katrin/Catherine Kathryn/Katrin St
 Fung/Phuong Hong/Huong Kwang/Quang Min/Minh Lin/Linh Kan/Khanh Tuy/Thuy Hosay/José Havier/Javier Xavier/Javier
 Horhe/Jorge Bicente/Vicente Giyermo/Guillermo Volfgang/Wolfgang Yohannes/Johannes Yan/Jan Mikael/Michael Gerd/Gert
 Jerald/Gerald Konrad/Conrad Schmidt/Shmitt Philip/Filip Sara/Sarah Hanna/Anna Thomas/Tomas Leigh/Lee Marc/Mark
-Eric/Erik Müller/Mueller Jürgen/Yurgen Elena/Elaina Aileen/Eileen Maia/Maya Anh/Ann Duc/Đức Hanz/Hans
+Eric/Erik Müller/Mueller Jürgen/Yurgen Elena/Elaina Aileen/Eileen Maia/Maya Anh/Ann Duk/Đức Hanz/Hans
 """
 DIFFERENT = """
 Tom/Tim Dan/Tom Mara/Mary Ben/Bob Anna/Ian Alice/Alex Mia/Max Leo/Lea Jan/Hanna Jan/Jon Jonas/Janis Paul/Bill

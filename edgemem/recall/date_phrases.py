@@ -44,7 +44,6 @@ _DAY_BESIDE = ("month", "month_day", "year", "period")
 _QUESTION = re.compile(
     r"\?|？|^\W*(?:who|what|where|when|which|why|how|did|wer|was|wo|wie|wann|que|quien|donde|cuando|cual|ai)\b"
 )
-_PAST_FORM = re.compile(r"\b(?:[a-z]{3,}[^e\W]ed|ge[a-z]{3,}t|[a-z]{2,}(?:aron|ieron|imos))\b")
 
 
 class Phrase(msgspec.Struct, frozen=True):
@@ -67,11 +66,15 @@ class _Cluster(msgspec.Struct):
     doubtful: bool = True
     gap: int = 0
     comma: bool = False
+    ordinal: bool = False
+    """Whether its number is the tenth, and not ten."""
 
     def takes(self, kind: str, value: Any, piece: Piece, lexicon: Lexicon) -> bool:
         """Tell whether one more piece can belong to it."""
         if kind in self.parts:
             return False
+        if kind == "weekday" and self.parts.keys() == {"number"}:
+            return self.ordinal
         if kind == "number":
             if self.parts.keys() <= {"weekday", "shift", "part"}:  # Friday the tenth, but not Friday at ten
                 return "ordinal" in piece.label or (self.gap == 0 and "weekday" in self.parts)
@@ -87,7 +90,10 @@ class _Cluster(msgspec.Struct):
         """Take one more piece in."""
         if kind == "month" and (self.comma or self.gap > 2):
             self.parts.pop("number", None)
-        self.doubtful = self.doubtful and (kind == "part" or (not self.parts and piece.doubtful))
+        # A month that may be another word is one beside a day or a year, but not beside a bare number: one may sleep.
+        sure = not piece.doubtful and kind != "part" and (kind != "number" or "number" not in piece.label)
+        self.doubtful = self.doubtful and not sure and not ("year" in piece.label and self.parts)
+        self.ordinal = self.ordinal or "ordinal" in piece.label
         self.parts[kind] = value
         self.end, self.gap, self.comma = piece.end, 0, False
 
@@ -98,15 +104,22 @@ class _Cluster(msgspec.Struct):
         return self.gap <= _GAP and not ended
 
 
-def phrases_in(text: str, tokens: Sequence[Token], lexicon: Lexicon, day: Today) -> Iterator[Phrase]:
+def phrases_in(
+    written: str, plain: str, tokens: Sequence[Token], lexicon: Lexicon, day: Today
+) -> Iterator[Phrase]:
     """Yield the times that a text tells in one language.
 
     Args:
-        text: in small letters and without accents, for its tense.
+        written: the text in small letters.
+        plain: the same as the lexicon has its words: without accents, if it has none.
     """
-    pieces, known = pieces_of(tokens, lexicon, day)
-    past = _speaks_of_past(text, lexicon)
+    past = lexicon.speaks_of_past(written, plain)
+    pieces, known = pieces_of(tokens, lexicon, day, past=past)
+    if past is None and _QUESTION.search(plain):
+        past = True  # people ask a memory about what was
     for cluster in _clusters(pieces, lexicon):
+        if cluster.parts.keys() == {"number"} or _comes_round(pieces, cluster):
+            continue
         if cluster.doubtful and not _prepared(pieces, cluster.first):
             # Whoever knows the language best has the say: April is a name here, whatever it is elsewhere.
             yield Phrase(cluster.begin, cluster.end, known, ())
@@ -134,6 +147,8 @@ def _clusters(pieces: Sequence[Piece], lexicon: Lexicon) -> Iterator[_Cluster]:
         if cluster is not None and (not kind or not cluster.takes(kind, value, piece, lexicon)):
             yield cluster
             cluster = None
+        if cluster is None and kind == "shift" and lexicon.shift_stands == "after":
+            continue
         if kind:
             if cluster is None:
                 cluster = _Cluster(at, piece.begin, piece.end, {})
@@ -168,13 +183,11 @@ def _prepared(pieces: Sequence[Piece], first: int) -> bool:
     return False
 
 
-def _speaks_of_past(text: str, lexicon: Lexicon) -> bool | None:
-    """Tell whether a text speaks of what was, as a question does that does not say so; None where nothing tells."""
-    if lexicon.past.search(text) or _PAST_FORM.search(text):
-        return True
-    if lexicon.coming.search(text):
+def _comes_round(pieces: Sequence[Piece], cluster: _Cluster) -> bool:
+    """Tell whether "every Monday" is said, which is no time of its own."""
+    if cluster.parts.keys().isdisjoint(_SHIFTED) or cluster.first == 0:
         return False
-    return True if _QUESTION.search(text) else None
+    return "every" in pieces[cluster.first - 1].label
 
 
 def _readings(parts: dict[str, Any], lexicon: Lexicon, day: Today, *, past: bool | None) -> Iterator[Reading]:
@@ -210,16 +223,14 @@ def _readings(parts: dict[str, Any], lexicon: Lexicon, day: Today, *, past: bool
 def _listed(parts: dict[str, Any], around: date, lexicon: Lexicon) -> list[Days] | None:
     """Return all that the parts can mean around a day."""
     if "month" in parts:
-        return (
-            year_days_of(around, parts["month"], parts["number"])
-            if "number" in parts
-            else months(around, parts["month"])
-        )
+        if "number" not in parts:
+            return months(around, parts["month"])
+        dated = year_days_of(around, parts["month"], parts["number"])
+        return _on_weekday(dated, parts.get("weekday")) or dated
     if "number" in parts and ("weekday" in parts or _numbers_a_day(parts, lexicon)):
-        numbered = month_days(around, parts["number"])
-        fitting = [days for days in numbered if days[0].weekday() == parts.get("weekday", days[0].weekday())]
-        if fitting:
-            return fitting
+        numbered = _on_weekday(month_days(around, parts["number"]), parts.get("weekday"))
+        if numbered:
+            return numbered
     if "holiday" in parts:
         return _holidays(around, parts["holiday"])
     if "season" in parts:
@@ -227,6 +238,11 @@ def _listed(parts: dict[str, Any], around: date, lexicon: Lexicon) -> list[Days]
     if "weekday" in parts:
         return weekdays(around, parts["weekday"])
     return weekends(around) if "weekend" in parts else None
+
+
+def _on_weekday(listed: list[Days], weekday: int | None) -> list[Days]:
+    """Return those that fall on a weekday: the tenth of May was a Friday in one year of some."""
+    return [days for days in listed if weekday is None or days[0].weekday() == weekday]
 
 
 def _numbers_a_day(parts: dict[str, Any], lexicon: Lexicon) -> bool:

@@ -40,12 +40,18 @@ class Piece(msgspec.Struct):
     doubtful: bool = False
 
 
-def pieces_of(tokens: Sequence[Token], lexicon: Lexicon, day: Today) -> tuple[list[Piece], int]:
-    """Return the words of a text with what they may be, joined where they count units, and how many are known."""
+def pieces_of(
+    tokens: Sequence[Token], lexicon: Lexicon, day: Today, *, past: bool | None
+) -> tuple[list[Piece], int]:
+    """Return the words of a text with what they may be, joined where they count units, and how many are known.
+
+    Args:
+        past: whether the text speaks of what was, as far as it says so.
+    """
     pieces = _pieces(tokens, lexicon)
     known = sum(1 for piece in pieces if piece.label and not piece.label.keys() & {"stop", "comma", "figure"})
     pieces = _join_years(pieces)
-    _Units(pieces, lexicon, day).join()
+    _Units(pieces, lexicon, day, past=past).join()
     return pieces, known
 
 
@@ -111,8 +117,8 @@ def _join_years(pieces: Sequence[Piece]) -> list[Piece]:
 class _Units:
     """Makes one piece of "two weeks ago", "the last three days" and "last month"."""
 
-    def __init__(self, pieces: list[Piece], lexicon: Lexicon, day: Today) -> None:
-        self.pieces, self.lexicon, self.day = pieces, lexicon, day
+    def __init__(self, pieces: list[Piece], lexicon: Lexicon, day: Today, *, past: bool | None) -> None:
+        self.pieces, self.lexicon, self.day, self.past = pieces, lexicon, day, past
 
     def join(self) -> None:
         """Join what stands around each unit."""
@@ -163,7 +169,8 @@ class _Units:
         if shift_after:
             first = before if "ahead_before" in label_before and before is not None else first
             return self._away(first, after, count if shift_after > 0 else -count, unit, few=few)
-        if "ahead_before" in label_before:
+        if "ahead_before" in label_before and not (self.past and "ahead" not in label_after):
+            # "We did it in two weeks" tells how long it took.
             return self._away(before, after if "ahead" in label_after else at, count, unit, few=few)
         if "ahead" in label_after:
             return self._away(first, after, count, unit, few=few)

@@ -24,7 +24,24 @@ ANCHORS = ("month", "season", "weekday", "weekend", "day", "holiday", "unit", "p
 _YEAR_BEGINS = (19, 20, 2000)
 """Numbers that a year said in words begins with."""
 
+_PLAIN_KINDS = (
+    "ago",
+    "ago_before",
+    "ahead",
+    "ahead_before",
+    "before",
+    "small",
+    "one",
+    "month_day",
+    "weekend",
+    "every",
+)
 _AMBIGUOUS = ("season", "part", "holiday")
+
+_PAST_FORM = re.compile(
+    r"\b(?:[a-z]{3,}[^e\W]ed|ge[a-zäöüß]{3,}t|[a-zñ]{2,}(?:aron|ieron|imos)|[a-zñ]{2,}(?<![aei]r)[éó])\b"
+)
+_FUTURE_FORM = re.compile(r"\b[a-zñ]{2,}[aei]r(?:é|á|ás|án|emos)\b")
 
 _TRADITIONAL = str.maketrans(
     "週個號點後這兩禮當來過時間鐘頭聖誕復萬節農曆幾歲現曾經從夏裡",
@@ -68,6 +85,7 @@ class _Language(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     whole_weeks: bool = False
     accents_matter: bool = False
     year_prefix: str = ""
+    every: str = ""
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -98,6 +116,12 @@ class Lexicon(msgspec.Struct, frozen=True):
     shift_stands: str
     whole_weeks: bool
     accents_matter: bool
+
+    def speaks_of_past(self, written: str, plain: str) -> bool | None:
+        """Tell whether a text speaks of what was, and not of what will be; None where nothing tells."""
+        if self.past.search(plain) or _PAST_FORM.search(written):
+            return True
+        return False if self.coming.search(plain) or _FUTURE_FORM.search(written) else None
 
 
 class DateWords(msgspec.Struct, frozen=True):
@@ -211,17 +235,7 @@ def _said(language: _Language) -> Iterator[tuple[str, str, Value]]:
     for kind, values in named.items():
         for name, words in values.items():
             yield from ((word, kind, _value(name)) for word in _items(words))
-    for kind in (
-        "ago",
-        "ago_before",
-        "ahead",
-        "ahead_before",
-        "before",
-        "small",
-        "one",
-        "month_day",
-        "weekend",
-    ):
+    for kind in _PLAIN_KINDS:
         yield from ((word, kind, 1) for word in _items(getattr(language, kind)))
     for prefix in _items(language.year_prefix):
         for number, words in enumerate(language.numbers.split(",")):

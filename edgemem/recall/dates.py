@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 MAX_CHARS = 2000
 MAX_SPANS = 16
 
+_YEAR_DIGITS = 4
+
 _CJK = "\u3007\u3400-\u9fff"
 _FIGURES = r"(?<![\w./-])\d{1,4}([-/.])\d{1,2}\2\d{1,4}(?!\d|[-/.]\d)"
 _TOKEN = re.compile(
@@ -70,24 +72,25 @@ def times_in(text: str, now: float, zone: tzinfo) -> tuple[Span, ...]:
         Token(str(each.lastgroup), fold(_OWNED.sub("", each[0])), each.start(), each.end()) for each in said
     ]
     known, words = date_words(), {token.word for token in tokens}
-    figures = any(token.kind in {"date", "number", "ordinal"} for token in tokens)
-    if not figures and known.anchors.isdisjoint(words):
+    dated = any(token.kind == "date" for token in tokens)
+    years = any(token.kind == "number" and len(token.word) == _YEAR_DIGITS for token in tokens)
+    if not (dated or years) and known.anchors.isdisjoint(words):
         return ()
     try:
         seen_from = today(now, zone)
     except (ValueError, OverflowError, OSError):
         return ()
-    accented = bool(_VIETNAMESE.search(text))
+    written, plain = text.casefold(), fold(text)
+    if _VIETNAMESE.search(text):
+        spelled = [
+            Token(each.kind, text[each.begin : each.end].casefold(), each.begin, each.end) for each in tokens
+        ]
+        return tuple(_spans(text, list(phrases_in(written, written, spelled, known.accented, seen_from))))
     found: list[Phrase] = []
-    for lexicon in known.lexicons:
-        if lexicon.accents_matter and accented:
-            spelled = [
-                Token(each.kind, text[each.begin : each.end].casefold(), each.begin, each.end)
-                for each in tokens
-            ]
-            found += phrases_in(text.casefold(), spelled, known.accented, seen_from)
-        elif figures or not lexicon.anchors.isdisjoint(words):
-            found += phrases_in(fold(text), tokens, lexicon, seen_from)
+    for at, lexicon in enumerate(known.lexicons):
+        # Figures alone are the same in all languages, but a year may have a word of any before it.
+        if (dated and at == 0) or (years and lexicon.join) or not lexicon.anchors.isdisjoint(words):
+            found += phrases_in(written, plain, tokens, lexicon, seen_from)
     return tuple(_spans(text, found))
 
 

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
 _ENGLISH = """
 a about above after again ain all also am an and any are aren as at be because been before being below between
@@ -49,50 +49,56 @@ _VIETNAMESE = """
 hãy hay hơn khi không là lại lên lúc lắm mà mấy mình mới nào này nên nếu nhé nhiêu những như nhưng nó ở ra rất rồi sao sẽ
 ta tại thế thì tôi trên trong từ và vào vậy vẫn về vì với vừa
 """
-_CHINESE = "的了着过在是我你您他她它们这那哪什么谁怎吗呢吧啊把被和与跟就也都很还又不没有个请给让从到会能要得地之而"
+_CHINESE = (
+    "的了着过在是我你您他她它们这那哪什么谁怎吗呢吧啊把被和与跟就也都很还又不没有个请给让从到会能要得地之而"
+)
 
 _UNACCENTED_VIETNAMESE = """
 bao biet cai cho chua chung co cua dang dau day duoc gi hay khi khong la nao nay nguoi nhe nhieu nhung o roi sao se
 thi toi trong tren va voi
 """
-_OTHERS: dict[str, frozenset[str]] = {
+_LITTLE = {
     "de": frozenset(_GERMAN.split()),
     "es": frozenset(_SPANISH.split()),
     "vi": frozenset(_UNACCENTED_VIETNAMESE.split()),
 }
-_SPOKEN: dict[str, tuple[str, ...]] = {
-    word: tuple(name for name, words in _OTHERS.items() if word in words)
-    for word in frozenset().union(*_OTHERS.values())
-}
 _ACCENTED_VIETNAMESE = frozenset(_VIETNAMESE.split())
-_VIETNAMESE_LETTER = re.compile("[ăđơư\u1ea0-\u1ef9]")
+_EMPTY = {
+    "en": STOP_WORDS,
+    "de": STOP_WORDS | _LITTLE["de"],
+    "es": STOP_WORDS | _LITTLE["es"],
+    # Without its accents chó, which is a dog, would be cho, and nothing.
+    "vi": _ACCENTED_VIETNAMESE,
+}
+_LETTERS = {"de": re.compile("[äöüß]"), "es": re.compile("[ñáíóú]"), "vi": re.compile("[ăđơư\u1ea0-\u1ef9]")}
 
 EMPTY_SIGNS = frozenset(_CHINESE)
 """Chinese signs that bind others; text without spaces is cut where they stand."""
 
 
-def language_of(spelled: Iterable[str], plain: Iterable[str]) -> str:
+def language_of(plain: Collection[str], spelled: str = "") -> str:
     """Return de, es or vi where more of a text's little words are of that language than English, else en.
 
     Args:
-        spelled: the words in small letters, with their accents.
-        plain: the same without.
+        plain: its words in small letters, without accents.
+        spelled: the text in small letters, if it has accents: they tell as much as a word.
     """
-    if any(not word.isascii() and _VIETNAMESE_LETTER.search(word) for word in spelled):
+    if spelled and _LETTERS["vi"].search(spelled):
         return "vi"
-    said = dict.fromkeys(_OTHERS, 0)
-    english = 0
-    for word in set(plain):
-        for name in _SPOKEN.get(word, ()):
-            said[name] += 1
-        english += word in STOP_WORDS
-    best = max(said, key=lambda name: said[name])
-    return best if said[best] > english else "en"
+    said = set(plain)
+    most, best = len(said & STOP_WORDS), "en"
+    for name, words in _LITTLE.items():
+        found = len(said & words)
+        if spelled and _LETTERS[name].search(spelled):
+            found += 1
+        if found > most:
+            most, best = found, name
+    return best
 
 
-def is_empty(spelled: str, plain: str, language: str) -> bool:
-    """Tell whether a word tells nothing: in English, whatever the language, and in that language."""
-    if language == "vi":
-        # Without its accents chó, which is a dog, would be cho, and nothing.
-        return (spelled if not spelled.isascii() else plain) in _ACCENTED_VIETNAMESE
-    return plain in STOP_WORDS or (language != "en" and plain in _OTHERS[language])
+def empty_words(language: str) -> frozenset[str]:
+    """Return the words that tell nothing in a language: without accents, but for Vietnamese.
+
+    The English ones are left out whatever the language: who asks in too few words to tell it does not ask for them.
+    """
+    return _EMPTY[language]

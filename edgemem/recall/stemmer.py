@@ -6,7 +6,7 @@ and because text that is not indexed yet is matched in memory by the very same s
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from threading import Lock
 from typing import Any
 
@@ -35,7 +35,7 @@ def stems_version() -> str:
     return str(Stemmer.version())
 
 
-@lru_cache(maxsize=None)
+@cache
 def _stemmer(language: str) -> Any:
     import Stemmer
 

@@ -5,64 +5,95 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from edgemem.recall.languages import EMPTY_SIGNS, STOP_WORDS, is_empty, language_of
+from edgemem.recall.compounds import parts_of
+from edgemem.recall.languages import EMPTY_SIGNS, STOP_WORDS, empty_words, language_of
 from edgemem.recall.stemmer import stem, stems_version
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator
 
-__all__ = ["STOP_WORDS", "plain_words", "spell_out", "terms", "words_version"]
+__all__ = ["STOP_WORDS", "WORDS_VERSION", "language_in", "plain_words", "spell_out", "terms", "words_version"]
 
-_RULES = "3"
+WORDS_VERSION = "3"
+"""Changes with every rule below, see `words_version`."""
 
 _RUN = re.compile(r"[^\W_]+")
 _ACCENT = re.compile("[\u0300-\u036f]")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MAX_LETTERS = 64
-_UNSPACED = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_SIGN = re.compile(f"[{_UNSPACED}]")
-_SIGNS_OR_WORD = re.compile(f"[{_UNSPACED}]|[^{_UNSPACED}]+")
+_SIGNS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+"""Chinese and Japanese."""
+_LETTERS = "\u0e01-\u0edf\u1000-\u109f\u1780-\u17dd"
+"""Thai, Lao, Burmese and Khmer, which have no spaces between words either."""
+_SIGN = re.compile(f"[{_SIGNS}]")
+_KANA = re.compile("[\u3040-\u30ff]")
+_UNSPACED = re.compile(f"[{_SIGNS}{_LETTERS}]")
+_PIECE = re.compile(f"[{_SIGNS}]|[{_LETTERS}]+|[^{_SIGNS}{_LETTERS}]+")
+_LETTERS_TOGETHER = 3
+_LATIN = re.compile("[a-zA-Z\u00aa-\u024f\u1e00-\u1eff]")
 
 
 def words_version() -> str:
-    """Return what changes with every rule below; an index made by other rules is made again."""
-    return f"{_RULES}/{stems_version()}"
+    """Return what changes with every rule here and with every stem; an index made by other rules is made again."""
+    return f"{WORDS_VERSION}/{stems_version()}"
 
 
 def plain_words(text: str) -> list[str]:
     """Return the words of a text in order: lower case, without accents, stop words included.
 
-    Where no spaces are written, as in Chinese, each sign is one.
+    Each Chinese or Japanese sign is one.
     """
     if text.isascii():
         return [word[:_MAX_LETTERS] for word in _RUN.findall(text.lower())]
-    return [plain for spelled in _spelled(text) for plain in _split(_plain(spelled))]
+    return [piece[:_MAX_LETTERS] for word in _spelled(text) for piece in _pieces(_plain(word))]
 
 
 def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
-    """Return what a text is found by, in order, repeated as often as it stands there: stems, and pairs of signs.
+    """Return what a text is found by, in order, repeated as often as it stands there.
 
-    A word of a language other than English gives its English stem as well, if that is another one: so a question too
-    short to tell its language finds it, and a name has one stem everywhere.
+    That is the stem of each word that tells anything; of German and Spanish ones the English stem as well, if that is
+    another: so a question too short to tell its language finds them, and a name has one stem everywhere. Where no
+    spaces are written it is each sign and each two neighbours, or each three neighbouring letters.
 
     Args:
         without: plain words that are left out, such as names.
     """
     if text.isascii():
-        spelled = plain = plain_words(text)
-    else:
-        spelled = _spelled(text)
-        plain = [_plain(word) for word in spelled]
-    language = language_of(spelled, plain)
+        words = plain_words(text)
+        language = language_of(words)
+        empty = empty_words(language)
+        kept = [word for word in words if word not in empty and word not in without]
+        return (
+            list(map(stem, kept))
+            if language == "en"
+            else [term for word in kept for term in _stems(word, language)]
+        )
+    spelled = _spelled(text)
+    words = [_plain(word) for word in spelled]
+    language = language_of(words, " ".join(spelled))
+    empty = empty_words(language)
     found: list[str] = []
-    for word, bare in zip(spelled, plain):
-        if not bare.isascii() and _SIGN.search(bare):
-            found += _pairs(bare, without)
-        elif bare not in without and not is_empty(word, bare, language):
-            found += _stems(bare, language)
+    for word, plain in zip(spelled, words):  # noqa: B905 - as long as one another
+        if not plain.isascii() and _UNSPACED.search(plain):
+            found += _neighbours(plain, without)
+        elif (word if language == "vi" else plain) not in empty and plain not in without:
+            found += _stems(plain[:_MAX_LETTERS], language)
     return found
+
+
+def language_in(text: str) -> str:
+    """Return the language of a text: de, es, vi, zh, other where most letters are no Latin ones, else en."""
+    letters = [letter for letter in text if letter.isalpha()]
+    signs = sum(1 for letter in letters if _SIGN.match(letter))
+    if 2 * signs > len(letters):
+        return "zh"
+    if 2 * sum(1 for letter in letters if not _LATIN.match(letter)) > len(letters):
+        return "other"
+    spelled = _spelled(text)
+    return language_of([_plain(word) for word in spelled], "" if text.isascii() else " ".join(spelled))
 
 
 def spell_out(key: str) -> str:
@@ -80,18 +111,20 @@ def _spelled(text: str) -> list[str]:
     return [word for word in text.split() if _plain(word)]
 
 
-@lru_cache(maxsize=4096)
 def _plain(word: str) -> str:
     """Return a word without its accents."""
-    if word.isascii():
-        return word[:_MAX_LETTERS]
+    return word if word.isascii() else _without_accents(word)
+
+
+@lru_cache(maxsize=4096)
+def _without_accents(word: str) -> str:
     bare = _ACCENT.sub("", unicodedata.normalize("NFD", word)).replace("đ", "d")
-    return unicodedata.normalize("NFC", bare)[:_MAX_LETTERS]
+    return unicodedata.normalize("NFC", bare)
 
 
-def _split(word: str) -> Sequence[str]:
-    """Return a word, or the single signs where no spaces are written."""
-    return [word] if word.isascii() else _SIGNS_OR_WORD.findall(word)
+def _pieces(word: str) -> list[str]:
+    """Return a word, or the single signs and what stands between them where no spaces are written."""
+    return [word] if word.isascii() else _PIECE.findall(word)
 
 
 @lru_cache(maxsize=16384)
@@ -99,20 +132,27 @@ def _stems(word: str, language: str) -> tuple[str, ...]:
     english = stem(word)
     if language not in {"de", "es"}:
         return (english,)
-    own = stem(word, language)
-    return (own,) if own == english else (own, english)
+    parts = parts_of(word) if language == "de" else ()
+    return tuple(dict.fromkeys((stem(word, language), english, *parts)))
 
 
-def _pairs(run: str, without: Collection[str]) -> Iterator[str]:
-    """Yield what signs without spaces are found by: each with the one behind it, cut where a sign tells nothing."""
-    piece: list[str] = []
-    for part in (*_split(run), ""):
-        if part and _SIGN.match(part) and part not in EMPTY_SIGNS:
-            piece.append(part)
+def _neighbours(run: str, without: Collection[str]) -> Iterator[str]:
+    """Yield what text without spaces is found by.
+
+    Signs that tell nothing cut it. A kana alone tells nothing either: it is a syllable.
+    """
+    signs: list[str] = []
+    for piece in (*_pieces(run), ""):
+        if piece and _SIGN.match(piece) and piece not in EMPTY_SIGNS:
+            signs.append(piece)
             continue
-        if len(piece) == 1:
-            yield piece[0]
-        yield from (first + second for first, second in zip(piece, piece[1:]))
-        piece = []
-        if part and not _SIGN.match(part) and part not in without:
-            yield stem(part)
+        yield from (sign for sign in signs if len(signs) == 1 or not _KANA.match(sign))
+        yield from (first + second for first, second in pairwise(signs))
+        signs = []
+        if not piece or _SIGN.match(piece) or piece in without:
+            continue
+        if _UNSPACED.match(piece):
+            last = max(1, len(piece) - _LETTERS_TOGETHER + 1)
+            yield from (piece[at : at + _LETTERS_TOGETHER] for at in range(last))
+        else:
+            yield stem(piece[:_MAX_LETTERS])
