@@ -53,6 +53,9 @@ from edgemem.store.tool_copies import read_erased
 from edgemem.wiring import default_hooks, default_tools
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from edgemem.context.summarizer import Summarizer
     from edgemem.hooks.warming import Prefix
     from edgemem.llama.kept_state import KeptState
@@ -453,6 +456,15 @@ class Memory:
             return self._worker.run(seconds)
         finally:
             self._thorough = False
+
+    def signals_of(
+        self, query: str, *, speaker: str | None = None
+    ) -> tuple[list[str], NDArray[np.float32]]:
+        """Return the messages that were considered for a question, as recall names them, and their signals.
+
+        For `edgemem bench fit`; see `recall.signals`. A speaker of None is the operator.
+        """
+        return self._recall.signals_of(query, reader=None if speaker is None else Reader(speaker))
 
     def last_recall(self) -> RecallStats:
         """Return how the newest recall went."""

@@ -14,7 +14,7 @@ from edgemem.recall.sources import TURN
 from edgemem.recall.state import FIRST_OTHER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     import numpy as np
     from numpy.typing import NDArray
@@ -202,9 +202,16 @@ class Columns:
         import numpy as np
 
         get, rows = self._slots.get, self.rows
-        found = np.fromiter((get(doc + step, -1) if doc < FIRST_OTHER else -1 for doc in docs.tolist()), np.intp, len(docs))
+        found = np.fromiter(
+            (get(doc + step, -1) if doc < FIRST_OTHER else -1 for doc in docs.tolist()), np.intp, len(docs)
+        )
         own = np.fromiter((get(doc, -1) for doc in docs.tolist()), np.intp, len(docs))
-        same = (found >= 0) & (own >= 0) & (rows["session"][found] == rows["session"][own]) & (rows["kind"][found] == TURN)
+        same = (
+            (found >= 0)
+            & (own >= 0)
+            & (rows["session"][found] == rows["session"][own])
+            & (rows["kind"][found] == TURN)
+        )
         return np.where(same, found, -1)
 
     def _code(self, name: str | None) -> int:

@@ -30,10 +30,19 @@ BLOCK = 32_768
 """Rows of a block: their signs and what is computed of them stay in a cache of 2 MB."""
 _ROOM = 2048  # rows by which the newest block grows, and that are packed at once
 _LARGE = 0.9816  # times the root mean square: where the second bit changes
-_LEVELS = 0.9814, 0.5286  # what the first and the second bit are worth: .4528 and 1.51 are the best four levels
-_ERROR = 0.365  # of an estimate, times sin(angle) / sqrt(dimensions): sqrt(.1175 / .8825), the loss of four levels
+_LEVELS = (
+    0.9814,
+    0.5286,
+)  # what the first and the second bit are worth: .4528 and 1.51 are the best four levels
+_ERROR = (
+    0.365  # of an estimate, times sin(angle) / sqrt(dimensions): sqrt(.1175 / .8825), the loss of four levels
+)
 _SURE = 3.0  # times that error: one in some hundred true neighbours is further off (100,000 vectors, k = 10)
-_FIRST, _FIRST_EACH, _FIRST_OF = 300, 30, 250  # rows after signs: so many, for each wanted, and one of so many rows
+_FIRST, _FIRST_EACH, _FIRST_OF = (
+    300,
+    30,
+    250,
+)  # rows after signs: so many, for each wanted, and one of so many rows
 _EXACT, _EXACT_EACH = 200, 10  # ids that are compared exactly at most: 8 microseconds each in SQLite
 _SAMPLE = 16_384  # distances that are counted to guess the limit
 _ESTIMATED = 4096  # rows that are estimated at once: 3 MB of intermediate results

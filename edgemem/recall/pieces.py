@@ -3,6 +3,9 @@
 Cut between sentences, and a sentence that is too long between words; where the script has no spaces, between characters.
 The pieces are of about one size, since a vector of the last three words alone is near to anything that has them, and a
 short sentence at the end of one stands at the beginning of the next as well.
+
+A text that fits is embedded as a whole, and each of its sentences that says something by itself: what somebody tells after
+a greeting is near to a question as a sentence, and far from it within all that was said (recall@5 on LoCoMo .027 higher).
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.llama.measuring import MeasuringEmbedder
+from edgemem.recall.words import terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +29,7 @@ _SHARE = 8
 _AROUND = 8  # tokens that a model puts around a text, at most: where a text is so short, nothing is counted
 
 # A closing quotation mark may follow the point. Looked for from the white space, which is searched in linear time.
+_SAYS = 2  # terms of a sentence that says something
 _END = re.compile(r"(?:(?<=[.!?…])|(?<=[.!?…][\"'”’»)\]]))\s+|(?<=[。！？])|\n+")
 _SPACE = re.compile(r"\s+")
 
@@ -71,6 +76,13 @@ class Window(NamedTuple):
             spans, limit = todo, 2 * small
         done.sort()
         return [span for span, _ in done], [cost for _, cost in done]
+
+
+def sentences_of(text: str) -> list[str]:
+    """Return a text, and after it its sentences that say something, where there is more than one."""
+    parts = [text[first:last].strip() for first, last in _sentences(text)]
+    said = [part for part in parts if len(terms(part)) >= _SAYS] if len(parts) > 1 else []
+    return [text, *(part for part in dict.fromkeys(said) if part != text)]
 
 
 def window_of(embedder: Embedder) -> Window:

@@ -21,10 +21,12 @@ _MYSELF = frozenset({"i", "me", "my", "mine", "myself"})
 _WORD = re.compile(r"[^\W_]+(?:['’]s\b)?")
 _SURE = 0.9  # a time that is less sure than this may be a word of what is asked for: "Monday" of a fact
 _NUMBER = re.compile(
-    r"\bhow (?:many|much|long|often|old)\b|\bwie (?:viele?|lange?|oft|alt)\b|\bcu[aá]nt[oa]s?\b|\bbao nhiêu\b|\bmấy\b|多少|几", re.IGNORECASE
+    r"\bhow (?:many|much|long|often|old)\b|\bwie (?:viele?|lange?|oft|alt)\b|\bcu[aá]nt[oa]s?\b|\bbao nhiêu\b|\bmấy\b|多少|几",
+    re.IGNORECASE,
 )
 _NAME = re.compile(
-    r"\b(?:who|whose|where|which|what|name|wer|wen|wem|wo|welche[rsmn]?|qui[eé]n|d[oó]nde|cu[aá]l|ai|ở đâu|nào)\b|谁|哪", re.IGNORECASE
+    r"\b(?:who|whose|where|which|what|name|wer|wen|wem|wo|welche[rsmn]?|qui[eé]n|d[oó]nde|cu[aá]l|ai|ở đâu|nào)\b|谁|哪",
+    re.IGNORECASE,
 )
 
 

@@ -23,6 +23,9 @@ from edgemem.recall.tail import Tail
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index import Index
     from edgemem.records import Kind, Reader, Recalled
@@ -147,6 +150,14 @@ class Recall:
             candidates=search.candidates,
         )
         return found
+
+    def signals_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], NDArray[np.float32]]:
+        """Return the ids of the messages that were considered for a question, and their signals."""
+        allowed = make_filter(reader, kinds={"turn"})
+        limits = Limits(candidates=self._settings.candidates)
+        search, hits = self._search(query, reader, {}, allowed, limits, self._index.state())
+        rows = [hit.signals for hit in hits]
+        return [str(hit.candidate.ref) for hit in hits], search.table(rows)
 
     def _search(
         self,

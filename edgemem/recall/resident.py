@@ -58,9 +58,7 @@ class ResidentVectors(BitVectors):
             if not self._drop_removed(None):
                 self._forget()
 
-    def nearest(
-        self, query: Vector, k: int, among: Sequence[int] | None = None
-    ) -> list[tuple[int, float]]:
+    def nearest(self, query: Vector, k: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
         """Return at most k ids with their cosines, the best first; only of those that are given, if any are."""
         with self._lock:
             if k > 0 and len(query) == self._dimensions and self._follow():

@@ -17,6 +17,7 @@ from edgemem.recall.columns import COLUMNS, Columns, Row
 from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, reasons, score
 from edgemem.recall.lexical import Statistics, count_docs, match
 from edgemem.recall.linear import Models
+from edgemem.recall.matching import matched
 from edgemem.recall.question import Question, people_in, read_question
 from edgemem.recall.signals import SIGNALS, Field, on_dates, signals_of
 from edgemem.recall.sounds import with_names
@@ -112,8 +113,6 @@ class Search:
         self._mentioned: NDArray[np.bool_] = np.zeros(1, bool)
         self.embed_s = 0.0
         self.late = False
-        self.turns: tuple[NDArray[np.int64], NDArray[np.float32]] | None = None
-        """Numbers and signals of the messages that were scored, for `edgemem bench fit`."""
 
     @property
     def signals(self) -> tuple[str, ...]:
@@ -187,6 +186,12 @@ class Search:
         hits.sort(key=lambda hit: (-hit.score, -hit.candidate.at, -hit.candidate.ref))
         return hits
 
+    def table(self, rows: Sequence[Any]) -> NDArray[np.float32]:
+        """Return the signals of some messages, one row each."""
+        import numpy as np
+
+        return np.array(rows, np.float32).reshape(len(rows), len(SIGNALS))
+
     def why(self, hit: Hit) -> tuple[str, ...]:
         """Return the signals that made a score, strongest first."""
         if isinstance(hit.signals, Signals):
@@ -244,26 +249,26 @@ class Search:
         asked = statistics.telling(question.terms)
         if resident:
             self._columns = self._index.postings.columns
-            tail.pour(self._columns)
-            matched = self._index.postings.match(asked, statistics, self._allowed)
-            self._words, self._window, self._session = matched
+        tail.pour(self._columns)
+        late = tail.find(asked, self._columns)
+        if resident or state is None:
+            there = self._index.postings.find(asked) if resident else ()
+            self._words, self._window, self._session = matched(
+                self._columns, [*there, *late], statistics, self._allowed
+            )
         else:
-            tail.pour(self._columns)
             self._match_in_file(asked, statistics, counts)
-        late = tail.match(asked, statistics)
-        slots = self._columns.slots(late)
-        found = np.fromiter(slots.values(), np.intp, len(slots))
-        may = self._columns.allowed(found, self._allowed)
-        for doc, slot in [pair for pair, good in zip(slots.items(), may.tolist(), strict=True) if good]:
-            self._words[slot] = late[doc]
-            self._window[slot] += late[doc]
+            newest = matched(self._columns, late, statistics, self._allowed)
+            self._words += newest.own
+            self._window += newest.window
+            self._session += newest.session
         best = statistics.best(asked) or 1.0
         # Words that were written between counting and looking weigh nothing.
         self._words = np.clip(self._words / best, 0.0, 1.0)
         limit = self._limits.candidates
         for scores in (self._words, self._window):
-            self._slots.update(_highest(scores, limit))
-        self._slots.update(self._may(on_dates(self._columns, question)[: 4 * limit])[: limit // 2])
+            self._slots.update(self._may(_highest(scores, limit)).tolist())
+        self._slots.update(self._may(on_dates(self._columns, question)[: 4 * limit])[: limit // 2].tolist())
         self._mentioned = self._mentions(question, tail, resident=resident)
 
     def _match_in_file(self, asked: Sequence[str], statistics: Statistics, counts: Mapping[str, int]) -> None:
@@ -308,7 +313,13 @@ class Search:
                 sets = [set(self._index.postings.having(stem).tolist()) for stem in stems]
                 slots += set.intersection(*sets)
             called = columns.called
-            found[[s for s in slots if s < len(self._words) and not called.get(s, frozenset()).issuperset(stems)]] = True
+            found[
+                [
+                    s
+                    for s in slots
+                    if s < len(self._words) and not called.get(s, frozenset()).issuperset(stems)
+                ]
+            ] = True
         return found
 
     def _about(self, question: Question) -> NDArray[np.intp]:
@@ -345,7 +356,9 @@ class Search:
         import numpy as np
 
         more, columns = self._columns.n - len(self._words), self._columns
-        self._words, self._window = (np.append(x, np.zeros(more, np.float32)) for x in (self._words, self._window))
+        self._words, self._window = (
+            np.append(x, np.zeros(more, np.float32)) for x in (self._words, self._window)
+        )
         self._session = np.append(self._session, np.zeros(columns.sessions - len(self._session), np.float32))
         self._mentioned = np.append(self._mentioned, np.zeros(more, bool))
 
@@ -418,7 +431,6 @@ class Search:
                 meaning[slot] = max(0.0, near[doc])
         field = Field(columns, np.append(self._words, 0), np.append(self._window, 0), self._session, meaning)
         signals = signals_of(field, slots, self._question, self._mentioned)
-        self.turns = (columns.rows["id"][slots], signals)
         scores = self._model().scores(signals).tolist()
         return [
             Hit(score, row, self._candidate(slot))
@@ -458,11 +470,11 @@ class Search:
         return over
 
 
-def _highest(scores: NDArray[np.float32], most: int) -> list[int]:
+def _highest(scores: NDArray[np.float32], most: int) -> NDArray[np.intp]:
     """Return the slots of the highest scores above 0."""
     import numpy as np
 
     found = np.flatnonzero(scores)
     if len(found) > most:
         found = found[np.argpartition(-scores[found], most)[:most]]
-    return found.tolist()
+    return found

@@ -18,11 +18,16 @@ from edgemem.recall.words import terms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from edgemem.recall.columns import Columns
     from edgemem.recall.index import Index
-    from edgemem.recall.lexical import Statistics
     from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
+
+    Slots = NDArray[np.intp]
+    Numbers = NDArray[np.float32]
 
 MOST = 512
 """Rows of each table; beyond them idle time has long been due, and reading would be felt."""
@@ -72,13 +77,23 @@ class Tail:
         """Return in how many of its texts each term stands."""
         return {term: len(self._postings.get(term, ())) for term in asked}
 
-    def match(self, asked: Sequence[str], statistics: Statistics) -> dict[int, float]:
-        """Return BM25 of the texts that hold any of the terms, by their numbers."""
-        found: dict[int, dict[str, int]] = defaultdict(dict)
+    def find(self, asked: Sequence[str], columns: Columns) -> list[tuple[str, Slots, Numbers]]:
+        """Return of each term that stands in it the slots of its texts, and how often it does."""
+        import numpy as np
+
+        found = []
         for term in asked:
-            for id_, n in self._postings.get(term, {}).items():
-                found[id_][term] = n
-        return {id_: statistics.score(of, self._lengths[id_]) for id_, of in found.items()}
+            times = self._postings.get(term)
+            if times:
+                slots = columns.slots(times)
+                found.append(
+                    (
+                        term,
+                        np.fromiter(slots.values(), np.intp, len(slots)),
+                        np.array([times[doc] for doc in slots], np.float32),
+                    )
+                )
+        return found
 
     def having(self, stem: str) -> set[int]:
         """Return the numbers of its texts that a stem stands in."""

@@ -18,16 +18,11 @@ ASKS, SAYS_I, SAYS_YOU, COUNTS, NAMES = 1, 2, 4, 8, 16
 MOST_TIMES = 4
 _MAX_CHARS = 2000
 _I = frozenset(
-    "i m ve my we our me mine us ich wir mein meine mir mich uns yo mi nosotros nuestra nuestro toi minh chung 我 我们".split()
+    ["i", "m", "ve", "my", "we", "our", "me", "mine", "us", "ich", "wir", "mein", "meine", "mir", "mich", "uns", "yo", "mi", "nosotros", "nuestra", "nuestro", "toi", "minh", "chung", "我", "我们"]
 )
-_YOU = frozenset("you your yours re du dein deine dir dich ihr tu te usted su ban 你 您".split())
+_YOU = frozenset(["you", "your", "yours", "re", "du", "dein", "deine", "dir", "dich", "ihr", "tu", "te", "usted", "su", "ban", "你", "您"])
 _NUMBER_WORDS = frozenset(
-    """
-    one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
-    nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand couple few several dozen once twice
-    eins zwei drei vier funf sechs sieben acht neun zehn elf zwolf uno dos tres cuatro cinco seis siete ocho nueve diez
-    mot hai ba bon nam sau bay tam chin muoi 一 二 三 四 五 六 七 八 九 十 两
-    """.split()
+    ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety", "hundred", "thousand", "couple", "few", "several", "dozen", "once", "twice", "eins", "zwei", "drei", "vier", "funf", "sechs", "sieben", "acht", "neun", "zehn", "elf", "zwolf", "uno", "dos", "tres", "cuatro", "cinco", "seis", "siete", "ocho", "nueve", "diez", "mot", "hai", "ba", "bon", "nam", "sau", "bay", "tam", "chin", "muoi", "一", "二", "三", "四", "五", "六", "七", "八", "九", "十", "两"]
 )
 _DIGIT = re.compile(r"\d")
 _NAME = re.compile(r"(?<=[a-zß-ÿ,] )[A-ZÀ-Þ][a-zß-ÿ]+")
@@ -37,7 +32,8 @@ _GREETING = (
 )
 # Somebody is called, not spoken about: at an end of a clause, set off by signs or after a greeting.
 _CALLED = re.compile(
-    rf"(?:^|[.!?,;]\s*|\b(?:{_GREETING})[,!]?\s+)((?:[^\W\d_][\w'’-]*\.?\s){{0,2}}[^\W\d_][\w'’-]*)\s*(?=[,.!?]|$)", re.IGNORECASE
+    rf"(?:^|[.!?,;]\s*|\b(?:{_GREETING})[,!]?\s+)((?:[^\W\d_][\w'’-]*\.?\s){{0,2}}[^\W\d_][\w'’-]*)\s*(?=[,.!?]|$)",
+    re.IGNORECASE,
 )
 
 

@@ -42,9 +42,7 @@ class VectorIndex(Protocol):
         """Take vectors out; ids that have none are fine."""
         ...
 
-    def nearest(
-        self, query: Vector, k: int, among: Sequence[int] | None = None
-    ) -> list[tuple[int, float]]:
+    def nearest(self, query: Vector, k: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
         """Return at most k ids with their cosines, the best first; only of those that are given, if any are."""
         ...
 
@@ -97,9 +95,7 @@ class ExactVectors:
         """Take vectors out; ids that have none are fine."""
         note_removals(tx, remove_vectors(tx, ids, space=self.space), space=self.space)
 
-    def nearest(
-        self, query: Vector, k: int, among: Sequence[int] | None = None
-    ) -> list[tuple[int, float]]:
+    def nearest(self, query: Vector, k: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
         """Return at most k ids with their cosines, the best first; only of those that are given, if any are."""
         if among is not None:
             found = self.cosines(query, among)
@@ -157,9 +153,7 @@ class BitVectors(ExactVectors):
         """Make the bits of vectors that were written without; return of how many."""
         return fill_bits(tx, self.space, self._dimensions, limit)
 
-    def nearest(
-        self, query: Vector, k: int, among: Sequence[int] | None = None
-    ) -> list[tuple[int, float]]:
+    def nearest(self, query: Vector, k: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
         """Return at most k ids with their cosines, the best first; only of those that are given, if any are."""
         if among is not None:
             return super().nearest(query, k, among)

@@ -1,0 +1,168 @@
+"""The weights of recall's signals, learnt on our own corpus: which signals tell that a message answers a question."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from edgemem.bench.ground import real_embedder, scratch
+from edgemem.bench.learning import calibrated, learnt
+from edgemem.bench.recall_cases import ADVERSARIAL, LEFT_OUT, Case, read_cases, weeks_case
+from edgemem.bench.recall_home import filled
+from edgemem.bench.report import report, say
+from edgemem.bench.weeks import weeks
+from edgemem.config import Profile
+from edgemem.recall.linear import LinearModel
+from edgemem.recall.signals import SIGNALS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.llama.protocols import Embedder
+
+CUTS = ("recall@5", "recall@10", "recall@20", "candidates")
+MEANING = frozenset({"meaning", "meaning_share", "meaning_before", "meaning_before_2", "session_meaning"})
+"""Signals that a question without a vector does not have."""
+
+
+class Asked(NamedTuple):
+    """The candidates of one question."""
+
+    category: str
+    signals: NDArray[np.float32]
+    right: NDArray[np.bool_]
+    evidence: int
+    """How many messages answer it, whether they are candidates or not."""
+
+
+def run(
+    *,
+    first_seed: int = 2,
+    last_seed: int = 5,
+    l2: float = 0.3,
+    data: Path | None = None,
+    write: Path | None = None,
+    ablate: bool = False,
+    cache: Path | None = None,
+    home: Path | None = None,
+) -> dict[str, Any]:
+    """Learn how much each signal tells on our own corpus (`learnt` forms), and print it with what each adds.
+
+    With `data`, nothing is written: each of its conversations is asked with the weights learnt on all the others (the
+    laboratory's figure), and with those learnt on our own corpus.
+
+    Args:
+        first_seed: of the corpus; seed 1 is what `bench recall` reports.
+        last_seed: the last one that is learnt on.
+        l2: how much large weights cost; more of it carries over better to other talk.
+        data: a file of LoCoMo's form, to measure on.
+        write: the file that takes the weights.
+        ablate: learn without each signal as well.
+        cache: a folder where filled homes and vectors are kept for the next run.
+        home: where scratch files go; default: the temporary files.
+    """
+    own = [weeks_case(weeks(seed, "learnt"), f"weeks {seed}") for seed in range(first_seed, last_seed + 1)]
+    other = [] if data is None else read_cases(data)[1]
+    with scratch(home) as folder, closing(_embedder()) as embedder:
+        asked = {case.name: list(_asked(case, folder, embedder, cache)) for case in [*own, *other]}
+    ours = [one for case in own for one in asked[case.name]]
+    weights = _learnt(ours, l2)
+    figures: dict[str, Any] = {"l2": l2, "questions": len(ours), "learnt": _recall(ours, weights)}
+    if other:
+        theirs = {case.name: asked[case.name] for case in other}
+        figures["with weights of our own corpus"] = _recall(list(chain(*theirs.values())), weights)
+        figures["laboratory"] = _left_out(theirs, l2)
+    if ablate:
+        figures["without"] = {
+            name: _recall(ours, _learnt(ours, l2, without={name}))["recall@5"] for name in SIGNALS
+        }
+    words = _learnt(ours, l2, without=MEANING)
+    models = {"with_meaning": _calibrated(weights, ours), "words_only": _calibrated(words, ours)}
+    figures["weights"] = {name: model.weights for name, model in models.items()}
+    if write is not None:
+        write.write_text(_toml(models), "utf-8")
+    return report("fit", figures, {})
+
+
+def _embedder() -> Embedder:
+    from edgemem.llama.embedder import LlamaEmbedder
+
+    settings = Profile().llama
+    return LlamaEmbedder(real_embedder(), n_ctx=settings.embed_context, threads=settings.embed_threads)
+
+
+def _asked(case: Case, folder: Path, embedder: Embedder, cache: Path | None) -> Iterator[Asked]:
+    """Yield the candidates of each question."""
+    with filled(case, folder, embedder=embedder, profile=Profile(), cache=cache) as here:
+        say(f"{case.name}: asking {len(case.asked)} questions …")
+        for one in case.asked:
+            if one.category != ADVERSARIAL and (one.evidence or one.category in LEFT_OUT):
+                here.clock.at = one.at
+                names, signals = here.memory.signals_of(one.text, speaker=one.asker)
+                right = np_isin([here.ids.get(name, "") for name in names], one.evidence)
+                yield Asked(one.category, signals, right, len(one.evidence))
+
+
+def np_isin(ids: Sequence[str], evidence: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which ids are evidence."""
+    import numpy as np
+
+    return np.array([id_ in evidence for id_ in ids], bool)
+
+
+def _learnt(asked: Sequence[Asked], l2: float, *, without: Collection[str] = ()) -> dict[str, float]:
+    return learnt([one.signals for one in asked], [one.right for one in asked], l2=l2, without=without)
+
+
+def _calibrated(weights: dict[str, float], asked: Sequence[Asked]) -> LinearModel:
+    some = [one for one in asked if len(one.signals)]
+    return calibrated(weights, [one.signals for one in some], [one.right for one in some])
+
+
+def _recall(asked: Sequence[Asked], weights: dict[str, float]) -> dict[str, float]:
+    """Return the mean share of evidence among the first candidates, and among all of them."""
+    import numpy as np
+
+    vector = np.array([weights.get(name, 0.0) for name in SIGNALS])
+    found = []
+    for one in asked:
+        if one.evidence:
+            best = one.right[np.argsort(-(one.signals @ vector), kind="stable")]
+            found.append([best[:k].sum() / one.evidence for k in (5, 10, 20, len(best))])
+    means = np.mean(found, axis=0)
+    return {name: round(float(mean), 4) for name, mean in zip(CUTS, means, strict=True)}
+
+
+def _left_out(asked: dict[str, list[Asked]], l2: float) -> dict[str, float]:
+    """Return the same for each conversation with weights learnt on the others."""
+    sums: dict[str, float] = dict.fromkeys(CUTS, 0.0)
+    total = sum(1 for some in asked.values() for one in some if one.evidence)
+    for name, some in asked.items():
+        weights = _learnt([one for other, rest in asked.items() if other != name for one in rest], l2)
+        share = sum(1 for one in some if one.evidence) / total
+        for cut, value in _recall(some, weights).items():
+            sums[cut] += value * share
+    return {cut: round(value, 4) for cut, value in sums.items()}
+
+
+def _toml(models: dict[str, LinearModel]) -> str:
+    lines = [
+        "# Learnt by `edgemem bench fit` on the corpus of `edgemem.bench.weeks` alone: recall/signals.py says what each",
+        "# signal is. The sum of weights times signals, times scale, plus bias, is the logarithm of the odds.",
+    ]
+    for name, model in models.items():
+        lines += [
+            "",
+            f"[{name}]",
+            f"bias = {model.bias:.4f}",
+            f"scale = {model.scale:.4f}",
+            "",
+            f"[{name}.weights]",
+        ]
+        lines += [f"{signal} = {model.weights[signal]:.4f}" for signal in SIGNALS if signal in model.weights]
+    return "\n".join(lines) + "\n"
