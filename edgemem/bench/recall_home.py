@@ -25,7 +25,7 @@ from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn, read_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -86,6 +86,15 @@ class KeptVectors:
             self._kept.update((names[n], row) for n, row in zip(missing, rows, strict=True))
             self._new = True
         return np.stack([self._kept[name] for name in names]).astype(np.float32)
+
+    def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[NDArray[np.float32]]:
+        """Return rows as above, up to where `stop()` became true."""
+        rows: list[NDArray[np.float32]] = []
+        for text in texts:
+            if stop():
+                break
+            rows.extend(self.embed_texts([text]))
+        return rows
 
     def save(self) -> None:
         """Keep what was embedded."""

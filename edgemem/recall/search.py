@@ -153,7 +153,7 @@ class Search:
     def look_up_meaning(self, question: Question) -> None:
         """Embed the question and find what is near to it."""
         vectors = self._index.space(self._state) if self._state is not None else None
-        if vectors is None or self._embedder is None or not question.meaning:
+        if vectors is None or self._embedder is None or not question.terms:
             return
         vector = self._embed(self._embedder, question.meaning)
         if vector is None or self._is_late():

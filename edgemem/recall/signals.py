@@ -32,6 +32,7 @@ SIGNALS: dict[str, str] = {
 
 _LEAST_BEST = 0.05  # of cosines: the best of a question that nothing is near to is not worth everything
 _DAY = 86400.0
+_LONG = 60  # stems: what is longer is not more of an answer
 
 
 class Field(NamedTuple):
@@ -94,7 +95,7 @@ def signals_of(field: Field, slots: Slots, question: Question, mentioned: NDArra
         "when": dated if question.asks_when else np.zeros(len(slots)),
         "number": (marks & COUNTS) > 0 if question.asks_number else np.zeros(len(slots)),
         "name": (marks & NAMES) > 0 if question.asks_name else np.zeros(len(slots)),
-        "length": np.log1p(some["length"]) / 4,
+        "length": np.log1p(np.minimum(some["length"], _LONG)) / 4,
         "asks": (marks & ASKS) > 0,
         "robot": some["who"] == 0,
         "says_i": (marks & SAYS_I) > 0,
