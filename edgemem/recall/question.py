@@ -90,7 +90,7 @@ def read_question(
     named = people_in(text, people)
     name_words = {word for name in named.difference(subjects) for word in plain_words(name)}
     content = [word for word in words if word not in STOP_WORDS]
-    wanted = [stem(word) for word in content if word not in name_words]
+    wanted = terms(text, without=name_words)
     meaning = " ".join(text.split())
     if wanted and name_words:
         kept = _WORD.sub(lambda found: "" if _bare(found[0]) in name_words else found[0], meaning)
@@ -98,10 +98,10 @@ def read_question(
     if reader and said & _MYSELF:
         named = named | {reader}
     return Question(
-        terms=tuple(dict.fromkeys(wanted or [stem(word) for word in content])),
+        terms=tuple(dict.fromkeys(wanted or terms(text))),
         meaning=meaning,
         people=named,
-        stems=frozenset(map(stem, content)),
+        stems=frozenset(terms(text)),
     )
 
 
