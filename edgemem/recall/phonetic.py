@@ -135,7 +135,7 @@ def nearest(word: str, names: Iterable[str], keys: Collection[str] | None = None
     found = []
     for name in names:
         read = [reading for key, reading in _readings(name) if keys is None or key in keys]
-        far = min((distance(one, other) + bent for one, bent in heard for other in read), default=1.0)
+        far = min((distance(one, other, _ALIKE) + bent for one, bent in heard for other in read), default=1.0)
         if far <= (_SAME if strict else _ALIKE_SHORT if len(name) <= _SHORT else _ALIKE):
             found.append((far, -_spelled_alike(word, name), name))
         elif word in COMMON_NAMES and not _strict_keys(word).isdisjoint(_strict_keys(name)):

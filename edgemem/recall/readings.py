@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import accumulate
 
 _LETTERS = str.maketrans({"đ": "d", "ø": "o", "æ": "e", "œ": "e", "ß": "ss", "ı": "i", "ð": "d", "þ": "t"})
 _MOST_LETTERS = 24  # no name that is called is longer; reading takes time by the letter
@@ -77,6 +78,7 @@ bp.15 dt.15 Kk.0 fv.0 FV.1 SZ.1 XC.2 XJ.2 CJ.15 SX.3 ZJ.25 ZX.35 SC.4 SJ.4 ZC.45
 YJ.3 KH.3 DZ.4 TC.35 DJ.4 KC.4 HF.5 HX.5 KX.5 YZ.4 YL.4 KJ.45 NL.5 TS.5 HJ.4 HY.4 RH.5 WR.4 WL.4 WK.6 TK.6 DK.6 DN.5 TN.6 YW.5 BM.5 KS.6
 """
 _LIGHT = {"H": 0.25, "W": 0.35, "Y": 0.3, "R": 0.5, "N": 0.6, "T": 0.6, "D": 0.6}
+_GLIDES, _GLIDE = {frozenset(both) for both in ("Yi", "Wu", "Wo", "Re")}, 0.25
 _VOWEL, _VOWEL_LOST, _LOST, _OTHER = 0.22, 0.28, 0.8, 1.0
 _FAR_VOWELS = {frozenset("iu"): 0.35, frozenset("io"): 0.32, frozenset("ia"): 0.3, frozenset("eu"): 0.32, frozenset("ei"): 0.12, frozenset("ou"): 0.12,
                frozenset("ao"): 0.15, frozenset("ae"): 0.2}  # fmt: skip
@@ -125,7 +127,7 @@ _TWICE = re.compile(r"([A-Z])\1+")
 _NO_RULE = (re.compile("(?!)").match, ("",))
 _READ = {name: _Spelling(rules) for name, rules in _SPELLINGS.items()}
 _HEARD_AS = tuple(_READ[name] for name in ("english", "english e", "spanish"))
-_COSTS = {frozenset(each[:2]): float(each[2:]) for each in _NEAR.split()} | _FAR_VOWELS
+_PAIRS = {frozenset(each[:2]): float(each[2:]) for each in _NEAR.split()} | _FAR_VOWELS
 
 
 @lru_cache(maxsize=8192)
@@ -146,22 +148,36 @@ def as_heard(word: str) -> frozenset[str]:
     return frozenset(spoken for spelling in _HEARD_AS if (spoken := spelling.read(word)))
 
 
-def distance(one: str, other: str) -> float:
-    """Return how far two readings are from one another: 0 is the same, 1 has nothing in common."""
-    weight = (_weight(one) + _weight(other)) / 2
-    if not weight:
+def distance(one: str, other: str, at_most: float = 1.0) -> float:
+    """Return how far two readings are from one another: 0 is the same, 1 has nothing in common, or more than asked for.
+
+    Args:
+        at_most: where it is clear that they are farther than this, nothing more is looked at.
+    """
+    whole = (weight(one) + weight(other)) / 2
+    if not whole:
         return 0.0 if one == other else 1.0
-    row = [0.0]
-    for sound in other:
-        row.append(row[-1] + _lost(sound))
+    limit = at_most * whole
+    losses = [_LOSSES[meant] for meant in other]
+    row = [0.0, *accumulate(losses)]
     for sound in one:
-        lost = _lost(sound)
-        above, row[0] = row[0], row[0] + lost
-        for n, meant in enumerate(other, 1):
-            changed = above + (0.0 if sound == meant else _cost(sound, meant))
-            above = row[n]
-            row[n] = min(changed, above + lost, row[n - 1] + _lost(meant))
-    return min(1.0, row[-1] / weight)
+        lost, costs = _LOSSES[sound], _COSTS[sound]
+        above = row[0]
+        best = left = row[0] = above + lost
+        for n, meant in enumerate(other):
+            here = row[n + 1]
+            cheapest = above + costs[meant]
+            if here + lost < cheapest:
+                cheapest = here + lost
+            if left + losses[n] < cheapest:
+                cheapest = left + losses[n]
+            row[n + 1] = left = cheapest
+            above = here
+            if cheapest < best:
+                best = cheapest
+        if best > limit:
+            return 1.0
+    return min(1.0, row[-1] / whole)
 
 
 def skeleton(reading: str) -> str:
@@ -175,21 +191,24 @@ SOUND_CLASSES = "PTFKSNLR"
 """What a skeleton is made of."""
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=8192)
+def weight(reading: str) -> float:
+    """Return what it costs to hear nothing of a reading."""
+    return sum(_LOSSES[sound] for sound in reading)
+
+
 def _cost(one: str, other: str) -> float:
+    """Return what it costs to take one sound for another."""
+    if one == other:
+        return 0.0
+    both = frozenset((one, other))
     if one.islower() and other.islower():
-        return _COSTS.get(frozenset((one, other)), _VOWEL)
+        return _PAIRS.get(both, _VOWEL)
     if one.islower() or other.islower():
-        vowel, consonant = (one, other) if one.islower() else (other, one)
-        return (
-            0.25 if (consonant, vowel) in {("Y", "i"), ("W", "u"), ("W", "o"), ("R", "e")} else _OTHER + 0.1
-        )
-    return _COSTS.get(frozenset((one, other)), _OTHER)
+        return _GLIDE if both in _GLIDES else _OTHER + 0.1
+    return _PAIRS.get(both, _OTHER)
 
 
-def _lost(sound: str) -> float:
-    return _VOWEL_LOST if sound.islower() else _LIGHT.get(sound, _LOST)
-
-
-def _weight(reading: str) -> float:
-    return sum(_lost(sound) for sound in reading)
+_SOUNDS = "BCDFHJKLMNPRSTVWXYZaeiou"
+_LOSSES = {sound: _VOWEL_LOST if sound.islower() else _LIGHT.get(sound, _LOST) for sound in _SOUNDS}
+_COSTS = {one: {other: _cost(one, other) for other in _SOUNDS} for one in _SOUNDS}
