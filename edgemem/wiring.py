@@ -173,6 +173,7 @@ def default_hooks(
         write=lambda: memory.profile.log.turn,
         keep=memory.figures.note,
         recalled=memory.last_recall,
+        early=lambda: (ahead.counts.turns, ahead.counts.ready),
         now=memory.clock.now,
         conversation=conversation,
     )

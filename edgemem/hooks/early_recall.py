@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from edgemem.context.asking import asks
 from edgemem.errors import EdgememError
 from edgemem.hooks.conversation import reader_of
 from edgemem.hooks.points import (
@@ -16,6 +17,8 @@ from edgemem.hooks.points import (
     ON_SPEECH_START,
     HookResult,
 )
+from edgemem.recall.ahead import MAX_CHARS
+from edgemem.recall.utterance import as_said, with_ending
 from edgemem.records import Reader
 
 if TYPE_CHECKING:
@@ -65,6 +68,8 @@ class EarlyRecallHook:
         self._ahead = ahead
         self._arguments = arguments
         self._conversation = conversation
+        self._newest = ""
+        """The newest text of the sentence that becomes the next turn."""
         self._heard: tuple[str, Reader] | None = None
         """The newest text of a sentence that has not become a turn yet, and who says it."""
 
@@ -72,8 +77,8 @@ class EarlyRecallHook:
         """Note what is heard, or that it is over."""
         if point == ON_PARTIAL:
             text = payload.get("text")
-            if isinstance(text, str):
-                self._heard = text, self._reader(ctx, payload)
+            if isinstance(text, str) and len(text) <= MAX_CHARS:
+                self._newest, self._heard = text, (text, self._reader(ctx, payload))
                 self._ask()
         elif point == ON_SPEECH_START:
             self._forget()
@@ -96,6 +101,7 @@ class EarlyRecallHook:
     def recall(self, utterance: str, reader: Reader | None) -> list[Recalled]:
         """Return what matters for an utterance: what was found while it was spoken, if that is what would be found now."""
         begun = perf_counter()
+        self._learn(utterance)
         arguments = self._arguments(reader)
         taken = self._ahead.take(self, utterance, arguments)
         found = taken.found
@@ -107,11 +113,19 @@ class EarlyRecallHook:
     def _ask(self) -> None:
         if self._heard is not None:
             text, reader = self._heard
+            if self._ahead.marks_late and not as_said(text).ending:
+                text = with_ending(text, "?" if asks(text) else ".")
             self._ahead.ask(self, text, self._arguments(reader))
 
     def _forget(self) -> None:
-        self._heard = None
+        self._newest, self._heard = "", None
         self._ahead.drop(self)
+
+    def _learn(self, utterance: str) -> None:
+        """Note how the recogniser ends a sentence."""
+        heard, whole = as_said(self._newest), as_said(utterance)
+        if heard.words == whole.words:
+            self._ahead.marks_late = bool(whole.ending) and not heard.ending
 
     def _reader(self, ctx: Any, payload: Any) -> Reader:
         """Return who is likely to hear the answer: voices are recognised late, and nobody is told anything before that."""

@@ -8,25 +8,33 @@ same before them, and if nothing at all was written meanwhile: else it is as if 
 from __future__ import annotations
 
 import threading
-import unicodedata
+from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from edgemem.errors import ClosedError
+from edgemem.errors import ClosedError, EdgememError
+from edgemem.recall.utterance import as_said, goes_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
+    from edgemem.recall.utterance import Said
     from edgemem.records import Recalled
 
 MAX_CHARS = 2000
 """Of a longer sentence recall reads the end only, and nobody speaks as long as that before they are answered."""
 
 KEPT_S = 10.0
-"""For how long a recall is kept that nobody came for; so late, a fact that time has begun or ended could be missed."""
+"""For how long a sentence is kept that no turn comes of; so late, a fact that time has begun could be missed."""
+
+_LONGEST_S = 1.0
+"""For how long a text is left to settle at most, however late the recogniser says that a sentence is over."""
+
+_LEARNT = 8
+"""Of so many sentences and recalls the times are known."""
 
 Outcome = Literal["ready", "waited", "stale", "missed", "unheard"]
 """How a turn found its recall: made, or being made; made for the same sentence, but not valid any more; made for another
@@ -56,10 +64,10 @@ class _Wanted(NamedTuple):
     """A sentence so far, and how to recall for it."""
 
     text: str
-    said: str
+    said: Said
     arguments: Mapping[str, Any]
 
-    def matches(self, said: str, arguments: Mapping[str, Any]) -> bool:
+    def matches(self, said: Said, arguments: Mapping[str, Any]) -> bool:
         return self.said == said and self.arguments == arguments
 
 
@@ -78,7 +86,7 @@ class _Speech:
     def __init__(self) -> None:
         self.waiting: _Wanted | None = None
         self.since = 0.0
-        """When the text that waits was first heard."""
+        """When the newest text was first heard."""
         self.running: _Wanted | None = None
         self.made: _Made | None = None
         self.newest: _Wanted | None = None
@@ -90,6 +98,7 @@ class _Job(NamedTuple):
     by: Any = None
     speech: Any = None
     wanted: _Wanted | None = None
+    due: float = 0.0
 
 
 class Ahead:
@@ -100,7 +109,8 @@ class Ahead:
         stamp: returns something that is unequal after any change to what is recalled from.
         late: whether the newest search was cut off by its deadline; one that was is not lent out.
         warm: brings into memory what a search needs, until its argument, a function, returns true.
-        settle_s: how long a text must stand before it is worth a recall: recognisers change their minds several times a word.
+        settle_s: how long a text must stand at least before it is worth a recall: recognisers change their minds several
+            times a word.
         share: the part of one core, 0 to 1, that recalls ahead may take; 0: none is made.
         now: seconds since the epoch.
         clock: seconds since some moment, never running backwards.
@@ -122,6 +132,8 @@ class Ahead:
         self.settle_s = settle_s
         self.share = share
         self.counts = Counts()
+        self.marks_late = False
+        """Whether the recogniser marks the end of a sentence only when that is over; whoever hears the whole of it says so."""
         self._stamp = stamp
         self._late = late
         self._warm = warm
@@ -131,6 +143,10 @@ class Ahead:
         # Weak, so that a conversation that is dropped in the middle of a sentence leaves nothing here.
         self._speeches: WeakKeyDictionary[Any, _Speech] = WeakKeyDictionary()
         self._faults: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+        self._ends: deque[float] = deque(maxlen=_LEARNT)
+        """How long after the last word the ends of sentences were known, in seconds."""
+        self._took: deque[float] = deque(maxlen=_LEARNT)
+        """How long recalls took from when they were due."""
         self._cold = False
         self._rests_until = 0.0
         self._thread: threading.Thread | None = None
@@ -149,21 +165,23 @@ class Ahead:
             by: whose sentence it is: the same object for the same conversation.
             arguments: those of the search, beside the text.
         """
-        text = " ".join(text.split()) if len(text) <= MAX_CHARS else ""
+        if len(text) > MAX_CHARS:
+            return
+        text = " ".join(text.split())
         said = as_said(text)
-        if not said or not self.share:
+        if not said.words or not self.share or goes_on(said):
             return
         wanted = _Wanted(text, said, arguments)
         with self._changed:
             speech = self._speeches.setdefault(by, _Speech())
-            speech.newest = wanted
-            if wanted == speech.waiting:
+            if wanted == speech.newest:
                 return
+            speech.newest, speech.since = wanted, self._clock()
             if wanted == speech.running or (speech.made is not None and wanted == speech.made.wanted):
                 # The recogniser has gone back to what it heard before.
                 speech.waiting = None
                 return
-            speech.waiting, speech.since = wanted, self._clock()
+            speech.waiting = wanted
             self._start()
 
     def take(self, by: object, text: str, arguments: Mapping[str, Any]) -> Taken:
@@ -172,12 +190,15 @@ class Ahead:
         Args:
             arguments: those of the search; `deadline_s` is the longest that it waits.
         """
-        said = as_said(" ".join(text.split()))
         with self._changed:
-            speech = self._speeches.get(by)
-            if speech is None:
+            if by not in self._speeches:
                 return Taken("unheard")
+        said = as_said(text[: MAX_CHARS + 1])
+        with self._changed:
+            speech = self._speeches.get(by) or _Speech()
             speech.waiting = None
+            if speech.newest is not None and speech.newest.said == said:
+                self._ends.append(self._clock() - speech.since)
             made, waited = speech.made, False
             if speech.running is not None and speech.running.matches(said, arguments):
                 running = speech.running
@@ -216,8 +237,11 @@ class Ahead:
 
     def _holds(self, made: _Made) -> bool:
         """Tell whether what was found is what would be found now."""
-        if self._clock() - made.at > KEPT_S or made.stamp != self._stamp():
-            return False
+        try:
+            if self._clock() - made.at > KEPT_S or made.stamp != self._stamp():
+                return False
+        except EdgememError:
+            return False  # the recall that follows says what is wrong
         now = self._now()
         return all(item.valid_to is None or item.valid_to > now for item in made.found)
 
@@ -243,7 +267,7 @@ class Ahead:
         if job.wanted is None:
             self._make_warm()
         else:
-            self._recall(job.by, job.speech, job.wanted)
+            self._recall(job.by, job.speech, job.wanted, job.due)
         return True
 
     def _next(self) -> _Job | None:
@@ -257,17 +281,18 @@ class Ahead:
 
     def _look(self) -> tuple[_Job | None, float | None]:
         """Return what is due, or for how many seconds nothing is; None: until something is asked."""
-        now, wait_s = self._clock(), None
+        now, settle_s = self._clock(), self._settle_s()
+        wait_s: float | None = None
         first: tuple[float, _Job] | None = None
         for by, speech in list(self._speeches.items()):
-            if speech.made is not None and now - speech.made.at > KEPT_S:
-                speech.made = None
             if speech.waiting is not None:
-                due = max(speech.since + self.settle_s, self._rests_until)
+                due = max(speech.since + settle_s, self._rests_until)
                 if first is None or due < first[0]:
-                    first = due, _Job(by, speech, speech.waiting)
-            elif speech.made is not None:
-                wait_s = min(wait_s or KEPT_S, max(0.01, speech.made.at + KEPT_S - now))
+                    first = due, _Job(by, speech, speech.waiting, due)
+            elif now - speech.since >= KEPT_S:
+                del self._speeches[by]  # nobody came for it
+            else:
+                wait_s = min(wait_s or KEPT_S, speech.since + KEPT_S - now)
         if first is not None and first[0] <= now:
             job = first[1]
             job.speech.running, job.speech.waiting = job.wanted, None
@@ -275,7 +300,15 @@ class Ahead:
         if self._cold:
             self._cold = False
             return _Job(), None
-        return None, wait_s if first is None else first[0] - now
+        return None, (wait_s if first is None else first[0] - now)
+
+    def _settle_s(self) -> float:
+        """Return for how long a text must stand: as long as leaves time to recall for it before the sentence is known to end.
+
+        Where that is longer than people take between two words, next to nothing is recalled in vain.
+        """
+        spare = min(self._ends, default=0.0) - 2 * max(self._took, default=0.0)
+        return min(max(self.settle_s, spare), max(self.settle_s, _LONGEST_S))
 
     def _make_warm(self) -> None:
         try:
@@ -284,11 +317,9 @@ class Ahead:
             return
 
     def _is_wanted(self) -> bool:
-        return self._closed or any(
-            speech.waiting is not None for speech in list(self._speeches.values())
-        )
+        return self._closed or any(speech.waiting is not None for speech in list(self._speeches.values()))
 
-    def _recall(self, by: object, speech: _Speech, wanted: _Wanted) -> None:
+    def _recall(self, by: object, speech: _Speech, wanted: _Wanted, due: float) -> None:
         begun, made, fault = self._clock(), None, ""
         try:
             stamp = self._stamp()
@@ -300,9 +331,10 @@ class Ahead:
         except Exception as error:  # noqa: BLE001 - it is raised in the next call of the conversation's hook
             # Its kind only: a message may quote the sentence, which must leave no trace if no turn comes of it.
             fault = type(error).__name__
-        took = self._clock() - begun
+        end = self._clock()
         with self._changed:
-            self._rests_until = self._clock() + took * (1 / self.share - 1 if self.share else 0.0)
+            self._took.append(end - due)
+            self._rests_until = end + (end - begun) * (1 / self.share - 1 if self.share else 0.0)
             self.counts = msgspec.structs.replace(self.counts, begun=self.counts.begun + 1)
             speech.running = None
             if made is not None and (speech.made is None or speech.made.wanted != speech.newest):
@@ -310,12 +342,3 @@ class Ahead:
             if fault:
                 self._faults[by] = fault
             self._changed.notify_all()
-
-
-def as_said(text: str) -> str:
-    """Return a sentence without what no voice says: case, punctuation and white space between words."""
-    folded = unicodedata.normalize("NFC", text).casefold()
-    # Marks are parts of letters in many scripts, and a sign such as that of a currency is spoken.
-    return " ".join(
-        "".join(one if one.isalnum() or unicodedata.category(one)[0] in "MS" else " " for one in folded).split()
-    )
