@@ -152,6 +152,12 @@ class Ahead:
         self._thread: threading.Thread | None = None
         self._closed = False
 
+    @property
+    def idle(self) -> bool:
+        """Tell whether all that was heard has been recalled for."""
+        with self._changed:
+            return all(each.waiting is None and each.running is None for each in self._speeches.values())
+
     def wake(self) -> None:
         """Begin to bring into memory what a search needs, and return at once: somebody begins to speak."""
         with self._changed:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import unicodedata
 from typing import NamedTuple
 
-_ASKS = ("?", "？", "؟")
-_TELLS = (".", "!", "。", "！", "।", "۔")
-_CLOSING = " \t\n\"'”’»)]"
-_UNFINISHED = " \t\n.…,;:-–—"
+_ASKS = "?？؟"
+_TELLS = ".!。！।۔"
 
 _GO_ON = frozenset(
     """
@@ -36,18 +34,35 @@ class Said(NamedTuple):
 def as_said(text: str) -> Said:
     """Return what of a text two recognisers, or one that hears the rest of a sentence, would agree on."""
     folded = unicodedata.normalize("NFC", text).casefold()
-    # Marks are parts of letters in many scripts, and a sign such as that of a currency is spoken.
-    words = "".join(one if one.isalnum() or unicodedata.category(one)[0] in "MS" else " " for one in folded)
-    end = text.rstrip(_CLOSING)
-    tells = "." if end.endswith(_TELLS) and not end.endswith("..") else ""
-    return Said(" ".join(words.split()), "?" if end.endswith(_ASKS) else tells)
+    words = "".join(one if _is_spoken(one) else " " for one in folded)
+    return Said(" ".join(words.split()), _ending(text[len(_without_tail(text)) :]))
 
 
 def with_ending(text: str, ending: str) -> str:
     """Return the text of a sentence that goes on as it would be written if it ended here."""
-    return text.rstrip(_UNFINISHED) + ending
+    return _without_tail(text) + ending
 
 
 def goes_on(said: Said) -> bool:
     """Tell whether there is more to come for sure."""
     return said.words.rpartition(" ")[2] in _GO_ON
+
+
+def _is_spoken(letter: str) -> bool:
+    # Marks are parts of letters in many scripts, and a sign such as that of a currency is spoken.
+    return letter.isalnum() or unicodedata.category(letter)[0] in "MS"
+
+
+def _without_tail(text: str) -> str:
+    """Return a text without the punctuation and white space that it ends in."""
+    end = len(text)
+    while end and not _is_spoken(text[end - 1]):
+        end -= 1
+    return text[:end]
+
+
+def _ending(tail: str) -> str:
+    if any(mark in tail for mark in _ASKS):
+        return "?"
+    goes_on = "…" in tail or ".." in tail
+    return "." if not goes_on and any(mark in tail for mark in _TELLS) else ""
