@@ -287,7 +287,7 @@ class Ahead:
 
     def _look(self) -> tuple[_Job | None, float | None]:
         """Return what is due, or for how many seconds nothing is; None: until something is asked."""
-        now, settle_s = self._clock(), self._settle_s()
+        now, settle_s = self._clock(), self.settles_s
         wait_s: float | None = None
         first: tuple[float, _Job] | None = None
         for by, speech in list(self._speeches.items()):
@@ -308,7 +308,8 @@ class Ahead:
             return _Job(), None
         return None, (wait_s if first is None else first[0] - now)
 
-    def _settle_s(self) -> float:
+    @property
+    def settles_s(self) -> float:
         """Return for how long a text must stand: as long as leaves time to recall for it before the sentence is known to end.
 
         Where that is longer than people take between two words, next to nothing is recalled in vain.
