@@ -405,11 +405,9 @@ class AgentLoop:
             speaker: who speaks; None while the voice is not recognised.
             audience: who else will hear the answer.
         """
-        heard = {
-            "text": text,
-            "speaker": _named(speaker) or self.ctx.speaker,
-            "audience": tuple(audience),
-        }
+        heard: dict[str, Any] = {"text": text, "speaker": _named(speaker) or self.ctx.speaker}
+        if listeners := tuple(audience):
+            heard["audience"] = listeners
         self.hooks.fire(ON_PARTIAL, self.ctx, heard)
 
     def idle(self, seconds: float) -> None:

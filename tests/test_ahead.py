@@ -75,14 +75,14 @@ def test_it_waits_as_long_as_the_end_of_sentences_allows(ahead: Ahead, hand: Han
     hear(ahead, by, "so far")
     hand.advance(0.8)
     assert ahead.take(by, "so far", {}).outcome == "ready"
-    assert ahead.settles_s == pytest.approx(0.8)
+    assert ahead.settles_s == pytest.approx(0.75 * 0.8)
     ahead.ask(by, "and on", {})
     assert not ahead.idle
     hand.advance(0.3)
     ahead.take(by, "and on further", {})  # says nothing of when the end of what was heard is known
-    assert ahead.settles_s == pytest.approx(0.8)
+    assert ahead.settles_s == pytest.approx(0.75 * 0.8)
     ahead.take(by, "and on", {})
-    assert ahead.settles_s == pytest.approx(0.3)
+    assert ahead.settles_s == pytest.approx(0.75 * 0.3)
 
 
 def test_what_recall_takes_is_left_for_it(ahead: Ahead, searches: Searches, hand: HandClock) -> None:
@@ -92,9 +92,9 @@ def test_what_recall_takes_is_left_for_it(ahead: Ahead, searches: Searches, hand
     hear(ahead, by, "so far")
     hand.advance(0.55)
     ahead.take(by, "so far", {})
-    assert ahead.settles_s == pytest.approx(0.8 - 2 * 0.25)
-    ahead.settle_s = 0.5
-    assert ahead.settles_s == 0.5
+    assert ahead.settles_s == pytest.approx(0.75 * (0.8 - 2 * 0.25))
+    ahead.settle_s = 0.4
+    assert ahead.settles_s == 0.4
 
 
 def test_it_rests_between_recalls(ahead: Ahead, searches: Searches, hand: HandClock) -> None:

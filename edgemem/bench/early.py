@@ -11,7 +11,7 @@ import edgemem
 from edgemem.bench.corpus import SPEAKER, known
 from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts
 from edgemem.bench.report import at_least, median, percentile, report, say
-from edgemem.bench.weeks import Weeks, weeks
+from edgemem.bench.weeks import weeks
 from edgemem.bench.weeks_dice import Dice
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.early_recall import EarlyRecallHook, Waited
@@ -98,6 +98,7 @@ def run(
     *,
     utterances: int = 40,
     prepared: int = 120,
+    messages: int = 3000,
     words_s: float = 3.0,
     embed_ms: float = 30.0,
     end_ms: float = 300.0,
@@ -112,6 +113,7 @@ def run(
     Args:
         utterances: spoken in real time, half as recognisers write that put punctuation, half without.
         prepared: of each form handed over whole and awaited, for the share of equal blocks only.
+        messages: how much of the weeks is stored at most.
         words_s: words a second.
         embed_ms: what each embedding of a question takes at least.
         end_ms: how long after the last word the end of an utterance is known.
@@ -126,9 +128,8 @@ def run(
     with scratch(home) as folder:
         try:
             with _home(folder, embedder, tokenizer) as memory:
-                told = weeks()
                 say("storing ten weeks …")
-                memory.database.write(lambda tx: _store(tx, told))
+                memory.database.write(lambda tx: _store(tx, weeks().turns[:messages]))
                 store_facts(memory, known(FACTS))
                 memory.idle(IDLE_S)
                 say("handing sentences over …")
@@ -294,9 +295,9 @@ def _utterances(form: Form, n: int) -> Iterator[Utterance]:
         yield Utterance(speaker, partials, plain if form == "plain" else text)
 
 
-def _store(tx: Transaction, told: Weeks) -> None:
+def _store(tx: Transaction, told: Sequence[Turn]) -> None:
     """Store what was said as turns: each begins with what a person says."""
-    for record in _turns(told.turns):
+    for record in _turns(told):
         commit_turn(tx, record)
 
 
