@@ -19,7 +19,7 @@ import edgemem
 from edgemem.clock import Clock
 from edgemem.config import Profile
 from edgemem.hooks.early_recall import EarlyRecallHook
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop import AgentLoop, Reply, Tool, ToolCall
 from edgemem.memory import Memory
 from edgemem.recall.ahead import Counts
 
@@ -31,6 +31,20 @@ class Parrot:
 
     def complete(self, messages: Any, **_: Any) -> Reply:
         return Reply("I see.")
+
+    def cut(self, heard_text: str) -> None:
+        """Do nothing."""
+
+
+class Calling:
+    """A model that asks for tools once, and then says something."""
+
+    def __init__(self, calls: list[ToolCall]) -> None:
+        self.calls = calls
+
+    def complete(self, messages: Any, **_: Any) -> Reply:
+        calls, self.calls = self.calls, []
+        return Reply("" if calls else "Done.", tuple(calls))
 
     def cut(self, heard_text: str) -> None:
         """Do nothing."""
@@ -343,6 +357,41 @@ def test_who_speaks_while_the_robot_answers_is_heard(memory: Memory) -> None:
     assert outcome == "ready"
     assert block == talk.ask()[1]
     talk.check()
+
+
+def test_an_agent_within_a_tool_leaves_what_is_heard_meanwhile(memory: Memory) -> None:
+    """Its turn is not the conversation's: what somebody says while it works is still recalled for."""
+    talk = Talk(memory)
+    inner = AgentLoop(Parrot(), hooks=talk.loop.hooks, speaker="alice")
+
+    def work() -> str:
+        talk.hear(QUESTION)
+        return inner.run("Look it up.").reply
+
+    calls = [ToolCall("work", {})]
+    talk.loop.tools["work"] = Tool("work", "Work.", {"type": "object", "properties": {}}, work)
+    talk.loop.model = Calling(calls)
+    talk.loop.run("Go to work.")
+    until(lambda: memory.ahead.idle)
+    assert talk.ask()[0] == "ready"
+    talk.check()
+
+
+def test_another_embedder_counts(memory: Memory) -> None:
+    """What was found by one model is not lent out once another one is in use, nor by other settings."""
+    talk = Talk(memory)
+    talk.hear(QUESTION)
+    memory.embedder = HashEmbedder(name="other")
+    assert talk.ask()[0] == "stale"
+
+
+def test_settings_are_taken_over_while_it_runs(tmp_path: Path) -> None:
+    """An edit of the profile switches it off and on again."""
+    with opened(tmp_path, profile=None, watch=True) as memory:
+        assert memory.ahead.share == 0.5
+        (tmp_path / "edgemem.toml").write_text("[recall]\nahead_share = 0.0\nahead_settle_ms = 5\n")
+        until(lambda: memory.renew().recall.ahead_share == 0.0)
+        assert (memory.ahead.share, memory.ahead.settle_s) == (0.0, 0.005)
 
 
 def test_two_conversations_are_heard_at_once(memory: Memory) -> None:
