@@ -156,11 +156,39 @@ def test_a_recogniser_may_change_its_mind_back(ahead: Ahead, searches: Searches,
     assert searches.asked == ["so far"]
 
 
-def test_a_text_that_goes_on_for_sure_is_not_recalled_for(ahead: Ahead, searches: Searches) -> None:
-    """An article is the end of nothing."""
-    ahead.ask(Talk(), "where is the", {})
-    assert ahead.idle
-    assert searches.asked == []
+@pytest.mark.parametrize("text", ["where is the", "boat " * 1000, "…"])
+def test_what_cannot_be_a_whole_sentence_is_not_recalled_for(
+    ahead: Ahead, searches: Searches, text: str
+) -> None:
+    """An article is the end of nothing, and nobody speaks for half an hour."""
+    by = Talk()
+    hear(ahead, by, text)
+    hear(ahead, by, "the end")
+    assert searches.asked == ["the end"]
+
+
+def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
+    """A recall for a text that was given up meanwhile leaves the one of the text that was taken back."""
+    go, running = threading.Event(), threading.Event()
+
+    def search(text: str) -> list[Recalled]:
+        if text == "sofa":
+            running.set()
+            assert go.wait(20)
+        return [Recalled("note", "1", text, 1.0, ())]
+
+    by = Talk()
+    ahead = Ahead(search, stamp=lambda: 0, settle_s=0.0, share=1.0, now=lambda: 0.0)
+    hear(ahead, by, "so far")
+    ahead.ask(by, "sofa", {})
+    assert running.wait(20)
+    ahead.ask(by, "so far", {})
+    go.set()
+    until(lambda: ahead.idle)
+    taken = ahead.take(by, "so far", {})
+    assert taken.found is not None
+    assert taken.found[0].text == "so far"
+    ahead.close()
 
 
 def test_the_index_is_read_into_memory_until_somebody_says_something(hand: HandClock) -> None:
@@ -193,3 +221,15 @@ def test_closing_waits_for_nobody_who_waits(searches: Searches) -> None:
     ahead.ask(Talk(), "so far", {})
     ahead.wake()
     assert searches.asked == []
+
+
+def test_the_same_text_again_is_no_news(ahead: Ahead, hand: HandClock) -> None:
+    """A recogniser that repeats itself thirty times a second keeps no text from settling."""
+    by = Talk()
+    ahead.settle_s = 0.1
+    ahead.ask(by, "so far", {})
+    hand.advance(0.06)
+    ahead.ask(by, "so  far", {})
+    hand.advance(0.06)
+    until(lambda: ahead.idle)
+    assert ahead.take(by, "so far", {}).outcome == "ready"
