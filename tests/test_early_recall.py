@@ -17,7 +17,7 @@ from hash_embedder import HashEmbedder
 
 import edgemem
 from edgemem.clock import Clock
-from edgemem.config import Profile
+from edgemem.config import Profile, RecallSettings
 from edgemem.hooks.early_recall import EarlyRecallHook
 from edgemem.loop import AgentLoop, Reply, Tool, ToolCall
 from edgemem.memory import Memory
@@ -204,11 +204,15 @@ def test_a_fact_that_ends_meanwhile_is_not_told(tmp_path: Path, clock: Clock, ha
         assert (outcome, "green" in block) == ("stale", False)
 
 
-def test_settings_that_changed_meanwhile_count(memory: Memory) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [{"speakers": {"zoe": ("boat",)}}, {"recall": RecallSettings(ahead_settle_ms=0.0, words_weight=0.1)}],
+)
+def test_settings_that_changed_meanwhile_count(memory: Memory, change: dict[str, Any]) -> None:
     """A profile that was edited while somebody spoke holds for their sentence."""
     talk = Talk(memory)
     talk.hear(QUESTION)
-    memory.profile = msgspec.structs.replace(memory.profile, speakers={"zoe": ("boat",)})
+    memory.profile = msgspec.structs.replace(memory.profile, **change)
     assert talk.ask()[0] == "stale"
 
 
