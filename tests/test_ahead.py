@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from conftest import HandClock
 
+from edgemem.errors import ClosedError, DiskError
 from edgemem.recall.ahead import KEPT_S, Ahead
 from edgemem.records import Recalled
 
@@ -130,18 +131,62 @@ def test_what_is_old_is_not_lent_out(ahead: Ahead, hand: HandClock) -> None:
     assert ahead.take(by, "so far", {}).found is None
 
 
-@pytest.mark.parametrize("stamp", [1, "closed"])
-def test_what_has_changed_is_not_lent_out(ahead: Ahead, searches: Searches, stamp: Any) -> None:
+def test_what_has_changed_is_not_lent_out(ahead: Ahead, searches: Searches) -> None:
     """Nor is what was found before something was written, for other arguments, or within the deadline only."""
     by = Talk()
     hear(ahead, by, "so far")
-    searches.stamp = stamp
+    searches.stamp = 1
     assert ahead.take(by, "so far", {}) == ("stale", None)
     hear(ahead, by, "so far so good")
     assert ahead.take(by, "so far so good", {"k": 5}) == ("stale", None)
     searches.late = True
     hear(ahead, by, "late")
     assert ahead.take(by, "late", {}) == ("missed", None)
+
+
+def test_what_cannot_be_looked_at_is_not_lent_out() -> None:
+    """Where nobody can tell whether anything has changed, the turn's own recall says what is wrong."""
+    broken: list[bool] = []
+
+    def stamp() -> int:
+        if broken:
+            raise DiskError("The disk could not be read.")
+        return 0
+
+    by = Talk()
+    ahead = Ahead(lambda text: [], stamp=stamp, settle_s=0.0, now=lambda: 0.0)
+    hear(ahead, by, "so far")
+    broken.append(True)
+    assert ahead.take(by, "so far", {}) == ("stale", None)
+    ahead.close()
+
+
+def test_a_memory_that_is_closed_is_no_failure() -> None:
+    """A recall that runs while everything is closed ends quietly; any other error is told once, by its kind."""
+    faults: list[Exception] = [ClosedError("The database was closed."), ValueError("so far")]
+
+    def search(text: str) -> list[Recalled]:
+        raise faults.pop(0)
+
+    by = Talk()
+    ahead = Ahead(search, stamp=lambda: 0, settle_s=0.0, share=1.0, now=lambda: 0.0)
+    hear(ahead, by, "so far")
+    assert ahead.fault(by) == ""
+    hear(ahead, by, "so far so good")
+    assert ahead.fault(by) == "ValueError"
+    assert ahead.fault(by) == ""
+    assert ahead.take(by, "so far so good", {}) == ("missed", None)
+    ahead.close()
+
+
+def test_nothing_is_recalled_for_a_sentence_that_is_over(ahead: Ahead, searches: Searches) -> None:
+    """What has not begun when the turn asks for it is left to the turn."""
+    by = Talk()
+    ahead.settle_s = 60.0
+    ahead.ask(by, "so far", {})
+    assert ahead.take(by, "so far", {}) == ("missed", None)
+    assert ahead.idle
+    assert searches.asked == []
 
 
 def test_a_recogniser_may_change_its_mind_back(ahead: Ahead, searches: Searches, hand: HandClock) -> None:

@@ -244,6 +244,16 @@ def test_a_stranger_is_told_nothing_that_was_found_for_a_guess(memory: Memory) -
     talk.check()
 
 
+def test_people_who_take_turns_are_heard_apart(memory: Memory) -> None:
+    """What was said in confidence before is in one prompt and not in the other; each finds what is not in theirs."""
+    talk = Talk(memory)
+    talk.loop.run("What is the secret of the boat?", speaker="alice", private=True)
+    talk.hear(QUESTION, speaker="bob")
+    outcome, block = talk.ask(speaker="bob")
+    assert (outcome, "green" in block, "a hole" in block) == ("ready", True, False)
+    talk.check()
+
+
 def test_only_the_newest_of_many_partials_counts(memory: Memory) -> None:
     """A recogniser that tells a new text thirty times a second costs a few recalls, and the last of it counts."""
     talk = Talk(memory)
