@@ -508,6 +508,30 @@ def test_a_recall_that_runs_is_waited_for(tmp_path: Path) -> None:
         assert "green" in block
 
 
+class Stuck(Waiting):
+    """An embedder that is stuck at its first question, and late for every other."""
+
+    def embed_query(self, text: str, *, timeout_s: float | None = None) -> Any:
+        if self.asked.is_set():
+            return None
+        return super().embed_query(text, timeout_s=timeout_s)
+
+
+def test_an_embedder_that_is_stuck_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """Past the deadline the turn finds what words find."""
+    embedder = Stuck()
+    with opened(tmp_path, embedder=embedder) as memory:
+        memory.store.add_fact("boat.colour", "green")
+        memory.idle(20)
+        talk = Talk(memory)
+        talk.loop.partial(QUESTION)
+        assert embedder.asked.wait(20)
+        outcome, block = talk.ask()
+        assert (outcome, "green" in block) == ("missed", True)
+        embedder.go.set()
+        talk.check()
+
+
 def test_it_closes_with_the_memory(tmp_path: Path) -> None:
     """Also in the middle of a recall, twice, and with partials that come after it; its thread is gone then."""
     embedder = Waiting()

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from edgemem.records import Recalled
 
 
+_LEAST = 0.3
+"""The part of the deadline that a turn's own recall has, however long it waited for another."""
+
+
 class Waited(NamedTuple):
     """How the newest turn got its recall."""
 
@@ -106,6 +110,11 @@ class EarlyRecallHook:
         taken = self._ahead.take(self, utterance, arguments)
         found = taken.found
         if found is None:
+            if arguments.get("deadline_s") is not None:
+                # What was waited for in vain is gone; with less than a part of it, not even words are found.
+                least = arguments["deadline_s"] * _LEAST
+                left = max(least, arguments["deadline_s"] - (perf_counter() - begun))
+                arguments = {**arguments, "deadline_s": left}
             found = self._ahead.search(utterance, **arguments)
         self.last = Waited(taken.outcome, (perf_counter() - begun) * 1e3)
         return found
