@@ -493,8 +493,8 @@ class Memory:
         self.backups.max_mb = settings.max_mb
 
     def _use_ahead(self, profile: Profile) -> None:
-        self.ahead.share = profile.recall.ahead_share
-        self.ahead.settle_s = profile.recall.ahead_settle_ms / 1e3
+        self.ahead.pace.share = profile.recall.ahead_share
+        self.ahead.pace.settle_s = profile.recall.ahead_settle_ms / 1e3
 
     def _stamp(self) -> object:
         """Return what is unequal once anything has changed that recall looks at."""

@@ -72,18 +72,18 @@ def hear(ahead: Ahead, by: object, text: str) -> None:
 def test_it_waits_as_long_as_the_end_of_sentences_allows(ahead: Ahead, hand: HandClock) -> None:
     """Where the end is known late, a text stands long before it is recalled for; twice what a recall takes is left."""
     by = Talk()
-    assert ahead.settles_s == 0.0
+    assert ahead.pace.settles_s == 0.0
     hear(ahead, by, "so far")
     hand.advance(0.8)
     assert ahead.take(by, "so far", {}).outcome == "ready"
-    assert ahead.settles_s == pytest.approx(0.75 * 0.8)
+    assert ahead.pace.settles_s == pytest.approx(0.75 * 0.8)
     ahead.ask(by, "and on", {})
     assert not ahead.idle
     hand.advance(0.3)
     ahead.take(by, "and on further", {})  # says nothing of when the end of what was heard is known
-    assert ahead.settles_s == pytest.approx(0.75 * 0.8)
+    assert ahead.pace.settles_s == pytest.approx(0.75 * 0.8)
     ahead.take(by, "and on", {})
-    assert ahead.settles_s == pytest.approx(0.75 * 0.3)
+    assert ahead.pace.settles_s == pytest.approx(0.75 * 0.3)
 
 
 def test_what_recall_takes_is_left_for_it(ahead: Ahead, searches: Searches, hand: HandClock) -> None:
@@ -93,15 +93,15 @@ def test_what_recall_takes_is_left_for_it(ahead: Ahead, searches: Searches, hand
     hear(ahead, by, "so far")
     hand.advance(0.55)
     ahead.take(by, "so far", {})
-    assert ahead.settles_s == pytest.approx(0.75 * (0.8 - 2 * 0.25))
-    ahead.settle_s = 0.4
-    assert ahead.settles_s == 0.4
+    assert ahead.pace.settles_s == pytest.approx(0.75 * (0.8 - 2 * 0.25))
+    ahead.pace.settle_s = 0.4
+    assert ahead.pace.settles_s == 0.4
 
 
 def test_it_rests_between_recalls(ahead: Ahead, searches: Searches, hand: HandClock) -> None:
     """With half a core, a recall of a second is followed by a second of rest, whoever speaks."""
     one, other = Talk(), Talk()
-    ahead.share = 0.5
+    ahead.pace.share = 0.5
     searches.takes_s = 1.0
     hear(ahead, one, "first")
     searches.takes_s = 0.0
@@ -182,7 +182,7 @@ def test_a_memory_that_is_closed_is_no_failure() -> None:
 def test_nothing_is_recalled_for_a_sentence_that_is_over(ahead: Ahead, searches: Searches) -> None:
     """What has not begun when the turn asks for it is left to the turn."""
     by = Talk()
-    ahead.settle_s = 60.0
+    ahead.pace.settle_s = 60.0
     ahead.ask(by, "so far", {})
     assert ahead.take(by, "so far", {}) == ("missed", None)
     assert ahead.idle
@@ -193,7 +193,7 @@ def test_a_recogniser_may_change_its_mind_back(ahead: Ahead, searches: Searches,
     """What was recalled for already is kept when the text between was given up."""
     by = Talk()
     hear(ahead, by, "so far")
-    ahead.settle_s = 60.0
+    ahead.pace.settle_s = 60.0
     ahead.ask(by, "sofa", {})
     ahead.ask(by, "so far", {})
     assert ahead.idle
@@ -271,7 +271,7 @@ def test_closing_waits_for_nobody_who_waits(searches: Searches) -> None:
 def test_the_same_text_again_is_no_news(ahead: Ahead, hand: HandClock) -> None:
     """A recogniser that repeats itself thirty times a second keeps no text from settling."""
     by = Talk()
-    ahead.settle_s = 0.1
+    ahead.pace.settle_s = 0.1
     ahead.ask(by, "so far", {})
     hand.advance(0.06)
     ahead.ask(by, "so  far", {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgemem.bench import early
+from edgemem.bench.early_speech import utterances_in
 
 
 def test_early_speaks_and_compares(tmp_path: Path, minilm: Path) -> None:
@@ -23,7 +24,7 @@ def test_early_speaks_and_compares(tmp_path: Path, minilm: Path) -> None:
 def test_recognisers_write_in_their_own_ways() -> None:
     """The last partial is what is heard at the end, but for marks that come late."""
     for form in ("written", "plain"):
-        assert all(each.partials[-1] == each.text for each in early._utterances(form, 12))
-    late = list(early._utterances("marked at the end", 12))
+        assert all(each.partials[-1] == each.text for each in utterances_in(form, 12))
+    late = list(utterances_in("marked at the end", 12))
     assert all(each.text.endswith((".", "?", "!")) for each in late)
     assert not any(each.partials[-1].endswith((".", "?", "!")) for each in late)

@@ -257,7 +257,7 @@ def test_people_who_take_turns_are_heard_apart(memory: Memory) -> None:
 def test_only_the_newest_of_many_partials_counts(memory: Memory) -> None:
     """A recogniser that tells a new text thirty times a second costs a few recalls, and the last of it counts."""
     talk = Talk(memory)
-    memory.ahead.settle_s = 0.05
+    memory.ahead.pace.settle_s = 0.05
     for n in range(300):
         talk.loop.partial(f"What is {n}")
     talk.hear(QUESTION)
@@ -402,10 +402,10 @@ def test_another_embedder_counts(memory: Memory) -> None:
 def test_settings_are_taken_over_while_it_runs(tmp_path: Path) -> None:
     """An edit of the profile switches it off and on again."""
     with opened(tmp_path, profile=None, watch=True) as memory:
-        assert memory.ahead.share == 0.5
+        assert memory.ahead.pace.share == 0.5
         (tmp_path / "edgemem.toml").write_text("[recall]\nahead_share = 0.0\nahead_settle_ms = 5\n")
         until(lambda: memory.renew().recall.ahead_share == 0.0)
-        assert (memory.ahead.share, memory.ahead.settle_s) == (0.0, 0.005)
+        assert (memory.ahead.pace.share, memory.ahead.pace.settle_s) == (0.0, 0.005)
 
 
 def test_two_conversations_are_heard_at_once(memory: Memory) -> None:

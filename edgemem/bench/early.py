@@ -2,54 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from time import monotonic, perf_counter, sleep
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import edgemem
-from edgemem.bench.corpus import SPEAKER, known
+from edgemem.bench.early_speech import FACTS, FORMS, Form, Utterance, store_weeks, utterances_in
 from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts
 from edgemem.bench.report import at_least, median, percentile, report, say
-from edgemem.bench.weeks import weeks
-from edgemem.bench.weeks_dice import Dice
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.early_recall import EarlyRecallHook, Waited
-from edgemem.records import Heard, StoredMessage
-from edgemem.records import Turn as StoredTurn
-from edgemem.store.turns import commit_turn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.bench.weeks_talk import Turn
     from edgemem.llama.embedder import LlamaEmbedder
     from edgemem.memory import Memory
-    from edgemem.store.transaction import Transaction
 
 READY_MS = 2.0
 READY_SHARE = 0.9
 EQUAL_SHARE = 0.95
 IDLE_S = 3600.0
-FACTS = 200
 TURNS_A_SESSION = 8
 _PAUSE_S = 0.001
-
-Form = Literal["written", "plain", "marked at the end"]
-"""How a recogniser writes: with case and punctuation; without any; or without, until the sentence is over."""
-
-
-class Utterance(NamedTuple):
-    """What somebody says, and how it is heard."""
-
-    speaker: str
-    partials: tuple[str, ...]
-    """What has been heard after each word."""
-    text: str
-    """What is heard when it is over."""
 
 
 class Spoken(NamedTuple):
@@ -129,11 +107,11 @@ def run(
         try:
             with _home(folder, embedder, tokenizer) as memory:
                 say("storing ten weeks …")
-                memory.database.write(lambda tx: _store(tx, weeks().turns[:messages]))
-                store_facts(memory, known(FACTS))
+                memory.database.write(lambda tx: store_weeks(tx, messages))
+                store_facts(memory, FACTS)
                 memory.idle(IDLE_S)
                 say("handing sentences over …")
-                equal = {form: _equal(memory, embedder, form, prepared) for form in _FORMS}
+                equal = {form: _equal(memory, embedder, form, prepared) for form in FORMS}
             say("speaking …")
             embedder.query_s = embed_ms / 1e3
             half = utterances // 2
@@ -152,9 +130,6 @@ def _home(folder: Path, embedder: Slowed, tokenizer: Any) -> Memory:
     """Open the memory, with nothing learnt of how people speak yet."""
     # No worker: what is indexed between two utterances would be no part of what is compared.
     return edgemem.open(folder / "home", embedder=embedder, tokenizer=tokenizer, worker=False)
-
-
-_FORMS: tuple[Form, ...] = ("written", "plain", "marked at the end")
 
 
 def _figures(
@@ -207,7 +182,7 @@ def _speak(
 ) -> list[Spoken]:
     """Speak utterances in real time."""
     spoken: list[Spoken] = []
-    for number, utterance in enumerate(_utterances(form, n)):
+    for number, utterance in enumerate(utterances_in(form, n)):
         if number % TURNS_A_SESSION == 0:
             talk = _Talk(memory, embedder, f"{form} {number}")
         spoken.append(talk.speak(utterance, 1 / words_s, end_s))
@@ -217,7 +192,7 @@ def _speak(
 def _equal(memory: Memory, embedder: Slowed, form: Form, n: int) -> dict[str, float]:
     """Return for how many utterances that were handed over whole the recall was ready, and the block equal."""
     spoken: list[Spoken] = []
-    for number, utterance in enumerate(_utterances(form, n)):
+    for number, utterance in enumerate(utterances_in(form, n)):
         if number % TURNS_A_SESSION == 0:
             talk = _Talk(memory, embedder, f"whole {form} {number}")
         spoken.append(talk.speak(utterance._replace(partials=utterance.partials[-1:]), 0.0, None))
@@ -277,47 +252,3 @@ class _Talk:
         result = self._robot.loop.prepare(utterance.text, speaker=utterance.speaker)
         content: str = result.handed[0][-1]["content"]
         return content.removesuffix(utterance.text)
-
-
-def _utterances(form: Form, n: int) -> Iterator[Utterance]:
-    """Yield questions about the weeks, about facts, and what people say, in turn, as a recogniser of this form hears them."""
-    dice = Dice(f"early {form}")
-    asked = [(question.asker, question.text) for question in weeks().questions]
-    # Other weeks: what is stored already would be a question about itself.
-    said = [(turn.speaker or "", turn.text) for turn in weeks(2).turns if turn.role == "user"]
-    facts = [(SPEAKER, fact.question) for fact in known(FACTS)]
-    third = -(-n // 3)
-    some = zip(*(dice.shuffled(each)[:third] for each in (asked, facts, said)), strict=True)
-    for speaker, text in [each for three in some for each in three][:n]:
-        plain = " ".join(re.sub(r"[^\w' -]", " ", text.lower()).split())
-        words = (text if form == "written" else plain).split()
-        partials = tuple(" ".join(words[: end + 1]) for end in range(len(words)))
-        yield Utterance(speaker, partials, plain if form == "plain" else text)
-
-
-def _store(tx: Transaction, told: Sequence[Turn]) -> None:
-    """Store what was said as turns: each begins with what a person says."""
-    for record in _turns(told):
-        commit_turn(tx, record)
-
-
-def _turns(messages: Sequence[Turn]) -> Iterator[StoredTurn]:
-    session, number, held = "", 0, list[StoredMessage]()
-    speaker: str | None = None
-
-    def turn() -> StoredTurn:
-        return StoredTurn(session, number, tuple(held), owner=speaker, heard=Heard(speaker=speaker))
-
-    for message in messages:
-        if held and (message.session != session or message.role == "user"):
-            yield turn()
-            number, held = number + 1, []
-        if message.session != session:
-            session, number = message.session, 0
-        if message.role == "user":
-            speaker = message.speaker
-        # A tool's outcome is told as the robot's here: there is no call that it would belong to.
-        role = "user" if message.role == "user" else "assistant"
-        held.append(StoredMessage(role, message.text))
-    if held:
-        yield turn()

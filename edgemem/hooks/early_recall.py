@@ -86,7 +86,7 @@ class EarlyRecallHook:
                 self._ask()
         elif point == ON_SPEECH_START:
             self._forget()
-            if self._ahead.share:
+            if self._ahead.pace.share:
                 self._ahead.wake()
         elif point == ON_IDLE:
             self._forget()

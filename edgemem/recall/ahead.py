@@ -8,7 +8,6 @@ same before them, and if nothing at all was written meanwhile: else it is as if 
 from __future__ import annotations
 
 import threading
-from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
@@ -16,6 +15,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from edgemem.errors import ClosedError, EdgememError
+from edgemem.recall.pace import Pace
 from edgemem.recall.utterance import as_said, goes_on
 
 if TYPE_CHECKING:
@@ -29,15 +29,6 @@ MAX_CHARS = 2000
 
 KEPT_S = 10.0
 """For how long a sentence is kept that no turn comes of; so late, a fact that time has begun could be missed."""
-
-_LONGEST_S = 1.0
-"""For how long a text is left to settle at most, however late the recogniser says that a sentence is over."""
-
-_MARGIN = 0.75
-"""What of the time that is left is used: the next sentence's end may be known sooner."""
-
-_LEARNT = 8
-"""Of so many sentences and recalls the times are known."""
 
 Outcome = Literal["ready", "waited", "stale", "missed", "unheard"]
 """How a turn found its recall: made, or being made; made for the same sentence, but not valid any more; made for another
@@ -112,9 +103,8 @@ class Ahead:
         stamp: returns something that is unequal after any change to what is recalled from.
         late: whether the newest search was cut off by its deadline; one that was is not lent out.
         warm: brings into memory what a search needs, until its argument, a function, returns true.
-        settle_s: how long a text must stand at least before it is worth a recall: recognisers change their minds several
-            times a word.
-        share: the part of one core, 0 to 1, that recalls ahead may take; 0: none is made.
+        settle_s: how long a text must stand at least; `Pace` tells more.
+        share: the part of one core that it may take; 0: nothing is recalled ahead.
         now: seconds since the epoch.
         clock: seconds since some moment, never running backwards.
     """
@@ -132,8 +122,7 @@ class Ahead:
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.search = search
-        self.settle_s = settle_s
-        self.share = share
+        self.pace = Pace(settle_s, share)
         self.counts = Counts()
         self.marks_late = False
         """Whether the recogniser marks the end of a sentence only when that is over; whoever hears the whole of it says so."""
@@ -146,12 +135,7 @@ class Ahead:
         # Weak, so that a conversation that is dropped in the middle of a sentence leaves nothing here.
         self._speeches: WeakKeyDictionary[Any, _Speech] = WeakKeyDictionary()
         self._faults: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-        self._ends: deque[float] = deque(maxlen=_LEARNT)
-        """How long after the last word the ends of sentences were known, in seconds."""
-        self._took: deque[float] = deque(maxlen=_LEARNT)
-        """How long recalls took from when they were due."""
         self._cold = False
-        self._rests_until = 0.0
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -178,7 +162,7 @@ class Ahead:
             return
         text = " ".join(text.split())
         said = as_said(text)
-        if not said.words or not self.share or goes_on(said):
+        if not said.words or not self.pace.share or goes_on(said):
             return
         wanted = _Wanted(text, said, arguments)
         with self._changed:
@@ -207,7 +191,7 @@ class Ahead:
             speech = self._speeches.get(by) or _Speech()
             speech.waiting = None
             if speech.newest is not None and speech.newest.said == said:
-                self._ends.append(self._clock() - speech.since)
+                self.pace.ended(self._clock() - speech.since)
             made, waited = speech.made, False
             if speech.running is not None and speech.running.matches(said, arguments):
                 running = speech.running
@@ -290,12 +274,12 @@ class Ahead:
 
     def _look(self) -> tuple[_Job | None, float | None]:
         """Return what is due, or for how many seconds nothing is; None: until something is asked."""
-        now, settle_s = self._clock(), self.settles_s
+        now = self._clock()
         wait_s: float | None = None
         first: tuple[float, _Job] | None = None
         for by, speech in list(self._speeches.items()):
             if speech.waiting is not None:
-                due = max(speech.since + settle_s, self._rests_until)
+                due = self.pace.due(speech.since)
                 if first is None or due < first[0]:
                     first = due, _Job(by, speech, speech.waiting, due)
             elif now - speech.since >= KEPT_S:
@@ -310,15 +294,6 @@ class Ahead:
             self._cold = False
             return _Job(), None
         return None, (wait_s if first is None else first[0] - now)
-
-    @property
-    def settles_s(self) -> float:
-        """Return for how long a text must stand: as long as leaves time to recall for it before the sentence is known to end.
-
-        Where that is longer than people take between two words, next to nothing is recalled in vain.
-        """
-        spare = _MARGIN * (min(self._ends, default=0.0) - 2 * max(self._took, default=0.0))
-        return min(max(self.settle_s, spare), max(self.settle_s, _LONGEST_S))
 
     def _make_warm(self) -> None:
         try:
@@ -343,8 +318,7 @@ class Ahead:
             fault = type(error).__name__
         end = self._clock()
         with self._changed:
-            self._took.append(end - due)
-            self._rests_until = end + (end - begun) * (1 / self.share - 1 if self.share else 0.0)
+            self.pace.took(due, begun, end)
             self.counts = msgspec.structs.replace(self.counts, begun=self.counts.begun + 1)
             speech.running = None
             if made is not None and (speech.made is None or speech.made.wanted != speech.newest):
