@@ -91,6 +91,11 @@ class RecallSettings(_Section, frozen=True):
     """Weight of the embedding in the fusion."""
     neighbour_weight: Share = 0.3
     """Part of a turn's score that the turns beside it get: an answer often stands after its question."""
+    ahead_share: Share = 0.5
+    """Part of one core that recall may take while somebody still speaks, where the loop tells what it hears; 0: it begins
+    when they have ended."""
+    ahead_settle_ms: AmountOrZero = 60.0
+    """Milliseconds without a further word until it does: recognisers change their minds several times a word."""
 
     def __post_init__(self) -> None:
         """Check what one field alone cannot tell."""
