@@ -9,7 +9,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.block import (
-    LINE_CHARS,
     Within,
     changes,
     lines_for,
@@ -19,6 +18,7 @@ from edgemem.context.block import (
 )
 from edgemem.context.layout import interruption
 from edgemem.context.shown import About, Shown
+from edgemem.context.told import LINE_CHARS
 from edgemem.fence import clean, storable
 from edgemem.hooks.arguments import header_line, needs
 from edgemem.hooks.conversation import Conversation, conversation_of
@@ -150,19 +150,28 @@ class MemoryInjectionHook:
             )
         lines += self._changed(layout.reader, visible, conversation)
         self.last = list(self._recall(layout.utterance, layout.reader))
+        considered = self.considered(worth_saying(self.last, self.floors, utterance=layout.utterance))
         found = lines_for(
-            self.considered(worth_saying(self.last, self.floors, utterance=layout.utterance)),
+            considered,
             visible=visible,
             visible_turns=layout.visible_turns(),
             session=layout.session,
             kept=self._kept,
             stands=layout.seen().holds,
+            question=layout.utterance,
         )
         told = {line.about for line in lines if line.about is not None}
         lines += [line for line in found if line.about is None or line.about not in told]
         spent = FENCE_TOKENS + self._header_tokens()
         most = math.inf if self.block_tokens is None else self.block_tokens
-        return within(lines, tokens=most, count=self._count, spent=spent)
+        return within(
+            lines,
+            tokens=most,
+            count=self._count,
+            spent=spent,
+            recalled=considered,
+            question=layout.utterance,
+        )
 
     def _is_joined(self, conversation: Conversation) -> bool:
         """Tell whether what is remembered and what was shown of it stand in one file."""
