@@ -51,11 +51,6 @@ class _Piece(NamedTuple):
     needs: bool = False
     """Whether it means something else, or nothing, without the piece before it."""
 
-    @property
-    def tells(self) -> bool:
-        """Tell whether a reader would miss it."""
-        return len(self.stems - _EMPTY) > 1
-
 
 _SUBJECT = r"(?:i|we|you|he|she|it|they|my|our|his|her|their|this|that|these|those|there|the|a|an)\b"
 _ENGLISH = re.compile(
@@ -148,6 +143,13 @@ def excerpts(text: str, asked: Collection[str] = ()) -> list[Excerpt]:
     return out
 
 
+def tells(text: str) -> bool:
+    """Tell whether a sentence says more than small talk does, so that a reader would miss it."""
+    stems = frozenset(terms(text)) - _EMPTY
+    # A script without spaces makes one long word of a whole clause.
+    return len(stems) > 1 or any(len(stem) > 2 and not stem.isascii() for stem in stems)
+
+
 def _pieces(text: str) -> list[_Piece]:
     """Return what may be left out of a text, each without its little words."""
     english = len(_ENGLISH.findall(text)) * 12 >= len(text.split())
@@ -204,7 +206,7 @@ def _joined(
     out = ""
     last = -1
     for n in (*kept, len(pieces)):
-        if any(piece.tells for piece in pieces[last + 1 : n]):
+        if any(tells(piece.text) for piece in pieces[last + 1 : n]):
             out = f"{out.rstrip(' .,;!-–—')}{GAP}"
         if n < len(pieces):
             out += f" {pieces[n].text}" if out else pieces[n].text
