@@ -14,8 +14,9 @@ from typing import NamedTuple
 import msgspec
 
 from edgemem.context import asking
+from edgemem.context.selection import units
 from edgemem.context.shown import RANK, About, Shown, part_of
-from edgemem.context.told import FIRST, LINE_CHARS, asked_for, fitting, told
+from edgemem.context.told import FIRST, LINE_CHARS, as_text, asked_for, fitting, told
 from edgemem.fence import BULLET, clean, storable
 from edgemem.recall.words import plain_words, terms
 from edgemem.records import Fact, Held, Level, Preference, Recalled, level_of_scope
@@ -289,7 +290,8 @@ def within(
     """
     items = {name: item for item in recalled if item.kind not in VALUES and (name := f"{item.kind}:{item.id}")}
     # Most often all of them fit, and one text is counted sooner than several.
-    whole = spent + count(_text(shown)) if shown else 0
+    text, before = as_text(shown), spent
+    whole = spent + count(text) if shown else 0
     cut = any(len(items[line.id].text) > LINE_CHARS for line in shown if line.id in items)
     if whole <= tokens and not (cut and math.isfinite(tokens)):
         return Within(list(shown), whole)
@@ -302,15 +304,11 @@ def within(
                 out.append(item)
     told_of = [item for item in shown if item.id in items]
     if told_of:
-        room = int(tokens) - spent
-        some = fitting(told_of, items, question=question, room=room, count=count, now=now)
-        spent += count(_text(some))
+        room, each = int(tokens) - spent, (whole - before) / units(text)
+        some = fitting(told_of, items, question=question, room=room, each=each, count=count, now=now)
+        spent += count(as_text(some))
         out += some
     return Within(out, spent if out else 0)
-
-
-def _text(shown: Iterable[Shown]) -> str:
-    return "".join(f"{item.line}\n" for item in shown if item.line)
 
 
 def value_as_recalled(of: Fact | Preference) -> Recalled:

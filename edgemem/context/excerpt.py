@@ -11,7 +11,6 @@ Sentences are found in every language; clauses are cut, and little words left ou
 from __future__ import annotations
 
 import re
-from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.context.sentences import split_sentences
@@ -40,7 +39,7 @@ class Excerpt(NamedTuple):
     share: float
     """Of its content words, how many stand there, 0 to 1."""
     asked: float
-    """The same, with those counting twice that the question has, too, and more what is a name or a number."""
+    """The same, with those counting twice that the question has, too, more what is a name or a number, and half small talk."""
 
 
 class _Piece(NamedTuple):
@@ -73,6 +72,8 @@ _CUT = re.compile(
     r"| +[-–—]+ +|; +)",
     re.IGNORECASE,
 )
+_INSIDE = re.compile(r"[\"“”«»()\[\]]")
+"""What stands between these belongs together."""
 _HANGS_ON = re.compile(r"(?:because|cause|since|as|which|who|while|where|especially|like|including|\w+ing)\b", re.IGNORECASE)
 _TURNS = re.compile(
     r"\b(?:if|unless|until|till|except|without|but|although|though|tho|however|instead|rather|than|or|whether"
@@ -113,7 +114,8 @@ _EMPTY = frozenset(
     )
 )
 """Stems of small talk."""
-_SMALL = 0.6
+_SMALL, _CONTENT = 1, 2
+"""What a word of small talk, and any other, counts for the question."""
 _VALUE = re.compile(r"\d|(?<=[\w,;:] )(?!I\b)[A-Z][\w’'-]+")
 
 
@@ -124,28 +126,106 @@ def excerpts(text: str, asked: Collection[str] = ()) -> list[Excerpt]:
         asked: stems of the question; what shares any with it goes last.
     """
     text = text[:_MOST_CHARS]
-    stems = frozenset(terms(text))
     pieces = _pieces(text)
-    if not stems or not pieces:
+    words = _Words(text, asked)
+    if not words.bits or not pieces:
         return [Excerpt(text, 1.0, 1.0)]
-    weights = {stem: (_SMALL if stem in _EMPTY else 1.0) + (stem in asked) for stem in stems}
-    for value in _VALUE.findall(text):
-        for stem in stems.intersection(terms(value)):
-            weights[stem] += 0.5
-    made = [_joined(pieces, kept, stems, weights) for kept in _combinations(pieces, weights)]
-    out: list[Excerpt] = []
+    made = _combinations(pieces, words)
     most = max(each.share for each in made)
+    best: list[_Kept] = []
     for share in SHARES:
-        enough = [each for each in made if each.share >= min(share, most)]
-        best = max(enough, key=lambda each: each.asked - len(each.text) / _WORTH_CHARS)
-        if best not in out:
-            out.append(best)
+        enough = (each for each in made if each.share >= min(share, most))
+        one = max(enough, key=lambda each: each.asked - each.chars / _WORTH_CHARS)
+        if one not in best:
+            best.append(one)
+    return [Excerpt(_joined(pieces, each.numbers), each.share, each.asked) for each in best]
+
+
+class _Kept(NamedTuple):
+    """Some pieces, and what of the text they hold."""
+
+    numbers: tuple[int, ...]
+    chars: int
+    share: float
+    asked: float
+
+
+class _Words:
+    """The content words of a text as bits, so that what some pieces hold together is counted quickly.
+
+    Each has one bit, and in a second number as many as it counts for the question.
+    """
+
+    def __init__(self, text: str, asked: Collection[str]) -> None:
+        values = {stem for value in _VALUE.findall(text) for stem in terms(value)}
+        self.bits: dict[str, tuple[int, int]] = {}
+        place = 0
+        for number, stem in enumerate(dict.fromkeys(terms(text))):
+            width = _SMALL if stem in _EMPTY else _CONTENT
+            width += _CONTENT * (stem in asked) + _SMALL * (stem in values)
+            self.bits[stem] = 1 << number, ((1 << width) - 1) << place
+            place += width
+        self._width = place
+
+    def held(self, stems: Iterable[str]) -> tuple[int, int]:
+        """Return both numbers of some stems."""
+        plain = weighed = 0
+        for stem in stems:
+            one, wide = self.bits.get(stem, (0, 0))
+            plain |= one
+            weighed |= wide
+        return plain, weighed
+
+    def kept(self, numbers: tuple[int, ...], chars: int, plain: int, weighed: int) -> _Kept:
+        """Return what pieces with these bits hold."""
+        return _Kept(numbers, chars, plain.bit_count() / len(self.bits), weighed.bit_count() / self._width)
+
+
+def _combinations(pieces: Sequence[_Piece], words: _Words) -> list[_Kept]:
+    """Return pieces that may stand together: all, and every choice of those that tell most for their length."""
+    held = [words.held(piece.stems) for piece in pieces]
+    left = list(range(len(pieces)))
+    while len(left) > _MOST_PIECES:
+        loose = [n for n in left if not (n + 1 in left and pieces[n + 1].needs)]
+        left.remove(min(loose, key=lambda n: held[n][1].bit_count() / (len(pieces[n].text) + 4)))
+    whole = tuple(range(len(pieces)))
+    plain = weighed = 0
+    for one, wide in held:
+        plain, weighed = plain | one, weighed | wide
+    out = [words.kept(whole, sum(len(piece.text) + 1 for piece in pieces), plain, weighed)]
+    needs = sum(1 << place for place, n in enumerate(left) if pieces[n].needs)
+    sums: list[tuple[tuple[int, ...], int, int, int]] = [((), 0, 0, 0)]
+    for chosen in range(1, 1 << len(left)):
+        # What the choice without its last piece holds is known.
+        place = chosen.bit_length() - 1
+        numbers, chars, plain, weighed = sums[chosen ^ (1 << place)]
+        n = left[place]
+        each = (*numbers, n), chars + len(pieces[n].text) + 1, plain | held[n][0], weighed | held[n][1]
+        sums.append(each)
+        if not (chosen & needs) >> 1 & ~chosen and each[0] != whole:
+            out.append(words.kept(*each))
     return out
+
+
+def _joined(pieces: Sequence[_Piece], kept: Sequence[int]) -> str:
+    out = ""
+    last = -1
+    for n in (*kept, len(pieces)):
+        if any(_tells(piece.stems) for piece in pieces[last + 1 : n]):
+            out = f"{out.rstrip(' .,;!-–—')}{GAP}"
+        if n < len(pieces):
+            out += f" {pieces[n].text}" if out else pieces[n].text
+        last = n
+    return out.rstrip(" ,;-–—")
 
 
 def tells(text: str) -> bool:
     """Tell whether a sentence says more than small talk does, so that a reader would miss it."""
-    stems = frozenset(terms(text)) - _EMPTY
+    return _tells(frozenset(terms(text)))
+
+
+def _tells(stems: frozenset[str]) -> bool:
+    stems = stems - _EMPTY
     # A script without spaces makes one long word of a whole clause.
     return len(stems) > 1 or any(len(stem) > 2 and not stem.isascii() for stem in stems)
 
@@ -172,7 +252,7 @@ def _pieces(text: str) -> list[_Piece]:
 def _clauses(sentence: str) -> Iterable[str]:
     """Return a sentence cut where what follows may be left out."""
     start = 0
-    if not re.search(r'["“”«»]', sentence):
+    if not _INSIDE.search(sentence):
         for cut in _CUT.finditer(sentence):
             part, rest = sentence[start : cut.end()], sentence[cut.end() :]
             if len(terms(part)) > 1 and len(terms(rest)) > 1 and not _TURNS.search(rest):
@@ -184,33 +264,3 @@ def _clauses(sentence: str) -> Iterable[str]:
 def _needs(part: str, sentence: str) -> bool:
     """Tell whether a clause that is not the first may only stand behind the one before it."""
     return bool(_HANGS_ON.match(part) or _FRAMES.search(sentence[: sentence.index(part)]))
-
-
-def _combinations(pieces: Sequence[_Piece], weights: dict[str, float]) -> Iterable[Sequence[int]]:
-    """Return the numbers of pieces that may stand together."""
-    yield range(len(pieces))
-    left = list(range(len(pieces)))
-    while len(left) > _MOST_PIECES:
-        heads = [n for n in left if not (n + 1 in left and pieces[n + 1].needs)]
-        left.remove(min(heads, key=lambda n: sum(weights[s] for s in pieces[n].stems) / (len(pieces[n].text) + 4)))
-        yield list(left)
-    for size in range(1, len(left)):
-        for kept in combinations(left, size):
-            if all(not pieces[n].needs or n - 1 in kept for n in kept):
-                yield kept
-
-
-def _joined(
-    pieces: Sequence[_Piece], kept: Sequence[int], stems: frozenset[str], weights: dict[str, float]
-) -> Excerpt:
-    out = ""
-    last = -1
-    for n in (*kept, len(pieces)):
-        if any(tells(piece.text) for piece in pieces[last + 1 : n]):
-            out = f"{out.rstrip(' .,;!-–—')}{GAP}"
-        if n < len(pieces):
-            out += f" {pieces[n].text}" if out else pieces[n].text
-        last = n
-    held = stems.intersection(*[frozenset().union(*(pieces[n].stems for n in kept))])
-    asked = sum(weights[stem] for stem in held) / sum(weights.values())
-    return Excerpt(out.rstrip(" ,;-–—"), len(held) / len(stems), asked)

@@ -12,7 +12,7 @@ from edgemem.fence import BULLET, clean
 from edgemem.recall.words import terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from edgemem.records import Recalled
 
@@ -41,6 +41,7 @@ def fitting(
     *,
     question: str,
     room: int,
+    each: float,
     count: Callable[[str], int],
     now: float | None = None,
 ) -> list[Shown]:
@@ -51,6 +52,7 @@ def fitting(
         items: what they tell of, by their ids.
         question: what goes last when a turn is shortened.
         room: tokens.
+        each: tokens that one of the `units` of these lines takes, about.
         count: tokens of a text.
     """
     wanted = asked_for(question, [items[line.id] for line in lines])
@@ -59,10 +61,12 @@ def fitting(
     def say(taken: Sequence[Taken]) -> list[Shown]:
         return _said(lines, items, choices, taken)
 
-    taken = select(
-        choices, room=room, count=count, say=lambda some: "".join(f"{one.line}\n" for one in say(some) if one.line)
-    )
-    return say(taken)
+    return say(select(choices, room=room, each=each, count=lambda taken: count(as_text(say(taken)))))
+
+
+def as_text(lines: Iterable[Shown]) -> str:
+    """Return lines as they stand in a block."""
+    return "".join(f"{each.line}\n" for each in lines if each.line)
 
 
 def asked_for(question: str, items: Sequence[Recalled]) -> frozenset[str]:
