@@ -12,6 +12,9 @@ RANK: dict[Level, int] = {"shared": 0, "household": 1, "private": 2}
 About = tuple[str, str, str]
 """What a line gives the value of: `fact` or `preference`, scope and key."""
 
+IN_A_LINE_ABOVE = "(in a line above)"
+"""How a person is told of an item whose line is empty: what one person said on a day stands in one line."""
+
 _PART = "/part"
 
 
