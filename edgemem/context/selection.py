@@ -19,6 +19,7 @@ _UNIT = re.compile(r"[^\W\d_]{1,8}|\d|[^\w ]")
 _ASKED = 0.2
 _TOO_LITTLE = 0.3
 _MOST_TRIES = 4
+_MOST_SHORT = 2
 _SLACK = 4
 
 
@@ -107,7 +108,16 @@ def select(
         if 0 <= left < _SLACK:
             break
         aim += left
-    return best
+    return best or _shortest(choices, room, count)
+
+
+def _shortest(choices: Sequence[Choice], room: int, count: Callable[[Sequence[Taken]], int]) -> list[Taken]:
+    """Return the best item in its fewest words if that fits, or else the next one; an estimate may be too high."""
+    for number, choice in enumerate(choices[:_MOST_SHORT]):
+        one = [Taken(number, min(choice.lengths, key=lambda length: len(length.text)))]
+        if count(one) <= room:
+            return one
+    return []
 
 
 def _best(
