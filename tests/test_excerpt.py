@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from edgemem.context.excerpt import GAP, SHARES, excerpts, tells
 from edgemem.recall.words import terms
 
-WORDS = st.sampled_from(
-    "the a really so and but if because not never I we she Ann 7 1,200 yesterday went garden code is was which it's don't wow, Hey"
-    " really, — ; . ! ? … 日本 für \n \"quoted\" (aside) [x] peanuts tea 2,5 twice day".split(" ")
-)
+_SOME = """
+the a really so and but if because not never I we she Ann 7 1,200 yesterday went garden code is was which it's don't wow, Hey
+really, — ; . ! ? … 日本 für "quoted" (aside) [x] peanuts tea 2,5 twice day
+"""
+WORDS = st.sampled_from([*_SOME.split(), "\n"])
 TEXTS = st.lists(WORDS, max_size=60).map(" ".join) | st.text(max_size=300)
 
 
@@ -74,7 +75,14 @@ def test_greetings_names_and_articles_go_first() -> None:
 )
 def test_little_words_that_mean_something_stay(said: str) -> None:
     """What an article or a filler would take along stays: numbers a day, names, a weakened denial."""
-    for kept in ("a few pills twice a day", "not really", "4 euros a month", "in The Hague", "so long that", "vitamin A"):
+    for kept in (
+        "a few pills twice a day",
+        "not really",
+        "4 euros a month",
+        "in The Hague",
+        "so long that",
+        "vitamin A",
+    ):
         if kept in said:
             assert kept in fullest(said)
 
@@ -110,7 +118,9 @@ def test_a_clause_is_not_cut_out_of_what_frames_it() -> None:
 
 def test_what_is_asked_for_stays_longest() -> None:
     """Of two sentences that tell as much, the one that shares words with the question is kept."""
-    said = "I bought green paint at Miller's shop on Friday. The orchard gate needs another hinge from Hansen."
+    said = (
+        "I bought green paint at Miller's shop on Friday. The orchard gate needs another hinge from Hansen."
+    )
     assert "paint" in shortest(said, "where did she buy the green paint")
     assert "hinge" in shortest(said, "what does the orchard gate need")
 
@@ -132,7 +142,9 @@ def test_quotes_and_asides_stay_whole() -> None:
 
 def test_other_languages_lose_sentences_only() -> None:
     """Little words of English are words of another language: within a sentence everything stays."""
-    said = "Ich habe an der Tür so lange auf den Mann gewartet. Der Schlüssel liegt jetzt unter dem blauen Topf."
+    said = (
+        "Ich habe an der Tür so lange auf den Mann gewartet. Der Schlüssel liegt jetzt unter dem blauen Topf."
+    )
     sentences = said.split(". ")
     for each in excerpts(said, frozenset(terms("Schlüssel"))):
         assert any(sentence.strip(".") in each.text for sentence in sentences)
@@ -146,7 +158,13 @@ def test_a_huge_text_is_looked_at_in_part() -> None:
 
 @pytest.mark.parametrize(
     ("said", "more"),
-    [("That's so great!", False), ("Sounds good.", False), ("The key is red.", True), ("我明天去上海。", True), ("", False)],
+    [
+        ("That's so great!", False),
+        ("Sounds good.", False),
+        ("The key is red.", True),
+        ("我明天去上海。", True),
+        ("", False),
+    ],
 )
 def test_small_talk_tells_nothing(said: str, more: bool) -> None:
     """Praise is not missed; whatever has two content words is, and a sentence without spaces."""

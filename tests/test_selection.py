@@ -73,7 +73,9 @@ def test_what_tells_little_of_a_turn_is_worth_little() -> None:
 def test_an_estimate_that_is_too_high_hides_nothing() -> None:
     """Where nothing seems to fit, the best item in its fewest words is counted all the same."""
     two = [Choice("", (Length("one two"), Length("one", 0.5)), 0.5), Choice("", (Length("three"),), 0.4)]
-    taken = select(two, room=2, each=50.0, count=lambda some: sum(len(each.length.text.split()) for each in some))
+    taken = select(
+        two, room=2, each=50.0, count=lambda some: sum(len(each.length.text.split()) for each in some)
+    )
     assert taken == [Taken(0, Length("one", 0.5))]
 
 

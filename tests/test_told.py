@@ -17,7 +17,9 @@ from edgemem.records import Level, Recalled
 
 MAY_7 = time.mktime((2023, 5, 7, 12, 0, 0, 0, 0, -1))
 DAY = 86_400.0
-PAINT = "I bought nine litres of green paint at Miller's shop on Friday afternoon. The gate needs another hinge."
+PAINT = (
+    "I bought nine litres of green paint at Miller's shop on Friday afternoon. The gate needs another hinge."
+)
 
 
 def count(text: str) -> int:
@@ -34,10 +36,14 @@ def turn(
     owner: str | None = None,
     at: float = MAY_7,
 ) -> Recalled:
-    return Recalled("turn", number, text, score, speaker=speaker, level=level, owner=owner, event_time=at, recorded_at=at)
+    return Recalled(
+        "turn", number, text, score, speaker=speaker, level=level, owner=owner, event_time=at, recorded_at=at
+    )
 
 
-def block(*items: Recalled, tokens: float, question: str = "", visible: dict[str, Shown] | None = None) -> list[Shown]:
+def block(
+    *items: Recalled, tokens: float, question: str = "", visible: dict[str, Shown] | None = None
+) -> list[Shown]:
     lines = lines_for(items, visible=visible or {}, visible_turns=frozenset(), session="s", question=question)
     return within(lines, tokens=tokens, count=count, recalled=items, question=question).lines
 
@@ -67,7 +73,9 @@ def test_what_fits_is_said_as_it_was_said() -> None:
 
 def test_what_does_not_fit_is_shortened_and_marked() -> None:
     """Two turns of which most fits are both told, by what the question asks for."""
-    other = turn("2", "The green boat lies behind the old mill since Easter. My knee hurts again.", speaker="Bob")
+    other = turn(
+        "2", "The green boat lies behind the old mill since Easter. My knee hurts again.", speaker="Bob"
+    )
     lines = block(turn("1", PAINT), other, tokens=32, question="where is the green paint and the green boat")
     text = "\n".join(line.line for line in lines)
     assert count(text) <= 32
@@ -118,14 +126,18 @@ def test_one_persons_day_stands_in_one_line() -> None:
 
 def test_what_is_private_never_shares_a_line() -> None:
     """A line has one level: what is for one person stands apart from what the household may read."""
-    mine = turn("1", "The green paint stands in the cellar beside the old stove.", level="private", owner="Ann")
+    mine = turn(
+        "1", "The green paint stands in the cellar beside the old stove.", level="private", owner="Ann"
+    )
     ours = turn("2", "The red paint stands in the attic behind the mirror.", 0.7)
     long = turn("3", "The paint shop closes early. " * 6, 0.1, speaker="Bob")
     lines = block(mine, ours, long, tokens=28, question="where is the paint")
     private = [line for line in lines if line.level == "private"]
     assert [line.item for line in private] == ["turn:1"]
     assert all("red paint" not in line.line for line in private)
-    assert [line for line in lines if line.item == "turn:2" and "red paint" in line.line and line.owner is None]
+    assert [
+        line for line in lines if line.item == "turn:2" and "red paint" in line.line and line.owner is None
+    ]
 
 
 def test_the_rest_of_a_turn_is_told_when_it_is_asked_for() -> None:
@@ -145,7 +157,10 @@ def test_the_rest_of_a_turn_is_told_when_it_is_asked_for() -> None:
 
 def test_a_long_turn_is_cut_by_the_question_and_not_at_its_end() -> None:
     """A turn longer than a line shows what is asked for, wherever it stands in it."""
-    long = "We walked along the river and talked about old films. " * 8 + "The cellar key hangs behind the boiler."
+    long = (
+        "We walked along the river and talked about old films. " * 8
+        + "The cellar key hangs behind the boiler."
+    )
     (line,) = block(turn("1", long), tokens=80, question="where does the cellar key hang")
     assert "behind boiler" in line.line.replace("the ", "")
     assert line.id == "turn:1/part"

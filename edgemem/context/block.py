@@ -288,7 +288,9 @@ def within(
         question: by what a turn is shortened.
         now: as for `lines_for`.
     """
-    items = {name: item for item in recalled if item.kind not in VALUES and (name := f"{item.kind}:{item.id}")}
+    items = {
+        name: item for item in recalled if item.kind not in VALUES and (name := f"{item.kind}:{item.id}")
+    }
     # Most often all of them fit, and one text is counted sooner than several.
     text, before = as_text(shown), spent
     whole = spent + count(text) if shown else 0

@@ -74,7 +74,9 @@ _CUT = re.compile(
 )
 _INSIDE = re.compile(r"[\"“”«»()\[\]]")
 """What stands between these belongs together."""
-_HANGS_ON = re.compile(r"(?:because|cause|since|as|which|who|while|where|especially|like|including|\w+ing)\b", re.IGNORECASE)
+_HANGS_ON = re.compile(
+    r"(?:because|cause|since|as|which|who|while|where|especially|like|including|\w+ing)\b", re.IGNORECASE
+)
 _TURNS = re.compile(
     r"\b(?:if|unless|until|till|except|without|but|although|though|tho|however|instead|rather|than|or|whether"
     r"|not|no|nope|never|none|nothing|nobody|neither|nor|cannot|\w+n['’]?t|wrong|false|jok(?:e|ing)|kidding|mistake|actually"
@@ -238,7 +240,9 @@ def _pieces(text: str) -> list[_Piece]:
         if not english:
             out.append(_Piece(sentence, frozenset(terms(sentence))))
             continue
-        bare = _CALLED.sub("", _GREETING.sub("", sentence, count=1) if _GREETING.match(sentence) else sentence)
+        bare = _CALLED.sub(
+            "", _GREETING.sub("", sentence, count=1) if _GREETING.match(sentence) else sentence
+        )
         takes_back = bool(_TAKES_BACK.match(sentence))
         for n, part in enumerate(_clauses(bare)):
             shorn = " ".join(_ARTICLE.sub("", _FILLER.sub("", part)).split())

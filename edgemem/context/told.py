@@ -114,7 +114,10 @@ def _said(
     out = []
     for group in groups.values():
         first = choices[group[0].number]
-        texts = [each.length.text for each in sorted(group, key=lambda one: items[lines[one.number].id].recorded_at)]
+        texts = [
+            each.length.text
+            for each in sorted(group, key=lambda one: items[lines[one.number].id].recorded_at)
+        ]
         line = clean(f"{first.lead}{_ASIDE.join(texts)}", max_chars=2 * LINE_CHARS * len(texts))
         for each in group:
             shown, item = lines[each.number], items[lines[each.number].id]
