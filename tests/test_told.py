@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from word_tokenizer import WordTokenizer
 
+import edgemem
 from edgemem.context.block import lines_for, within
 from edgemem.context.excerpt import GAP
 from edgemem.context.shown import Shown
 from edgemem.context.told import day_of, fitting, told
 from edgemem.fence import clean
+from edgemem.hooks.conversation import conversation_of
+from edgemem.loop import AgentLoop, Reply
 from edgemem.records import Level, Recalled
+
+
+class Parrot:
+    """A model that always says the same."""
+
+    def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
+        return Reply("Fine.")
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
 
 MAY_7 = time.mktime((2023, 5, 7, 12, 0, 0, 0, 0, -1))
 DAY = 86_400.0
@@ -172,3 +190,41 @@ def test_no_room_says_nothing(question: str) -> None:
     item = turn("1", PAINT)
     line = Shown("turn:1", f"- {told(item)}")
     assert fitting([line], {"turn:1": item}, question=question, room=3, each=1.0, count=count) == []
+
+
+def test_a_turn_reaches_the_prompt_in_parts_as_they_are_asked_for(tmp_path: Path) -> None:
+    """A conversation is told the part that a question asks for, the rest when that is asked for, and nothing twice."""
+    said = (
+        "We planted nine cherry trees behind the old mill on Saturday with both uncles. The harvester stands at Karlsen's"
+        " place until its gearbox is repaired by the mechanic from Hamar. Grandmother sold her silver spoons to a dealer"
+        " in Lund. The children learn to swim at the quarry every second Thursday with their teacher."
+    )
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text(
+        '[llama]\nembedder = ""\n[recall]\ndeadline_ms = 60000\n[context]\nblock_tokens = 60\n[injection]\nmin_turn_score = 0.01\n'
+    )
+    with edgemem.open(home, worker=False, tokenizer=WordTokenizer()) as memory:
+        told_to = AgentLoop(Parrot(), hooks=memory.hooks(session_id="hall", speaker="ann"))
+        told_to.run(said)
+        memory.idle(10.0)
+        loop = AgentLoop(Parrot(), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
+        blocks = []
+        for question in (
+            "Where did we plant nine cherry trees behind the mill?",
+            "Behind what did we plant the cherry trees?",
+            "On which day do the children learn to swim at the quarry with their teacher?",
+        ):
+            loop.run(question)
+            layout = conversation_of(loop.ctx).layout
+            blocks.append(layout.turns[-1].block)
+        assert "cherry trees" in blocks[0]
+        assert GAP in blocks[0]
+        assert "quarry" not in blocks[0]
+        assert blocks[1] == ""
+        assert "quarry" in blocks[2]
+        # As long as the turn is remembered, its blocks stand in the file; with it they go.
+        memory.forget_session("hall")
+        assert "cherry trees" not in str(
+            memory.database.query("select block from turns where block is not null")
+        )
