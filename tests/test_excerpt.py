@@ -68,6 +68,7 @@ def test_greetings_names_and_articles_go_first() -> None:
     "said",
     [
         "I take a few pills twice a day.",
+        "The gardener comes twice a fortnight.",
         "She is not really happy with the new one, it costs 4 euros a month.",
         "The concert in The Hague was so long that we left.",
         "Take vitamin A from the top shelf.",
@@ -77,6 +78,7 @@ def test_little_words_that_mean_something_stay(said: str) -> None:
     """What an article or a filler would take along stays: numbers a day, names, a weakened denial."""
     for kept in (
         "a few pills twice a day",
+        "twice a fortnight",
         "not really",
         "4 euros a month",
         "in The Hague",
