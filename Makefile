@@ -3,6 +3,7 @@
 # make test-boards    the suite on every Python that is here, and on the oldest SQLite (ONLY=3.12,sqlite chooses)
 # make test-arm       an emulated ARM board: install offline, embed, play the demo, test (as root; the first time takes long)
 # make wheels  a folder to install from without a network (TO=folder)
+# make bench-compare    recall beside Engrava, sqlite-vec and EdgeVox, each in an environment of its own (DATA=file, ROWS=100000)
 # make lint    ruff, mypy --strict, import-linter
 # Say which Python with PYTHON=python3.12, and CMAKE_ARGS=-DGGML_CUDA=on for a Jetson.
 
@@ -11,7 +12,7 @@ BIN := .venv/bin
 TO ?= dist/wheels
 .DEFAULT_GOAL := demo
 
-.PHONY: demo server test test-boards test-arm wheels lint fix env clean
+.PHONY: demo server test test-boards test-arm bench-compare wheels lint fix env clean
 
 demo:
 	@$(PYTHON) .ci/setup_env.py demo
@@ -33,6 +34,9 @@ test-boards:
 
 test-arm:
 	@$(PYTHON) .ci/arm.py
+
+bench-compare: env
+	@$(BIN)/edgemem bench compare $(if $(DATA),--data "$(DATA)") $(if $(ROWS),--rows $(ROWS))
 
 wheels:
 	@$(PYTHON) .ci/setup_env.py demo

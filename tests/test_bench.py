@@ -13,7 +13,7 @@ from edgemem.bench import compaction, facts, footprint, prefill, reboot, session
 from edgemem.bench.corpus import askable, conversation, known, own_words
 from edgemem.bench.evening import FACTS, TOOLS, evening
 from edgemem.bench.everything import everything, fill
-from edgemem.bench.ground import quiet, refuse_tmpfs, store_facts, store_turns
+from edgemem.bench.ground import quiet, refuse_tmpfs, store_episodes, store_facts, store_turns
 from edgemem.bench.loops import Readers, play
 from edgemem.bench.model import write_model
 from edgemem.bench.report import at_least, at_most, report
@@ -216,6 +216,25 @@ def test_turn_reports_time_by_point(tmp_path: Path) -> None:
     points = {"on_run_start", "before_llm", "after_llm", "before_tool", "after_tool", "on_run_end"}
     assert {f"{point}_ms" for point in points} < set(figures["side_by_side"])
     assert figures["side_by_side"]["hooks_ms"]["bar"] == 10
+
+
+def test_turn_is_timed_beside_so_many_rows_in_all(tmp_path: Path) -> None:
+    """With `rows`, a tenth are facts, a tenth episodes, the rest messages, all indexed and none trimmed away."""
+    figures = turn.run(rows=6000, asked=2, home=tmp_path)
+    assert bars_of(figures, "turn") == {"hooks_ms", "hooks_p95_ms"}
+    assert (figures["facts"], figures["episodes"], figures["turns"]) == (600, 600, 2400)
+    assert 6000 < figures["rows"] < 6030
+    assert not any(figures["not_indexed"].values())
+    assert set(figures["side_by_side"]["hooks_ms"]) == {"default", "bar"}
+    assert figures["side_by_side"]["hooks_p95_ms"]["bar"] == 25
+
+
+def test_episodes_are_all_stored(tmp_path: Path) -> None:
+    """As many as were asked for are there, also more than a profile keeps, until a robot adds one of its own."""
+    with edgemem.open(tmp_path, profile=quiet(), worker=False) as memory:
+        store_episodes(memory, 1203)
+        assert memory.database.query("select count(*) from episodes") == [(1203,)]
+        assert memory.recall("parcel", kinds={"episode"}) or memory.recall("drawer", kinds={"episode"})
 
 
 def test_footprint_measures_fresh_processes(tmp_path: Path) -> None:

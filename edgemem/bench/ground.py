@@ -25,6 +25,7 @@ from edgemem.llama.catalog import find_model
 from edgemem.loop import AgentLoop, Tool, TurnResult
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.replay import INSTRUCTIONS, ScriptedModel
+from edgemem.store.episodes import append_episode
 from edgemem.store.facts import assert_fact
 from edgemem.store.turns import commit_turn
 
@@ -169,6 +170,20 @@ def store_facts(memory: Memory, facts: Sequence[Known]) -> None:
         def write(tx: Transaction, some: Sequence[Known] = some) -> None:
             for fact in some:
                 assert_fact(tx, fact.key, fact.value, scope=fact.scope, source="said")
+
+        memory.database.write(write)
+
+
+def store_episodes(memory: Memory, episodes: int) -> None:
+    """Store what tools did, a thousand in a transaction; the profile must keep so many."""
+    told = sentences(episodes, seed=6)
+    for begin in range(0, episodes, _ROWS_A_WRITE):
+        some = told[begin : begin + _ROWS_A_WRITE]
+
+        def write(tx: Transaction, some: Sequence[str] = some) -> None:
+            for text in some:
+                payload = {"name": KEEP_PLAN.name, "args": {"text": text, "who": SPEAKER}, "result": "kept"}
+                append_episode(tx, "tool_call", payload, "ok", heard=Heard(speaker=SPEAKER), keep=0)
 
         memory.database.write(write)
 

@@ -1,0 +1,115 @@
+"""Asking the questions of one case, and what became of each: its scores, its time, and whether nothing was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgemem.bench.recall_block import Turns, inside
+from edgemem.bench.recall_cases import ADVERSARIAL, LEFT_OUT, Asked, Case, Form, strict_sessions
+from edgemem.bench.recall_home import Filled
+from edgemem.bench.recall_scores import CUTS, in_order, session_scores, turn_scores
+
+if TYPE_CHECKING:
+    from edgemem.records import Recalled
+
+DEPTH = 100
+"""How far down the list is read; what stands behind is not found."""
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """What became of one question."""
+
+    asked: Asked
+    scores: dict[str, float]
+    """Empty where nothing answers the question."""
+    ms: float
+    embed_ms: float
+    empty: bool
+    """Whether nothing reached the least score."""
+
+
+class Asking:
+    """Asks the questions of one case.
+
+    Args:
+        least: the score below which nothing counts as found.
+        count: counts the tokens of a block; None: blocks are not looked at.
+    """
+
+    def __init__(
+        self, here: Filled, case: Case, *, form: Form, least: float, count: Callable[[str], int] | None
+    ) -> None:
+        self._here = here
+        self._form = form
+        self._least = least
+        self._count = count
+        self._said = {one.id: one for one in case.said}
+        self._sessions = len({one.session for one in case.said})
+        self._turns = Turns(here.memory) if count is not None else None
+        self._asked = [one for one in case.asked if one.sessions or one.category in LEFT_OUT]
+
+    def all(self) -> Iterator[Answered]:
+        """Yield what became of each question."""
+        for asked in self._asked:
+            if asked.category != ADVERSARIAL:
+                self._here.clock.at = asked.at
+                yield self._one(asked)
+
+    def talk(self, utterances: Iterable[tuple[str, str]]) -> Iterator[bool]:
+        """Yield of each utterance whether anything stood before it; pairs of speaker and words."""
+        if self._turns is not None:
+            for speaker, text in utterances:
+                yield bool(self._turns.block(text, speaker).lines())
+
+    def _one(self, asked: Asked) -> Answered:
+        memory = self._here.memory
+        begun = perf_counter()
+        good = self._recall(asked, self._least, max(CUTS[0], memory.profile.recall.k))
+        ms, embed_ms = (perf_counter() - begun) * 1e3, memory.last_recall().embed_ms
+        scores: dict[str, float] = {}
+        if asked.category not in LEFT_OUT:
+            scores = self._scores(asked, self._recall(asked, 0.0, DEPTH))
+            if self._form != "longmemeval":
+                first = turn_scores(
+                    self._names(good), self._names_of_sessions(good), evidence=asked.evidence, right=asked.sessions
+                )  # fmt: skip
+                scores["recall@5_min_score"] = first["recall@5"]
+            scores |= self._block_scores(asked)
+        return Answered(asked, scores, ms, embed_ms, not good)
+
+    def _recall(self, asked: Asked, least: float, k: int) -> list[Recalled]:
+        speaker = msgspec.UNSET if asked.asker is None else asked.asker
+        return self._here.memory.recall(asked.text, speaker=speaker, k=k, kinds={"turn"}, min_score=least)
+
+    def _scores(self, asked: Asked, found: Sequence[Recalled]) -> dict[str, float]:
+        sessions = self._names_of_sessions(found)
+        if self._form != "longmemeval":
+            return turn_scores(self._names(found), sessions, evidence=asked.evidence, right=asked.sessions)
+        scores = session_scores(sessions, asked.sessions, of=self._sessions)
+        if asked.strict:
+            strict = session_scores(sessions, strict_sessions(asked), of=self._sessions)
+            scores |= {f"strict_{name}": value for name, value in strict.items()}
+        return scores
+
+    def _block_scores(self, asked: Asked) -> dict[str, float]:
+        if self._turns is None or self._count is None or not asked.evidence:
+            return {}
+        block = self._turns.block(asked.text, asked.asker)
+        lines = block.lines()
+        there = [float(inside(lines, self._said[one])) for one in asked.evidence]
+        return {
+            "block_inside": max(there),
+            "block_inside_share": sum(there) / len(there),
+            "block_tokens": float(self._count(block.text)) if lines else 0.0,
+            "block_late": float(block.late),
+        }
+
+    def _names(self, found: Sequence[Recalled]) -> list[str]:
+        return [self._here.ids[item.id] for item in found]
+
+    def _names_of_sessions(self, found: Sequence[Recalled]) -> list[str]:
+        return in_order([str(item.session) for item in found])

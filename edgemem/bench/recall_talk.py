@@ -1,0 +1,27 @@
+"""Small talk of another household: what people say that needs nothing of the memory.
+
+It is the talk of the weeks of another seed, in the same forms: nobody has said it word for word to the memory that is
+tried, and it speaks of the same people and things. What tells or asks for anything is left out.
+"""
+
+from __future__ import annotations
+
+from edgemem.bench.weeks_facts import facts
+from edgemem.bench.weeks_forms import FormSet, forms_of, lines
+from edgemem.bench.weeks_talk import Talk
+
+
+def small_talk(seed: int, forms: FormSet) -> list[tuple[str, str]]:
+    """Return who says what, in order."""
+    said = forms_of(forms)
+    talk = Talk(said, facts(seed), seed)
+    telling = {name for one in talk.tellings for name in one.ids}
+    no_idea = {line.strip() for line in lines(said.talk.no_idea)}
+    out = []
+    for number, turn in enumerate(talk.turns):
+        after = talk.turns[number + 1] if number + 1 < len(talk.turns) else None
+        # An order to a tool, a request to look something up, a question that came too early.
+        works = after is not None and (after.role == "tool" or after.text.strip() in no_idea)
+        if turn.role == "user" and turn.speaker is not None and turn.id not in telling and not works:
+            out.append((turn.speaker, turn.text))
+    return out

@@ -1,0 +1,146 @@
+"""Peers run apart from edgemem, get the same texts and vectors, and are named with the reason where they cannot run."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgemem.bench import compare, compare_times
+from edgemem.bench.peers import environment, jobs
+from edgemem.bench.peers.environment import SCRIPT, CannotRunError, Peer, python_of, run_peer
+from edgemem.errors import InvalidInputError
+
+OLD = Peer("engrava", ("engrava",), python=(99, 0))
+
+
+def test_peer_program_imports_nothing_of_ours() -> None:
+    """The peer's Python has the standard library and the peer, whatever else is imported by name when it runs."""
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(ast.parse(SCRIPT.read_text(encoding="utf-8")))
+        for name in (
+            [alias.name for alias in node.names] if isinstance(node, ast.Import)
+            else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        )
+    }  # fmt: skip
+    assert imported <= set(sys.stdlib_module_names)
+    assert "sqlite3" not in imported
+
+
+def test_peer_that_needs_a_newer_python_is_named(tmp_path: Path) -> None:
+    """Nothing is installed, and the reason says which Python it would take."""
+    with pytest.raises(CannotRunError, match=r"engrava needs Python 99\.0"):
+        python_of(OLD, tmp_path / "peers")
+    assert not (tmp_path / "peers").exists()
+
+
+def test_environment_is_made_once(tmp_path: Path) -> None:
+    """One that was finished for the same needs is used; the marker stands only behind a whole installation."""
+    peer = Peer("engrava", ("one==1", "two"))
+    python = tmp_path / "engrava" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    (tmp_path / "engrava" / "made").write_text("one==1 two")
+    assert python_of(peer, tmp_path) == python
+
+
+def test_peer_that_fails_tells_its_last_words(tmp_path: Path) -> None:
+    """A peer that raises, here because there is no job for it, ends at once, and is not taken for one that found nothing."""
+    with pytest.raises(CannotRunError, match="engrava: it failed"):
+        run_peer(Peer("engrava", ()), Path(sys.executable), tmp_path)
+
+
+def test_peer_without_figures_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that ends well and prints no figures cannot be compared."""
+    silent = tmp_path / "silent.py"
+    silent.write_text("print('hello')\n")
+    monkeypatch.setattr(environment, "SCRIPT", silent)
+    with pytest.raises(CannotRunError, match="no figures"):
+        run_peer(Peer("engrava", ()), Path(sys.executable), tmp_path)
+
+
+def test_plain_python_variables_do_not_reach_a_peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this process imports from must not stand in for what the peer installed."""
+    telling = tmp_path / "telling.py"
+    telling.write_text(
+        "import json, os\nprint(json.dumps([n for n in os.environ if n.startswith('PYTHON')]))\n"
+    )
+    monkeypatch.setattr(environment, "SCRIPT", telling)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert run_peer(Peer("engrava", ()), Path(sys.executable), tmp_path) == []
+
+
+def test_times_of_ours_stand_beside_who_could_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without any peer our own times are measured, and the reason of each one that is absent is reported."""
+    monkeypatch.setattr(jobs, "PEERS", {"engrava": OLD})
+    figures = compare.run(rows=60, asked=3, quality=False, peers="engrava", venvs=tmp_path, home=tmp_path)
+    assert figures["side_by_side"]["search_ms"]["edgemem"] > 0
+    assert figures["side_by_side"]["times_ours"] == {"edgemem": 1.0}
+    assert "needs Python 99.0" in figures["cannot_run"]["engrava"]
+    assert figures["bars"] == {}
+
+
+def test_peer_figures_are_compared_question_by_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A peer that finds only the first row is below ours by what it misses, and its slowness is held against the bar."""
+    stub = tmp_path / "stub.py"
+    stub.write_text(
+        "import json, sys\n"
+        "job = json.load(open(sys.argv[2] + '/job.json'))\n"
+        "assert all(': ' in text for text in job['texts']), 'names were asked for'\n"
+        "n = len(job['questions'])\n"
+        "print(json.dumps({'ranked': [[0]] * n, 'ms': [1e6] * n, 'fill_s': 1.0}))\n"
+    )
+    peer = Peer("engrava", ())
+    monkeypatch.setattr(environment, "SCRIPT", stub)
+    monkeypatch.setattr(jobs, "PEERS", {"engrava": peer})
+    monkeypatch.setattr(jobs, "python_of", lambda _peer, _folder: Path(sys.executable))
+    monkeypatch.setattr(jobs, "version_of", lambda _peer, _python: "0")
+    talk = {
+        "sample_id": "talk",
+        "conversation": {
+            "session_1_date_time": "1:56 pm on 8 May, 2023",
+            "session_1": [
+                {"speaker": "Ana", "dia_id": "D1:1", "text": "My sister has moved to Lisbon."},
+                {"speaker": "Bo", "dia_id": "D1:2", "text": "The dentist took out a wisdom tooth."},
+            ],
+        },
+        "qa": [
+            {"question": "Where did the sister move?", "evidence": ["D1:1"], "category": 4},
+            {"question": "What did the dentist take out?", "evidence": ["D1:2"], "category": 4},
+            {"question": "Never said?", "evidence": ["D1:2"], "category": 5},
+        ],
+    }
+    data = tmp_path / "talk.json"
+    data.write_text(json.dumps([talk]))
+    figures = compare.run(data=data, rows=0, peers="engrava", home=tmp_path)
+    assert figures["side_by_side"]["recall@5"] == {"edgemem": 1.0, "engrava": 0.5}
+    above = figures["ours_above"]["engrava"]["recall@10"]
+    assert (above["difference"], above["better"], above["worse"], above["n"]) == (0.5, 1, 0, 2)
+    monkeypatch.setattr(environment, "SCRIPT", stub)
+    stub.write_text(stub.read_text().replace("assert all", "assert not all"))
+    slow = compare.run(rows=40, asked=2, quality=False, peers="engrava", home=tmp_path)
+    assert slow["bars"]["engrava_times_ours"]["ok"]
+
+
+def test_many_messages_are_all_different_ones() -> None:
+    """Ten thousand messages are the weeks of several households, each message once."""
+    case = compare_times.many(5000, "unseen")
+    assert len(case.said) == 5000 == len({one.id for one in case.said})
+    assert len({one.session.partition(":")[0] for one in case.said}) == 3
+    assert all(one.role != "tool" for one in case.said)
+
+
+def test_wrong_options_are_refused(tmp_path: Path) -> None:
+    """Unknown peers and a file of another form are told in a sentence."""
+    with pytest.raises(InvalidInputError, match="say some of: engrava"):
+        compare.run(peers="chroma")
+    with pytest.raises(InvalidInputError, match="learnt, unseen"):
+        compare.run(peers="", forms="old", home=tmp_path)

@@ -1,0 +1,464 @@
+"""The recall bench reads three forms, fills homes through the public API, and counts as each benchmark defines it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import datetime, timezone
+from math import log2
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hash_embedder import HashEmbedder
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemem.bench import recall
+from edgemem.bench.recall_block import Turns, has_day, inside
+from edgemem.bench.recall_cases import Said, longmemeval_cases, read_cases, strict_sessions, weeks_case
+from edgemem.bench.recall_home import KeptVectors, filled, turns_of
+from edgemem.bench.recall_scores import ndcg, recall_at, reciprocal_rank, session_scores, turn_scores
+from edgemem.bench.recall_talk import small_talk
+from edgemem.bench.weeks import Weeks, weeks
+from edgemem.bench.weeks_longmemeval import longmemeval
+from edgemem.config import Profile
+from edgemem.errors import InvalidInputError
+
+LOCOMO: dict[str, Any] = {
+    "sample_id": "talk-1",
+    "conversation": {
+        "speaker_a": "Ana",
+        "speaker_b": "Bo",
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
+        "session_1": [
+            {"speaker": "Ana", "dia_id": "D1:1", "text": "My sister has moved to Lisbon."},
+            {"speaker": "Bo", "dia_id": "D1:2", "text": "Look here!", "blip_caption": "a red kayak on a lake"},
+        ],
+        "session_2_date_time": "12:09 am on 13 September, 2023",
+        "session_2": [
+            {"speaker": "Bo", "dia_id": "D2:1", "text": "The dentist took out a wisdom tooth."},
+            {"speaker": "Ana", "dia_id": "D2:2", "text": "Ouch."},
+        ],
+    },
+    "qa": [
+        {"question": "Where did the sister of Ana move?", "answer": "Lisbon", "evidence": ["D1:1"], "category": 4},
+        {"question": "Who has a kayak and a tooth less?", "answer": "Bo", "evidence": ["D1:2; D:2:1", "D", "D9:9"],
+         "category": 1},
+        {"question": "Is she happy?", "answer": "yes", "evidence": [], "category": 3},
+        {"question": "What did Bo's sister do?", "evidence": ["D1:1"], "category": 5},
+    ],
+}  # fmt: skip
+
+LONG: dict[str, Any] = {
+    "question_id": "one",
+    "question_type": "single-session-user",
+    "question": "Which instrument do I play?",
+    "answer": "the bassoon",
+    "question_date": "2023/05/30 (Tue) 23:40",
+    "haystack_session_ids": ["s1", "answer_s2", "answer_s3"],
+    "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/21 (Sun) 10:00", "2023/05/22 (Mon) 11:00"],
+    "haystack_sessions": [
+        [
+            {"role": "user", "content": "My train was late."},
+            {"role": "assistant", "content": "A bassoon, perhaps?"},
+        ],
+        [
+            {"role": "user", "content": "The bassoon that I play is from Prague.", "has_answer": True},
+            {"role": "assistant", "content": "Lovely."},
+        ],
+        [
+            {"role": "user", "content": "Tell me something."},
+            {"role": "assistant", "content": "You play the bassoon.", "has_answer": True},
+        ],
+    ],
+    "answer_session_ids": ["answer_s2", "answer_s3"],
+}
+
+
+def written(path: Path, records: Any) -> Path:
+    """Write JSON."""
+    path.write_text(json.dumps(records), encoding="utf-8")
+    return path
+
+
+# -- scores --------------------------------------------------------------------------------------------
+
+
+def test_recall_is_the_share_of_evidence_among_the_first() -> None:
+    """One of two messages among the first five is a half, whatever stands behind."""
+    found = ["x", "a", "y", "z", "w", "b"]
+    scores = turn_scores(found, ["s3", "s1"], evidence=("a", "b"), right=("s1", "s2"))
+    assert scores["recall@5"] == 0.5
+    assert scores["recall@10"] == scores["recall@20"] == 1.0
+    assert scores["session_recall@5"] == 0.5
+    assert scores["mrr"] == 0.5
+
+
+def test_longmemeval_discounts_as_its_scorer_does() -> None:
+    """Right sessions at places 2 and 4 of 5: 1/log2(2) + 1/log2(4) = 1.5, of 1 + 1/log2(2) = 2 possible."""
+    scores = session_scores(["a", "R1", "b", "R2", "c"], ["R1", "R2"], of=5)
+    assert scores["ndcg_any@5"] == pytest.approx(1.5 / 2)
+    assert scores["recall_all@5"] == scores["recall_any@5"] == 1.0
+    assert scores["mrr"] == 0.5
+
+
+def test_first_two_places_weigh_the_same() -> None:
+    """A single right session counts in full at places 1 and 2, and 1/log2(3) at place 3."""
+    assert ndcg([1, 0, 0], 1, 5, of=3) == ndcg([0, 1, 0], 1, 5, of=3) == 1.0
+    assert ndcg([0, 0, 1], 1, 5, of=3) == pytest.approx(1 / log2(3))
+
+
+def test_ideal_is_taken_over_the_whole_haystack() -> None:
+    """Of six right sessions five fit: the ideal of ndcg_any@5 has five, and recall_all@5 cannot be reached."""
+    right = [f"r{n}" for n in range(6)]
+    scores = session_scores(right[:5], right, of=40)
+    assert scores["ndcg_any@5"] == pytest.approx(1.0)
+    assert scores["ndcg_any@10"] == pytest.approx(
+        (1 + 1 + 1 / log2(3) + 0.5 + 1 / log2(5)) / (1 + 1 + 1 / log2(3) + 0.5 + 1 / log2(5) + 1 / log2(6))
+    )
+    assert scores["recall_all@5"] == 0.0
+    assert scores["recall_any@5"] == 1.0
+
+
+def test_sessions_that_were_not_found_count_as_missed() -> None:
+    """A list that ends early is not taken for a smaller haystack."""
+    scores = session_scores(["R1"], ["R1", "R2"], of=9)
+    assert scores["recall_all@10"] == 0.0
+    assert scores["ndcg_any@10"] == pytest.approx(1 / 2)
+
+
+@given(st.permutations(range(12)), st.sets(st.integers(0, 11), min_size=1), st.integers(1, 11))
+def test_scores_grow_with_the_cut(order: list[int], right: set[int], k: int) -> None:
+    """More places never find less, and nothing exceeds 1."""
+    found, wanted = [str(n) for n in order], [str(n) for n in right]
+    assert recall_at(found, wanted, k) <= recall_at(found, wanted, k + 1) <= 1.0
+    assert 0.0 < reciprocal_rank(found, wanted) <= 1.0
+    assert 0.0 <= ndcg([float(one in wanted) for one in found], len(wanted), k, of=12) <= 1.0 + 1e-9
+
+
+# -- forms ---------------------------------------------------------------------------------------------
+
+
+def test_locomo_is_read_with_captions_times_and_crooked_references(tmp_path: Path) -> None:
+    """Evidence that is spelled badly is understood, what does not exist is dropped, pictures are told by their captions."""
+    form, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
+    assert form == "locomo"
+    assert [one.session for one in case.said] == ["D1", "D1", "D2", "D2"]
+    assert case.said[1].text == "Look here! [shares a red kayak on a lake]"
+    assert case.said[1].speaker == "Bo"
+    first = datetime(2023, 5, 8, 13, 56, tzinfo=timezone.utc).timestamp()
+    assert case.said[0].at == first < case.said[1].at < first + 120
+    assert case.said[2].at == datetime(2023, 9, 13, 0, 9, tzinfo=timezone.utc).timestamp()
+    assert [one.evidence for one in case.asked] == [("D1:1",), ("D1:2", "D2:1"), (), ("D1:1",)]
+    assert case.asked[1].sessions == ("D1", "D2")
+    assert [one.category for one in case.asked] == ["single_hop", "multi_hop", "open_domain", "adversarial"]
+    assert case.asked[0].at > case.said[-1].at
+
+
+def test_locomo_is_read_without_captions(tmp_path: Path) -> None:
+    """Who wants the words alone has them."""
+    _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]), captions=False)
+    assert case.said[1].text == "Look here!"
+
+
+def test_longmemeval_is_read_as_its_retrieval_reads_it() -> None:
+    """Only what the user said is memory; a session is right by its id, strictly by the user's own words."""
+    [case] = longmemeval_cases([LONG])
+    assert [one.text for one in case.said] == [
+        "My train was late.",
+        "The bassoon that I play is from Prague.",
+        "Tell me something.",
+    ]
+    [asked] = case.asked
+    assert asked.sessions == ("1", "2")
+    assert strict_sessions(asked) == ("1",)
+    assert asked.strict
+    assert datetime.fromtimestamp(asked.at, timezone.utc).isoformat() == "2023-05-30T23:40:00+00:00"
+
+
+def test_question_whose_answer_only_the_assistant_gave_is_not_strict() -> None:
+    """The official retrieval skips it."""
+    by_robot = {
+        **LONG,
+        "haystack_session_ids": ["s1", "s2", "answer_s3"],
+        "answer_session_ids": ["answer_s3"],
+    }
+    [case] = longmemeval_cases([by_robot])
+    assert not case.asked[0].strict
+    assert case.asked[0].sessions == ("2",)
+
+
+def test_records_with_the_same_haystack_share_a_home() -> None:
+    """Which sessions are right does not make another haystack, another word does."""
+    other = {**LONG, "question_id": "two_abs", "answer_session_ids": [],
+             "haystack_session_ids": ["s1", "s2", "s3"]}  # fmt: skip
+    third = json.loads(json.dumps(LONG))
+    third["haystack_sessions"][0][0]["content"] = "My bus was late."
+    first, second = longmemeval_cases([LONG, other, third])
+    assert [one.id for one in first.asked] == ["one", "two_abs"]
+    assert first.asked[1].category == "abstention"
+    assert second.said[0].text == "My bus was late."
+
+
+def test_weeks_in_longmemeval_form_say_the_same_as_the_weeks() -> None:
+    """Written and read again, our corpus is one haystack whose right sessions are those of the evidence."""
+    made = weeks(3, "learnt")
+    plain = weeks_case(made)
+    [case] = longmemeval_cases(longmemeval(made))
+    names = list(dict.fromkeys(one.session for one in plain.said))
+    assert len(case.asked) == len(plain.asked)
+    for ours, theirs in zip(plain.asked, case.asked, strict=True):
+        assert {names[int(place)] for place in theirs.sessions} == set(ours.sessions)
+        assert (theirs.category == "abstention") == (not ours.evidence)
+    assert len(case.said) == sum(one.role == "user" for one in plain.said)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '[{"qa": []}]', '[{"conversation": {}, "qa": 3}]', "[1]"])
+def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
+    """What is no corpus is refused with a sentence that says what to do."""
+    path = tmp_path / "other.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(InvalidInputError, match="name another file"):
+        read_cases(path)
+
+
+def test_small_talk_tells_and_asks_nothing() -> None:
+    """No line of it is one that tells a fact, and none is followed by a tool's answer."""
+    talk = small_talk(2, "unseen")
+    made = weeks(2, "unseen")
+    evidence = {name for one in made.questions for name in one.evidence}
+    told = {(turn.speaker, turn.text) for turn in made.turns if turn.id in evidence}
+    ordered = {
+        (turn.speaker, turn.text)
+        for turn, after in zip(made.turns, made.turns[1:])  # noqa: B905 - the last has nothing behind it
+        if after.role == "tool"
+    }
+    assert len(talk) > 400
+    assert not told.intersection(talk)
+    assert not ordered.intersection(talk)
+
+
+# -- homes ---------------------------------------------------------------------------------------------
+
+
+def test_turns_begin_with_each_utterance_and_session() -> None:
+    """What robot and tools say belongs to the utterance before, but not across sessions."""
+    said = [
+        Said("1", "a", 1, "Ana", "x"), Said("2", "a", 2, None, "y", "tool"), Said("3", "a", 3, None, "z", "assistant"),
+        Said("4", "a", 4, "Bo", "x"), Said("5", "b", 5, None, "y", "assistant"),
+    ]  # fmt: skip
+    assert [[one.id for one in turn] for turn in turns_of(said)] == [["1", "2", "3"], ["4"], ["5"]]
+
+
+def test_home_holds_who_said_what_when(tmp_path: Path) -> None:
+    """Each message is found with its speaker and its own time, years before this software, and known by its id."""
+    _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
+    with filled(case, tmp_path, embedder=HashEmbedder(), profile=Profile()) as here:
+        assert set(here.ids.values()) == {one.id for one in case.said}
+        assert not any(here.left.values())
+        found = here.memory.recall("wisdom tooth", k=1, kinds={"turn"})[0]
+        assert here.ids[found.id] == "D2:1"
+        assert (found.speaker, found.session) == ("Bo", "D2")
+        assert found.event_time == case.said[2].at
+        assert abs(found.recorded_at - case.said[2].at) < 1
+        here.clock.at = case.asked[0].at
+        assert here.memory.clock.now() == case.asked[0].at
+
+
+def test_kept_home_is_filled_once(tmp_path: Path) -> None:
+    """A second run takes the home and the vectors of the first, also where the index must be made again."""
+    _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
+    cache = tmp_path / "kept"
+
+    class Counting(HashEmbedder):
+        texts = 0
+
+        def embed_texts(self, texts: Any) -> Any:
+            Counting.texts += len(texts)
+            return super().embed_texts(texts)
+
+    def found(folder: str) -> list[Any]:
+        (tmp_path / folder).mkdir()
+        with filled(case, tmp_path / folder, embedder=Counting(), profile=Profile(), cache=cache) as here:
+            assert not any(here.left.values())
+            return [
+                (one.id, round(one.score, 6)) for one in here.memory.recall("sister kayak dentist ouch", k=4)
+            ]
+
+    first = found("one")
+    embedded = Counting.texts
+    assert embedded >= 4
+    assert found("two") == first
+    (code,) = cache.glob("*/code")
+    (index,) = cache.glob("*/home/db/index.db")
+    with closing(sqlite3.connect(index)) as db, db:
+        db.execute("delete from docs where id = (select max(id) from docs)")
+    assert len(found("damaged")) < 4
+    code.write_text("of another version")
+    assert found("three") == first
+    assert Counting.texts == embedded
+    assert code.read_text() != "of another version"
+
+
+def test_home_without_an_embedder_finds_words_alone(tmp_path: Path) -> None:
+    """Not even the embedder that the profile names is opened."""
+    _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
+    with filled(case, tmp_path, embedder=None, profile=Profile()) as here:
+        assert here.memory.embedder is None
+        assert here.memory.recall("wisdom tooth", k=1)
+
+
+def test_run_leaves_a_kept_home_alone(tmp_path: Path) -> None:
+    """What somebody does with the open memory is not in the next one."""
+    _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
+    for _ in range(3):  # made, taken, and taken once more
+        with filled(case, tmp_path, embedder=None, profile=Profile(), cache=tmp_path / "kept") as here:
+            assert here.memory.store.get_fact("seen") is None
+            here.memory.store.add_fact("seen", "yes")
+
+
+def test_vectors_are_kept_by_text(tmp_path: Path) -> None:
+    """The same text gets the same vector from the file, and closing leaves the real embedder open."""
+    path = tmp_path / "vectors.npz"
+    first = KeptVectors(HashEmbedder(), path)
+    rows = first.embed_texts(["a boat", "a house"])
+    first.save()
+    first.close()
+    again = KeptVectors(HashEmbedder(), path)
+    assert (again.embed_texts(["a house", "a boat", "a tree"])[:2] == rows[::-1]).all()
+
+
+# -- blocks --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["- 8 May Ana said: x", "- (2023-05-08) Ana: x", "May 8, Ana", "on the 8th of May, 2023", "8. May"],
+)
+def test_day_is_found_as_it_may_be_written(line: str) -> None:
+    """A date, or the number of the day beside the name of its month."""
+    at = datetime(2023, 5, 8, 13, 56, tzinfo=timezone.utc).timestamp()
+    assert has_day(line, at)
+
+
+@pytest.mark.parametrize(
+    "line", ["- 18 May Ana", "- 8 June Ana", "May, all 8 of us", "8 and May", "2023-05-18", ""]
+)
+def test_other_days_are_not_taken_for_it(line: str) -> None:
+    """Another number, another month, or the two apart from one another name no day."""
+    at = datetime(2023, 5, 8, 13, 56, tzinfo=timezone.utc).timestamp()
+    assert not has_day(line, at)
+
+
+def test_inside_needs_words_name_and_day_in_one_line() -> None:
+    """Three of five content words are enough; a name, a day or a word too few is not, nor are two lines."""
+    at = datetime(2023, 5, 8, tzinfo=timezone.utc).timestamp()
+    said = Said("1", "a", at, "Ana Li", "The red kayak crossed lake Bled.")
+    assert inside(["- 8 May Ana Li said: red kayak … lake"], said)
+    assert not inside(["- 8 May Ana Li said: red kayak"], said)
+    assert not inside(["- 8 May Ana said: red kayak lake"], said)
+    assert not inside(["- Ana Li said: red kayak lake"], said)
+    assert not inside(["- 8 May Ana Li said: red kayak", "- 8 May Ana Li said: lake Bled"], said)
+    assert inside(["- 8 May somebody said: red kayak lake"], msgspec.structs.replace(said, speaker=None))
+
+
+def test_prepared_turns_leave_no_trace(tmp_path: Path) -> None:
+    """The same question has the same block twice, and the memory holds no more turns than before."""
+    _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
+    with filled(case, tmp_path, embedder=None, profile=Profile()) as here:
+        here.clock.at = case.asked[0].at
+        turns = Turns(here.memory)
+        first = turns.block("What did the dentist do with the wisdom tooth?", None)
+        assert first.lines() == turns.block("What did the dentist do with the wisdom tooth?", None).lines()
+        assert inside(first.lines(), case.said[2])
+        assert not turns.block("Good morning.", "Ana").lines()
+        here.memory.idle(5)
+        assert here.memory.database.query("select count(*) from turns") == [(4,)]
+
+
+# -- the bench -----------------------------------------------------------------------------------------
+
+
+def test_locomo_figures_are_those_of_a_small_case(tmp_path: Path) -> None:
+    """Two questions count; a saved run compares with itself without a difference, and with a better one with gains."""
+    data, saved = written(tmp_path / "talk.json", [LOCOMO]), tmp_path / "saved.json"
+    figures = recall.run(data=data, embedder=False, block=80, save=saved, home=tmp_path)
+    everything = figures["side_by_side"]["all"]
+    assert everything["n"] == 2
+    assert set(figures["side_by_side"]) == {"all", "single_hop", "multi_hop"}
+    assert everything["recall@5"] == 1.0
+    assert everything["mrr"] == 1.0
+    assert 0 < everything["block_tokens"] <= 80
+    assert set(figures["bars"]) == {"recall@5", "recall@10", "session_recall@5", "block_inside"}
+    assert "small_talk" not in figures
+    assert "nothing_found" not in figures, "who asked of another person was told of something"
+    again = recall.run(data=data, embedder=False, against=saved, home=tmp_path)["against"]
+    assert again["recall@5"]["difference"] == 0.0
+    kept = json.loads(saved.read_text())
+    for scores in kept["scores"].values():
+        scores["recall@5"] = 0.0
+    written(saved, kept)
+    gain = recall.run(data=data, embedder=False, against=saved, home=tmp_path)["against"]["recall@5"]
+    assert (gain["difference"], gain["better"], gain["worse"]) == (1.0, 2, 0)
+
+
+def test_longmemeval_counts_strictly_and_leaves_abstentions_out(tmp_path: Path) -> None:
+    """A question that only the assistant answered has no strict figures, one without an answer has none at all."""
+    right = {**LONG, "haystack_session_ids": ["s1", "answer_s2", "s3"], "answer_session_ids": ["answer_s2"]}
+    by_robot = {**LONG, "question_id": "two", "haystack_session_ids": ["s1", "s2", "answer_s3"],
+                "answer_session_ids": ["answer_s3"], "question_type": "single-session-assistant"}  # fmt: skip
+    nobody = {**LONG, "question_id": "three_abs", "haystack_session_ids": ["s1", "s2", "s3"],
+              "answer_session_ids": []}  # fmt: skip
+    data = written(tmp_path / "long.json", [right, by_robot, nobody])
+    figures = recall.run(data=data, embedder=False, home=tmp_path)
+    assert figures["side_by_side"]["all"]["n"] == 2
+    assert figures["intervals"]["strict_recall_all@5"]["n"] == 1
+    assert figures["nothing_found"]["off_topic_empty"]["n"] == 1
+    user = figures["side_by_side"]["single-session-user"]
+    assert user["recall_all@5"] == user["ndcg_any@5"] == user["strict_mrr"] == 1.0
+    assert figures["bars"] == {}
+
+
+def test_wrong_options_are_refused(tmp_path: Path) -> None:
+    """Unknown forms, noise on another's data and a file that is no saved run are told in a sentence."""
+    with pytest.raises(InvalidInputError, match="learnt, unseen"):
+        recall.run(forms="old")
+    data = written(tmp_path / "talk.json", [LOCOMO])
+    with pytest.raises(InvalidInputError, match="our own corpus"):
+        recall.run(data=data, noise=0.1)
+    with pytest.raises(InvalidInputError, match="--save"):
+        recall.read_scores(data)
+    saved = written(tmp_path / "saved.json", {"bench": "recall", "scores": {"elsewhere 1": {"mrr": 1.0}}})
+    with pytest.raises(InvalidInputError, match="no question in common"):
+        recall.compare(recall.read_scores(saved), [])
+
+
+def test_own_corpus_is_asked_by_category_with_off_topic_and_small_talk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All categories have figures, off-topic questions count only as nothing found, and small talk is tried."""
+    whole = weeks(1, "unseen")
+    turns = whole.turns[-500:]
+    there = {turn.id for turn in turns}
+    few = Weeks(turns, tuple(one for one in whole.questions if there.issuperset(one.evidence)))
+    monkeypatch.setattr(recall, "weeks", lambda seed, forms: few)
+    monkeypatch.setattr(recall, "SMALL_TALK", 20)
+    figures = recall.run(embedder=False, block=80, home=tmp_path)
+    assert (
+        recall.run(embedder=False, longmemeval=True, home=tmp_path)["nothing_found"]["off_topic_empty"]["n"]
+        == 60
+    )
+    sides = figures["side_by_side"]
+    assert set(sides) == {"all", "present", "updated", "superseded", "when", "on_day", "who"}
+    assert sides["all"]["n"] == sum(side["n"] for name, side in sides.items() if name != "all")
+    assert figures["nothing_found"]["off_topic_empty"]["n"] == 60
+    assert figures["nothing_found"]["off_topic_empty"]["mean"] == 1.0
+    lost = sides["all"]["recall@5"] - sides["all"]["recall@5_min_score"]
+    assert figures["nothing_found"]["cost_recall@5"] == pytest.approx(lost, abs=2e-4)
+    assert lost > 0
+    assert figures["small_talk"]["turns"] == 20
+    assert {"recall@5", "off_topic_empty", "cost_recall@5", "false_injections"} == set(figures["bars"])
+    assert 0.3 < sides["all"]["recall@5"] < 1.0
