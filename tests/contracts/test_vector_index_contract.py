@@ -162,9 +162,9 @@ def test_many_new_vectors_are_left_to_idle_time(database, monkeypatch):
     mine = ResidentVectors(database, DIMENSIONS)
     fill(database, mine, rows)
     cold = mine.nearest(rows[7], 3)
-    assert not mine._rows
+    assert not len(mine._packed)
     mine.warm()
-    assert len(mine._rows) == 60
+    assert len(mine._packed) == 60
     assert dict(mine.nearest(rows[7], 1)) == pytest.approx(dict(cold[:1]), abs=1e-3)
 
 
