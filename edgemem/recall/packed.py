@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 BLOCK = 32_768
 """Rows of a block: their signs and what is computed of them stay in a cache of 2 MB."""
-_ROOM = 2048  # rows by which the newest block grows, and that are packed at once
+_ROOM = 2048  # rows by which the newest block grows
+_AT_ONCE = 256  # rows that are packed at once: .4 MB of each intermediate result
 _LARGE = 0.9816  # times the root mean square: where the second bit changes
 _LEVELS = 0.9814, 0.5286  # what the first and the second bit are worth: .4528 and 1.51 are the best four levels
 _ERROR = 0.365  # of an estimate, times sin(angle) / sqrt(dimensions): sqrt(.1175 / .8825), the loss of four levels
@@ -98,7 +99,7 @@ class PackedVectors:
             if not self._blocks or self._blocks[-1].sealed:
                 self._blocks.append(_Block(self.dimensions))
             block = self._blocks[-1]
-            some = slice(begin, begin + min(_ROOM, BLOCK - block.n))
+            some = slice(begin, begin + min(_AT_ONCE, BLOCK - block.n))
             signs, steps, scales = _packed(np.asarray(vectors[some], np.float32))
             block.append(
                 ids=own_ids[some],
@@ -390,7 +391,7 @@ def _packed(
     """Return the signs `uint64[words, n]`, second bits `uint8[n, 8 * words]` and scales `float16[n]` of vectors."""
     import numpy as np
 
-    n, dimensions = vectors.shape
+    dimensions = vectors.shape[1]
     size = np.abs(vectors)
     squares = np.einsum("ij,ij->i", vectors, vectors)
     large = size > (_LARGE * np.sqrt(squares / dimensions))[:, None]
