@@ -115,24 +115,27 @@ def test_what_is_found_is_what_comparing_all_finds(changes, block, k, seed, filt
 
 
 def test_nearly_all_true_neighbours_are_found():
-    """Of 20,000 vectors the ten nearest are found, also when only one in ten counts, and their cosines are exact."""
+    """Of 20,000 vectors the ten nearest are found, also when few or most of them count, and their cosines are exact."""
     rows, queries = alike(20_000), alike(30, seed=2)
     labels = np.random.default_rng(3).integers(0, 10, len(rows))
     packed = PackedVectors(384)
     packed.append(np.arange(1, len(rows) + 1), np.arange(len(rows)), rows, labels)
-    few = packed.labelled(4)
-    hits = hits_filtered = 0
+    filters = {
+        "few": (labels == 4, packed.labelled(4)),
+        "most": (labels > 2, packed.labelled(range(3, 10))),
+    }
+    hits = dict.fromkeys(("all", *filters), 0)
     for query in queries:
         cosines = rows @ query
         exact = lambda ids, cosines=cosines: {id_: cosines[id_ - 1] for id_ in ids}  # noqa: E731
         found = packed.nearest(query, 10, exact=exact)
         assert dict(found) == pytest.approx({id_: cosines[id_ - 1] for id_, _ in found}, abs=1e-6)
-        hits += len({id_ for id_, _ in found} & set((np.argsort(-cosines)[:10] + 1).tolist()))
-        among = np.where(labels == 4, cosines, -2.0)
-        found = packed.nearest(query, 10, few, exact)
-        hits_filtered += len({id_ for id_, _ in found} & set((np.argsort(-among)[:10] + 1).tolist()))
-    assert hits >= 0.99 * 300
-    assert hits_filtered >= 0.99 * 300
+        hits["all"] += len({id_ for id_, _ in found} & set((np.argsort(-cosines)[:10] + 1).tolist()))
+        for name, (counts, allowed) in filters.items():
+            among = np.where(counts, cosines, -2.0)
+            found = packed.nearest(query, 10, allowed, exact)
+            hits[name] += len({id_ for id_, _ in found} & set((np.argsort(-among)[:10] + 1).tolist()))
+    assert min(hits.values()) >= 0.99 * 300
 
 
 def test_only_the_doubtful_are_compared_exactly():
@@ -224,6 +227,18 @@ def test_blocks_that_are_nearly_empty_are_joined():
     assert [packed.nearest(rows[n - 1], 1)[0][0] for n in range(20, 1001, 20)] == list(range(20, 1001, 20))
     packed.append([2000], [2000], rows[:1])
     assert packed.nearest(rows[0], 1)[0][0] == 2000
+    assert packed.wipe(range(1, 2001)) == 51
+
+
+def test_differences_are_counted_over_all_words():
+    """Signs that all differ, some, or none are counted right, also where there are more than a byte can say."""
+    for dimensions in (64, 128, 192, 384, 1024):
+        rows, query = unit(50, dimensions, seed=7), unit(dimensions, seed=8)
+        rows[0], rows[1] = query, -query
+        signs = two_bits.pack(rows)[0]
+        counted = two_bits.Asked(query).differences(np.ascontiguousarray(signs.T))
+        assert counted.tolist() == ((rows > 0) != (query > 0)).sum(axis=1).tolist()
+        assert counted[:2].tolist() == [0, dimensions]
 
 
 def test_a_vector_takes_118_bytes():
