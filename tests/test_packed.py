@@ -220,7 +220,8 @@ def test_blocks_that_are_nearly_empty_are_joined():
     """When most is wiped, memory shrinks with what is left, and what is left is found."""
     packed = PackedVectors(DIMENSIONS, block=100)
     rows = unit(1000, DIMENSIONS, seed=4)
-    packed.append(range(1, 1001), range(1000), rows)
+    ids = np.random.default_rng(5).permutation(1000) + 1
+    packed.append(ids, range(1000), rows[ids - 1])
     packed.wipe([n for n in range(1, 1001) if n % 20])
     assert len(packed) == 50
     assert len(packed._blocks) <= 2
