@@ -1,15 +1,14 @@
 """The nearest of many vectors: `edgemem.recall.packed` against sqlite-vec, in time, in what is found, and in memory.
 
-Vectors lie between two real embeddings of sentences of `weeks`, with noise; questions are made in the same way. What
-is truly nearest is found among the 32-bit vectors by comparing all of them. Each size has a process of its own, so
-that its memory can be seen.
+Vectors and questions are made alike (`vectors_made`). What is truly nearest is found among the 32-bit vectors by
+comparing all of them. Each size is asked in a process of its own, so that its memory can be seen. A filter is a label
+of each row in memory, and a metadata column of vec0.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import random
 import subprocess
 import sys
 from functools import partial
@@ -19,18 +18,17 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import edgemem
-from edgemem.bench.ground import real_embedder, scratch
+from edgemem.bench.ground import scratch
 from edgemem.bench.report import at_least, at_most, median, report, say, timed_ms
-from edgemem.bench.weeks import weeks
-from edgemem.errors import EdgememError
-from edgemem.recall.packed import PackedVectors
-from edgemem.recall.resident import ResidentVectors
+from edgemem.bench.vectors_made import NOISE, SCOPES, SEED, K, Nearest, between, embedded, packed
+from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.recall.resident import LEAST, ResidentVectors
 from edgemem.recall.vectors import BitVectors, ExactVectors
 from edgemem.store.database import Database
 from edgemem.store.migrations import INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -41,22 +39,16 @@ if TYPE_CHECKING:
     Way = Callable[[NDArray[np.float32]], Answer]
 
 SIZES = 10_000, 100_000, 1_000_000
-K = 10
-SCOPES = 10
-"""A filter lets one of them through."""
-NOISE = 0.5
-"""The length of what is added to a unit vector."""
-SEED = 5
 VEC0_UP_TO = 100_000
-"""Vectors beyond which sqlite-vec is not asked: it would take half a second for each question."""
+"""Vectors beyond which sqlite-vec is not asked: half a second for each question."""
 SCOPE = 3
+"""A filter lets one of the scopes through."""
 
 RECALL = {100_000: 0.99, 1_000_000: 0.95}
 FIFTEENTH = 1 / 15
 BYTES = 150.0
 RSS_MB = 1000.0
 
-_SLICE = 10_000
 _COLD = 5
 _BASES = "sentences.npy"
 _ASKED = "asked.npz"
@@ -81,10 +73,16 @@ def run(
         sentences: real embeddings that vectors lie between.
         home: a folder on the disk to measure; default: the temporary files. A million vectors take 1.2 GB there.
     """
+    import numpy as np
+
+    if 0 < size < LEAST or size < 0:
+        raise InvalidInputError(
+            f"Give a size of {LEAST} at least: with fewer vectors, sqlite-vec is what answers anyway."
+        )
     figures, bars = {}, {}
     with scratch(home) as folder:
         say(f"embedding {sentences} sentences …")
-        embed(folder, sentences)
+        np.save(folder / _BASES, embedded(sentences))
         for n in [size] if size else SIZES:
             say(f"storing {n} vectors …")
             filling = fill(folder, n, questions)
@@ -112,37 +110,10 @@ def _bars(n: int, one: dict[str, float]) -> dict[str, Any]:
         bars[f"filtered_of_unfiltered_{n}"] = at_most(one["filtered_of_unfiltered"], 1.0)
     if n == 100_000:
         bars[f"of_vec0_{n}"] = at_most(one["of_vec0"], FIFTEENTH)
+        bars[f"of_vec0_filtered_{n}"] = at_most(one["of_vec0_filtered"], FIFTEENTH)
     if n == 1_000_000:
         bars[f"peak_rss_mb_{n}"] = at_most(one["peak_rss_mb"], RSS_MB)
     return bars
-
-
-def embed(folder: Path, sentences: int) -> None:
-    """Keep real embeddings of different sentences in a folder."""
-    import numpy as np
-
-    from edgemem.llama.embedder import LlamaEmbedder
-
-    texts = sorted({turn.text for forms in ("learnt", "unseen") for turn in weeks(forms=forms).turns})
-    random.Random(SEED).shuffle(texts)
-    with LlamaEmbedder(real_embedder()) as embedder:
-        np.save(folder / _BASES, embedder.embed_texts(texts[:sentences]))
-
-
-def between(
-    bases: NDArray[np.float32], n: int, *, seed: int
-) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
-    """Yield unit vectors between two of the bases each, with noise, and their scopes, ten thousand at once."""
-    import numpy as np
-
-    dice = np.random.default_rng(seed)
-    for begin in range(0, n, _SLICE):
-        many = min(_SLICE, n - begin)
-        one, other = dice.integers(0, len(bases), (2, many))
-        share = dice.random((many, 1), np.float32)
-        rows = _unit(share * bases[one] + (1 - share) * bases[other])
-        rows += dice.standard_normal(rows.shape, np.float32) * np.float32(NOISE / rows.shape[1] ** 0.5)
-        yield _unit(rows), dice.integers(0, SCOPES, many)
 
 
 def fill(folder: Path, n: int, questions: int) -> float:
@@ -206,7 +177,7 @@ def measure(folder: Path, n: int) -> dict[str, float]:
         before = rss_mb("VmRSS")
         figures["build_s"] = timed_ms(ours.warm) / 1e3
         figures["rss_bytes_a_vector"] = (rss_mb("VmRSS") - before) * 1e6 / n
-        labelled = _with_scopes(folder, n)
+        labelled = packed(np.load(folder / _BASES), n)
         figures["bytes_a_vector"] = labelled.nbytes / n
         ways: dict[str, Way] = {
             "": lambda query: ours.nearest(query, K),
@@ -265,6 +236,7 @@ def _cold(
     spent = []
     for query in asked[:_COLD]:
         with opened() as database:
+            database.query("select 1 from meta")  # connects
             forget_pages(database.path)
             spent.append(timed_ms(partial(ask, database, query)))
     return median(spent)
@@ -286,38 +258,6 @@ def rss_mb(which: str) -> float:
         if line.startswith(f"{which}:"):
             return int(line.split()[1]) * 1024 / 1e6
     raise EdgememError("This system does not tell how much memory a process takes; run on Linux.")
-
-
-class Nearest:
-    """The true neighbours of some questions among all vectors that were seen."""
-
-    def __init__(self, asked: NDArray[np.float32]) -> None:
-        import numpy as np
-
-        self._asked = asked
-        self.ids = np.zeros((len(asked), 0), np.int64)
-        self._cosines = np.zeros((len(asked), 0), np.float32)
-
-    def see(self, ids: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
-        """Compare with more vectors."""
-        import numpy as np
-
-        cosines = np.concatenate([self._cosines, self._asked @ rows.T], axis=1)
-        every = np.concatenate([self.ids, np.broadcast_to(ids, (len(self._asked), len(ids)))], axis=1)
-        best = np.argsort(-cosines, axis=1, kind="stable")[:, :K]
-        self.ids, self._cosines = np.take_along_axis(every, best, 1), np.take_along_axis(cosines, best, 1)
-
-
-def _with_scopes(folder: Path, n: int) -> PackedVectors:
-    """Return the same vectors, labelled with their scopes."""
-    import numpy as np
-
-    bases = np.load(folder / _BASES)
-    packed = PackedVectors(bases.shape[1])
-    for rows, scopes in between(bases, n, seed=SEED):
-        ids = np.arange(len(packed) + 1, len(packed) + 1 + len(rows))
-        packed.append(ids, ids, rows, scopes)
-    return packed
 
 
 def _ours(folder: Path, n: int) -> Database:
@@ -349,9 +289,3 @@ def _ask_vec0(database: Database, query: NDArray[np.float32], *, scope: int | No
         return database.query(sql, (query.tobytes(), K))
     sql = "select rowid, distance from v where embedding match ? and k = ? and scope = ?"
     return database.query(sql, (query.tobytes(), K, scope))
-
-
-def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    import numpy as np
-
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
