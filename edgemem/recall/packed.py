@@ -32,9 +32,12 @@ _PACKED_AT_ONCE = 256  # vectors: .4 MB of each intermediate result
 _ESTIMATED_AT_ONCE = 4096  # rows: 3 MB of intermediate results
 _SAMPLE = 16_384  # distances that are counted to guess the limit
 
-# How many rows pass the first sieve: at least, for each that is wanted, and one of so many. .999 of the 10 true
-# neighbours are among them, at 100,000 and at 1,000,000 vectors (`edgemem bench vectors` measures what is left).
-_NEAR, _NEAR_EACH, _NEAR_OF = 300, 30, 250
+# Which rows pass the first sieve: their signs differ in so many more than those of the k-th, times sqrt(dimensions), or
+# two and a half times what chance does. But at least and at most so many, for each that is wanted, and one of so many.
+# Vectors of real sentences with half as much noise let 200 of 100,000 through; without any likeness it is thousands.
+_CHANCE = 1.3
+_LEAST, _LEAST_EACH = 100, 4
+_MOST, _MOST_EACH, _MOST_OF = 4000, 30, 250
 # How sure the second is: so many times the error of an estimate. 3 lets 50 through at 100,000 vectors for k = 10.
 _SURE = 3.0
 _EXACT, _EXACT_EACH = 260, 4  # at most, however alike all are: each costs 8 microseconds in SQLite
@@ -152,13 +155,12 @@ class PackedVectors:
             return []
         asked = Asked(np.asarray(query, np.float32))
         distances = self._distances(asked, rows)
-        wanted = _NEAR + _NEAR_EACH * k + n // _NEAR_OF
+        near = _near(distances, k, self.dimensions)
         while True:
-            near = _lowest(distances, wanted)
             ids, cosines = _best_of_each(*self._estimates(asked, near if rows is None else rows[near]))
-            if len(ids) >= k or wanted >= n:  # or else they are pieces of a few texts
+            if len(ids) >= k or len(near) == n:  # or else they are pieces of a few texts
                 break
-            wanted *= 4
+            near = _lowest(distances, 4 * len(near))
         if exact is not None:
             found = exact(ids[: _in_doubt(cosines, k, self.dimensions)].tolist())
             ids = np.fromiter(found.keys(), np.int64, len(found))
@@ -251,6 +253,21 @@ class PackedVectors:
             elif block.n:
                 kept.append(block)
         self._blocks = kept
+
+
+def _near(distances: NDArray[np.uint16], k: int, dimensions: int) -> Rows:
+    """Return where the distances are low enough for one of the k nearest, in ascending order."""
+    import numpy as np
+
+    lowest = _lowest(distances, _LEAST + _LEAST_EACH * k)
+    if len(lowest) == len(distances):
+        return lowest
+    last = int(np.partition(distances[lowest], k - 1)[k - 1])
+    near = np.flatnonzero(distances <= last + int(_CHANCE * dimensions**0.5))
+    most = _MOST + _MOST_EACH * k + len(distances) // _MOST_OF
+    if len(near) > most:
+        return _lowest(distances, most)
+    return near if len(near) > len(lowest) else lowest
 
 
 def _lowest(distances: NDArray[np.uint16], wanted: int) -> Rows:
