@@ -432,6 +432,25 @@ def test_relations_of_two_models_are_never_compared(truth, store, opened):
             assert index.relation_cosines(query, {"kind", "maker"}) == {"kind": pytest.approx(1.0, abs=1e-3)}
 
 
+def test_what_another_process_has_made_meanwhile_is_left_as_it_is(truth, opened):
+    """Two with one model that embed the same texts at the same moment write each vector once."""
+
+    class Raced(HashEmbedder):
+        def embed_texts(self, texts):
+            with opened(HashEmbedder()) as other:
+                work(other)
+            return super().embed_texts(texts)
+
+    for n in range(6):
+        say(truth, n, f"word{n}", f"answer{n}")
+    with opened(Raced()) as index:
+        index.catch_up()
+        index.embed_pending(4)
+        assert count(index, "vectors") == 12
+        assert count(index, "removals") == 0
+        check(index)
+
+
 def test_progress_tells_how_far_it_is(truth, store, opened):
     """How many docs there are, how many wait, and what is kept of other models."""
     for n in range(4):
