@@ -96,6 +96,12 @@ class RecallSettings(_Section, frozen=True):
     when they have ended."""
     ahead_settle_ms: AmountOrZero = 60.0
     """Milliseconds without a further word until it does: recognisers change their minds several times a word."""
+    pieces: Count = 16
+    """Vectors that one text may have: one that is longer than the embedder's window has one for each piece, and this many
+    hold 15,000 characters of English, more than a text is searched by. What is beyond them is found by its words."""
+    kept_spaces: CountOrZero = 1
+    """Other models whose vectors are kept, so that going back to them costs nothing; each takes as much of the index as
+    the one in use. One that was used within the last hour stays in any case."""
 
     def __post_init__(self) -> None:
         """Check what one field alone cannot tell."""

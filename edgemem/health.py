@@ -126,11 +126,32 @@ def _embedder(memory: Memory) -> Check:
             f"{name or 'none'}: not here; recall goes by words alone",
             advice,
         )
-    return Check(
-        "embedder",
-        "ok",
-        f"{name}, {memory.embedder.dimensions} dimensions, {memory.profile.llama.embed_threads} thread",
-    )
+    told = f"{name}, {memory.embedder.dimensions} dimensions, {memory.profile.llama.embed_threads} thread"
+    path = getattr(memory.embedder, "path", None)  # one of the caller's own may have no file
+    if path is not None and not path.is_file():
+        gone = f"{path} is gone; without it recall goes by words alone, and its vectors are kept until it is back"
+        return Check("embedder", "warn", gone, advice)
+    return Check("embedder", "ok", "; ".join([told, *_spaces(memory)]))
+
+
+def _spaces(memory: Memory) -> list[str]:
+    """Tell how far the vectors of the model in use have come, and what is kept of others."""
+    progress = memory.index.progress()
+    if progress is None:
+        return []
+    told = []
+    if progress.waiting:
+        made = max(0, progress.docs - progress.waiting)
+        told.append(
+            f"{made:,} of {progress.docs:,} texts have its vectors, the others are found by words until idle time has made"
+            " theirs"
+        )
+    kept = [
+        f"{model.rpartition(':')[0] or model} ({vectors:,})" for model, vectors in progress.others.items()
+    ]
+    if kept:
+        told.append(f"vectors of other models are kept: {', '.join(kept)}")
+    return told
 
 
 def _ahead(memory: Memory) -> Check:

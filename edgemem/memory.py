@@ -149,7 +149,11 @@ class Memory:
                 level=settings.notes.level,
             )
             self.index = Index(
-                self.home / "db" / "index.db", self.database, embedder=self.embedder, notes=self.notes
+                self.home / "db" / "index.db",
+                self.database,
+                embedder=self.embedder,
+                notes=self.notes,
+                settings=settings.recall,
             )
             opened.callback(self.index.close)
             self._recall = Recall(
@@ -529,6 +533,7 @@ class Memory:
             self.notes.level = changed.notes.level
             self._recall.use(changed.recall)
             self._use_ahead(changed)
+            self.index.settings = changed.recall
             self._worker.settle_s = changed.idle.settle_s
         return self.profile
 

@@ -66,10 +66,27 @@ def check(index) -> None:
     state = index.state()
     assert state.docs == len(docs)
     assert state.terms == sum(len(text.split()) for _, text, _ in docs)
-    vectors = {id_ for (id_,) in index.database.query("select doc from vectors")}
-    waiting = {id_ for (id_,) in index.database.query("select doc from unembedded")}
-    assert vectors | waiting == {id_ for id_, _, past in docs if not past}
-    assert not vectors & waiting
+    check_spaces(index.database, {id_ for id_, _, past in docs if not past})
+
+
+def check_spaces(database, holding: set[int]) -> None:
+    """Hold the vectors of every model against the docs that hold: each has some, or waits."""
+    ask = database.query
+    for space, left in ask("select id, docs_left from spaces where fingerprint is not null"):
+        vectors = {doc for (doc,) in ask("select doc from vectors where space = ?", (space,))}
+        queued = {doc for (doc,) in ask("select doc from unembedded where space = ?", (space,))}
+        assert vectors | queued | {doc for doc in holding if doc <= left} == holding
+        assert not vectors & queued
+        relations = ask("select 1 from relation_vectors where space = ?", (space,))
+        assert len(relations) <= ask("select count(*) from relations")[0][0]
+        if ask("select 1 from sqlite_master where name = ?", (f"bits_{space}",)):
+            bits = {seq for (seq,) in ask(f"select rowid from bits_{space}")}
+            upto = ask("select value from meta where key = ?", (f"bits_{space}",))[0][0]
+            seqs = ask("select seq from vectors where space = ? and seq <= ?", (space, upto))
+            assert bits == {seq for (seq,) in seqs}
+    assert ask("select 1 from vectors where space not in (select id from spaces)") == []
+    assert ask("select 1 from unembedded where space not in (select id from spaces)") == []
+    assert ask("select 1 from relation_vectors where relation not in (select id from relations)") == []
 
 
 def test_everything_is_taken(truth, store, index):
@@ -327,7 +344,6 @@ def test_an_index_with_other_columns_is_made_again(tmp_path, truth, store):
     store.add_fact("milk", "empty")
     with Index(tmp_path / "index.db", truth) as index:
         index.catch_up()
-        index.database.write(lambda tx: tx.execute("drop index vectors_by_seq"))
         index.database.write(lambda tx: tx.execute("alter table vectors rename column seq to written"))
     with Index(tmp_path / "index.db", truth) as index:
         assert index.catch_up() == 1

@@ -542,7 +542,7 @@ def test_without_sqlite_vec_the_same_is_found(robot):
     robot.idle()
     questions = ["boat 3", "harbour 2", "of 6", "boat harbour"]
     with_bits = [robot.texts(question, k=5) for question in questions]
-    robot.index.vectors = ExactVectors(robot.index.database, 64)
+    robot.index.embedding.vectors = ExactVectors(robot.index.database, 64)
     assert [robot.texts(question, k=5) for question in questions] == with_bits
 
 

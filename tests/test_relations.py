@@ -71,7 +71,9 @@ class Robot:
 
     def relations(self) -> dict[str, bool]:
         """Return the relations in the index, and which of them have a vector."""
-        rows = self.index.database.query("select relation, vector is not null from relations")
+        rows = self.index.database.query(
+            "select relation, exists (select 1 from relation_vectors v where v.relation = r.id) from relations r"
+        )
         return {relation: bool(made) for relation, made in rows}
 
     def __enter__(self) -> Robot:
@@ -233,7 +235,8 @@ def test_being_late_for_the_subject_costs_nothing_else(tmp_path, clock):
     embedder = Listening(late=True)
     with Robot(tmp_path, clock, embedder) as robot:
         robot.know(helene__job="nurse", helene__tea="green", paul__job="baker")
-        robot.index.database.write(lambda tx: tx.execute("update relations set vector = null"))
+        robot.index.database.write(lambda tx: tx.execute("delete from relation_vectors"))
+        robot.index.database.write(lambda tx: tx.execute("update spaces set relations_upto = 0"))
         plain = robot.scores("Helene's job")
         robot.idle()
         assert robot.scores("Helene's job") != plain

@@ -20,6 +20,7 @@ from edgemem.llama.worker import EmbeddingWorker, Job, closed_error
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
+    from typing import Any
 
     import numpy as np
     from numpy.typing import NDArray
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float32]
 
 _MIB = 1 << 20
+_SAMPLE = 4096
+_NAME_CHARS = 60
 _REMEMBERED_CHARS = 4096  # of a query; a longer one is no question that comes twice
 
 
@@ -64,6 +67,8 @@ class LlamaEmbedder:
         self._dimensions = header.number("embedding_length_out") or header.number("embedding_length")
         if not (self._dimensions and header.tensors):
             raise ModelError(f"{self.path} is not an embedding model; name one, or type: edgemem models get")
+        self.n_ctx = n_ctx
+        """Tokens that a vector is made of at most, with the prefix and what the model puts around a text."""
         self._prefixes = query_prefix, text_prefix
         self._fingerprint = _fingerprint(self.path, header, n_ctx, query_prefix, text_prefix)
         self._remembered: OrderedDict[str, Vector] = OrderedDict()
@@ -82,7 +87,8 @@ class LlamaEmbedder:
     def fingerprint(self) -> str:
         """Return a string that changes with the model, the prefixes, the length at which text is cut, and the pooling.
 
-        Of the file, the size and the first and last MiB count, so that opening a large one stays quick.
+        Of the file, the size, the first and last MiB and the first 4 KiB of each MiB between them count: no training
+        leaves those as they were, and opening a large file stays quick.
         """
         return self._fingerprint
 
@@ -108,6 +114,7 @@ class LlamaEmbedder:
                 return self._remembered[text]
         job = Job([self._prefixes[0] + text])
         self._worker.put(job, query=True)
+        vector: Vector
         try:
             (vector,) = self._wait(job, timeout_s)
         except WaitTimeoutError:
@@ -145,6 +152,19 @@ class LlamaEmbedder:
         self._worker.put(job, query=False)
         return self._wait(job, None)
 
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Return how many tokens each stored text takes, with its prefix and what the model puts around it.
+
+        Queries go first; what is counted is not cut.
+        """
+        if self.closed:
+            raise closed_error()
+        if not texts:
+            return []
+        job = Job([self._prefixes[1] + text for text in texts], counts=True)
+        self._worker.put(job, query=False)
+        return self._wait(job, None)
+
     def give_way(self) -> None:
         """Stop at once what `embed_until` computes, wherever its `stop()` is true by now: somebody speaks."""
         self._worker.give_way()
@@ -153,7 +173,7 @@ class LlamaEmbedder:
         """Free the model; whoever waits for a vector gets ClosedError. A second call does nothing."""
         self._close()
 
-    def _wait(self, job: Job, timeout_s: float | None) -> list[Vector]:
+    def _wait(self, job: Job, timeout_s: float | None) -> list[Any]:
         try:
             return job.done.result(timeout_s)
         except WaitTimeoutError:
@@ -206,10 +226,17 @@ def open_embedder(
 
 
 def _fingerprint(path: Path, header: Header, n_ctx: int, query_prefix: str, text_prefix: str) -> str:
+    digest = hashlib.sha256()
     with path.open("rb") as file:
-        ends = file.read(_MIB)
+        digest.update(file.read(_MIB))
+        for at in range(_MIB, header.size - _MIB, _MIB):
+            file.seek(at)
+            digest.update(file.read(_SAMPLE))
         file.seek(max(0, header.size - _MIB))
-        ends += file.read(_MIB)
+        digest.update(file.read(_MIB))
     pooling, dimensions = header.number("pooling_type", 1), header.number("embedding_length")
     said = repr((header.size, n_ctx, query_prefix, text_prefix, pooling, dimensions))
-    return f"{path.stem}:{hashlib.sha256(ends + said.encode()).hexdigest()[:24]}"
+    digest.update(said.encode())
+    # The name that stands in the file: one that is moved or renamed is the same model.
+    name = str(header.metadata.get("general.name") or header.architecture)[:_NAME_CHARS]
+    return f"{name}:{digest.hexdigest()[:24]}"

@@ -99,14 +99,19 @@ class Encoder:
 
     def tokenize(self, text: str) -> list[int]:
         """Return at most `n_ctx` ids, the end token included; text that looks like a special token stays text."""
-        cut = text.strip()[: self._n_ctx * _CHARS_A_TOKEN]
-        data = cut.encode("utf-8", "replace").replace(b"\0", b" ")
-        while (count := self._tokenize(data)) < 0:  # how many there would be, as a negative number
-            self._ids = (self._api.llama_token * -count)()
+        count = self.count(text)
         ids = self._ids[: min(count, self._n_ctx)]
         if count > self._n_ctx and self._ids[count - 1] in self._ends:
             ids[-1] = self._ids[count - 1]
         return list(ids)
+
+    def count(self, text: str) -> int:
+        """Return how many ids a text has, also beyond `n_ctx`, with those that the model puts around it."""
+        cut = text.strip()[: self._n_ctx * _CHARS_A_TOKEN]
+        data = cut.encode("utf-8", "replace").replace(b"\0", b" ")
+        while (count := self._tokenize(data)) < 0:  # how many there would be, as a negative number
+            self._ids = (self._api.llama_token * -count)()
+        return count
 
     def _tokenize(self, data: bytes) -> int:
         return int(

@@ -13,9 +13,7 @@ from edgemem.llama.encoder import Encoder, Interrupt
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    import numpy as np
-    from numpy.typing import NDArray
+    from typing import Any
 
     from edgemem.llama.gguf import Header
 
@@ -25,13 +23,17 @@ class Job:
 
     Args:
         stop: once it is true, nobody waits for what is not made yet.
+        counts: make no vectors, but tell how many tokens each text takes.
     """
 
-    def __init__(self, texts: list[str], stop: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self, texts: list[str], stop: Callable[[], bool] | None = None, *, counts: bool = False
+    ) -> None:
         self.texts = texts
         self.stop = stop
-        self.rows: list[NDArray[np.float32]] = []
-        self.done: Future[list[NDArray[np.float32]]] = Future()
+        self.counts = counts
+        self.rows: list[Any] = []
+        self.done: Future[list[Any]] = Future()
 
 
 class EmbeddingWorker:
@@ -133,12 +135,13 @@ class EmbeddingWorker:
         """Embed one text of a job; interrupted, it is simply tried again when its turn comes."""
         try:
             encoder = encoder or self._load()
-            vector = encoder.encode(job.texts[len(job.rows)])
+            text = job.texts[len(job.rows)]
+            row = encoder.count(text) if job.counts else encoder.encode(text)
         except Exception as error:  # noqa: BLE001  (it is raised where the job is waited for)
             self._finish(job, error)
             return encoder
-        if vector is not None:
-            job.rows.append(vector)
+        if row is not None:
+            job.rows.append(row)
             if len(job.rows) == len(job.texts):
                 self._finish(job, None)
         return encoder

@@ -13,7 +13,6 @@ from edgemem.recall.state import State, get_meta, set_meta
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from edgemem.recall.vectors import VectorIndex
     from edgemem.store.database import Database, Transaction
 
 _KEEP_US = 7 * 86400 * 1_000_000  # a power cut may take the index back by a while; a week is plenty
@@ -54,14 +53,14 @@ def read_changes(truth: Database, state: State, limit: int) -> Changes | None:
     return changes
 
 
-def apply_changes(tx: Transaction, changes: Changes, vectors: VectorIndex | None) -> None:
+def apply_changes(tx: Transaction, changes: Changes) -> None:
     """Bring the index in line with changes, unless another process has done so."""
     if get_meta(tx, "queue") >= changes.upto:
         return
     for kind, ref in changes.erased:
-        remove_doc(tx, kind, ref, vectors)
+        remove_doc(tx, kind, ref)
     for doc in changes.changed:
-        replace_doc(tx, doc, vectors)
+        replace_doc(tx, doc)
     if changes.forgotten:
         purge(tx)
     set_meta(tx, "queue", changes.upto)

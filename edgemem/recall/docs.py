@@ -11,13 +11,14 @@ from edgemem.recall.relations import note_relations
 from edgemem.recall.removals import note_removals
 from edgemem.recall.sounds import note_sounds
 from edgemem.recall.sources import TURN, Doc
+from edgemem.recall.spaces import dequeue, enqueue
 from edgemem.recall.state import FIRST_OTHER, get_meta, set_meta
+from edgemem.recall.vectors import remove_vectors
 from edgemem.recall.words import terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgemem.recall.vectors import VectorIndex
     from edgemem.store.database import Transaction
 
 
@@ -36,8 +37,8 @@ def add_docs(tx: Transaction, docs: Sequence[Doc]) -> None:
     set_meta(tx, "last_other", other)
 
 
-def remove_doc(tx: Transaction, kind: int, ref: int, vectors: VectorIndex | None) -> int | None:
-    """Take a doc out with its words and its vector; return the number that it had, if it was there."""
+def remove_doc(tx: Transaction, kind: int, ref: int) -> int | None:
+    """Take a doc out with its words and its vectors in all spaces; return the number that it had, if it was there."""
     found = tx.execute("select id, terms from docs where ref = ? and kind = ?", (ref, kind))
     if not found:
         return None
@@ -45,28 +46,31 @@ def remove_doc(tx: Transaction, kind: int, ref: int, vectors: VectorIndex | None
     tx.execute("insert into words (words, rowid, terms) values ('delete', ?, ?)", (number, stems))
     tx.execute("delete from docs where id = ?", (number,))
     note_removals(tx, [number])
-    _drop_vector(tx, number, vectors)
+    _drop_vectors(tx, number)
     _count(tx, docs=-1, terms=-_length(stems))
     return int(number)
 
 
-def replace_doc(tx: Transaction, doc: Doc, vectors: VectorIndex | None) -> None:
+def replace_doc(tx: Transaction, doc: Doc) -> None:
     """Take a doc in as it is now, under the number that it had."""
     same = tx.execute(
-        "select id from docs where ref = ? and kind = ? and terms = ? and level = ? and owner is ?",
+        "select id, past from docs where ref = ? and kind = ? and terms = ? and level = ? and owner is ?",
         (doc.ref, doc.kind, " ".join(terms(doc.text)), doc.level, doc.owner),
     )
     if not same:
-        number = remove_doc(tx, doc.kind, doc.ref, vectors)
+        number = remove_doc(tx, doc.kind, doc.ref)
         if number is None:
             add_docs(tx, [doc])
         else:
             _insert(tx, [(number, doc)])
         return
-    tx.execute("update docs set past = ? where id = ?", (int(doc.past), same[0][0]))
+    number, past = same[0]
+    tx.execute("update docs set past = ? where id = ?", (int(doc.past), number))
     if doc.past:
         # Words still find it for whoever asks about the past; it must not crowd out what holds now.
-        _drop_vector(tx, same[0][0], vectors)
+        note_removals(tx, _drop_vectors(tx, number))
+    elif past:
+        enqueue(tx, [number])
 
 
 def _insert(tx: Transaction, numbered: Sequence[tuple[int, Doc]]) -> None:
@@ -85,7 +89,7 @@ def _insert(tx: Transaction, numbered: Sequence[tuple[int, Doc]]) -> None:
         ],
     )
     tx.executemany("insert into words (rowid, terms) values (?, ?)", list(stems.items()))
-    tx.executemany("insert into unembedded (doc) values (?)", [(n,) for n, doc in numbered if not doc.past])
+    enqueue(tx, [number for number, doc in numbered if not doc.past])
     note_relations(tx, {doc.relation for _, doc in numbered if doc.relation})
     people = {doc.who for _, doc in numbered if doc.who}
     tx.executemany("insert or ignore into people (name) values (?)", [(name,) for name in people])
@@ -93,12 +97,9 @@ def _insert(tx: Transaction, numbered: Sequence[tuple[int, Doc]]) -> None:
     _count(tx, docs=len(numbered), terms=sum(map(_length, stems.values())))
 
 
-def _drop_vector(tx: Transaction, number: int, vectors: VectorIndex | None) -> None:
-    tx.execute("delete from unembedded where doc = ?", (number,))
-    if vectors is not None:
-        vectors.remove(tx, [number])
-    else:
-        tx.execute("delete from vectors where doc = ?", (number,))
+def _drop_vectors(tx: Transaction, number: int) -> list[int]:
+    dequeue(tx, [number])
+    return remove_vectors(tx, [number])
 
 
 def _length(stems: str) -> int:

@@ -11,49 +11,39 @@ import logging
 import threading
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.errors import StoreError
-from edgemem.llama.yielding import embed_until
-from edgemem.recall.changes import apply_changes, purge, read_changes, shorten_queue
-from edgemem.recall.docs import add_docs, remove_doc
-from edgemem.recall.index_file import NOT_BROKEN, delete_index_file, open_index_file
-from edgemem.recall.paragraphs import notes_stamp, read_paragraphs
+from edgemem.config import RecallSettings
+from edgemem.errors import CorruptError, StoreError
+from edgemem.recall.changes import apply_changes, read_changes, shorten_queue
+from edgemem.recall.embedding import Embedding, Progress
+from edgemem.recall.index_file import NOT_BROKEN, file_at, is_sound, open_index_file, remake_index_file
+from edgemem.recall.intake import is_due, take_notes, take_rows
 from edgemem.recall.postings import ResidentPostings
-from edgemem.recall.relations import clear_relations, keep_relations, waiting_relations
-from edgemem.recall.resident import ResidentVectors, open_vectors
+from edgemem.recall.resident import ResidentVectors
 from edgemem.recall.segments import merge_due, merge_some
-from edgemem.recall.sources import NOTE, SOURCES, Doc, Source, newest_id, read_between, read_docs
-from edgemem.recall.state import State, get_meta, set_meta
-from edgemem.recall.vectors import BitVectors, VectorIndex
+from edgemem.recall.sources import SOURCES, Source
+from edgemem.recall.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from types import TracebackType
 
     from edgemem.errors import EdgememError
     from edgemem.llama.protocols import Embedder
-    from edgemem.store.database import Database, Transaction
+    from edgemem.recall.vectors import Vector, VectorIndex
+    from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
 
     Stop = Callable[[], bool]
+    Step = Callable[[int], int]
 
 _log = logging.getLogger(__name__)
 
 _SLICE = 200  # docs in one transaction: few enough for 20 ms, enough to keep the bytes of a commit down
 _EMBED_AT_ONCE = 4
-_AS_IT_WAS = "select 1 from docs where id = ? and kind = ? and ref = ? and terms = ? and past = 0"
-_EMBED_CHARS = 2000  # more than any default context holds
-
-
-class _Piece(NamedTuple):
-    """What was written to one source, up to an id."""
-
-    source: Source
-    upto: int
-    docs: list[Doc]
 
 
 class Index:
@@ -64,6 +54,7 @@ class Index:
         truth: what it is made from; closed by its owner, after this.
         embedder: for vectors; None: full text only.
         notes: recalled line by line; None: there are none.
+        settings: how many pieces a text is embedded in, and what is kept of other models; may be set later, too.
     """
 
     def __init__(
@@ -73,48 +64,72 @@ class Index:
         *,
         embedder: Embedder | None = None,
         notes: NotesFile | None = None,
+        settings: RecallSettings | None = None,
     ) -> None:
         self.path = Path(path).expanduser().absolute()
         self.truth = truth
-        self.embedder = embedder
         self.notes = notes
+        self.settings = settings or RecallSettings()
         self.damaged = False
         """Whether the file was found broken; the next upkeep makes it again."""
+        self._suspected = False
+        self.embedding: Embedding | None = None
         self._upkeep = threading.Lock()
-        self._bits_checked = False
-        self.database = open_index_file(self.path, truth)
-        self.vectors = self._open_vectors()
-        self.postings = ResidentPostings(self.database)
+        self._open(embedder)
 
     @property
     def vec_version(self) -> str | None:
         """Return the version of sqlite-vec; None where it cannot be loaded."""
         return self.database.vec_version
 
+    @property
+    def embedder(self) -> Embedder | None:
+        """Return the model whose vectors are used."""
+        return None if self.embedding is None else self.embedding.embedder
+
+    @property
+    def vectors(self) -> VectorIndex | None:
+        """Return the vectors of the model in use, as they were looked at last."""
+        return None if self.embedding is None else self.embedding.vectors
+
     def state(self) -> State:
         """Return how far the index has come."""
-        return msgspec.convert(dict(self.database.query("select key, value from meta")), State)
+        self._check_file()
+        try:
+            return msgspec.convert(dict(self.database.query("select key, value from meta")), State)
+        except msgspec.ValidationError as error:
+            raise CorruptError(f"{self.path} is damaged ({error}); it is made again by itself.") from error
 
-    def space(self, state: State) -> VectorIndex | None:
-        """Return the vectors, if the embedder that is in use made them."""
-        if self.embedder is None or state.embedder != self.embedder.fingerprint:
-            return None
-        return self.vectors
+    def space(self, _state: State) -> VectorIndex | None:
+        """Return the vectors that the model in use has made; None while it has made none."""
+        return None if self.embedding is None else self.embedding.open()
+
+    def relation_cosines(self, query: Vector, relations: Collection[str]) -> dict[str, float]:
+        """Return how near a question without its subject is to those relations that have a vector of the same model."""
+        return {} if self.embedding is None else self.embedding.relation_cosines(query, relations)
+
+    def progress(self) -> Progress | None:
+        """Return how far the vectors of the model in use have come; None without a model. It counts rows."""
+        try:
+            return None if self.embedding is None else self.embedding.progress()
+        except StoreError as error:
+            if not self.blame(error):
+                raise
+            return Progress(0, 0, {})
 
     def pending(self) -> dict[str, int]:
         """Return how many rows of the truth wait for full text, changes to be seen, and docs for a vector."""
-        state = self.state()
+        try:
+            state, vectors = self.state(), 0 if self.embedding is None else self.embedding.waiting()
+        except StoreError as error:
+            if not self.blame(error):
+                raise
+            state, vectors = State(), 0  # all of it is made again
         waiting = 0
         for source in SOURCES:
             sql = f"select count(*) from {source.table} where id > ?"  # noqa: S608 - our own constants
             waiting += self.truth.query(sql, (state.reached(source),))[0][0]
         changed = self.truth.query("select count(*) from index_queue where id > ?", (state.queue,))[0][0]
-        vectors = 0
-        if self.embedder is not None:
-            waits = ["unembedded", "relations where vector is null"]
-            if self.space(state) is None:
-                waits = ["docs where past = 0", "relations"]
-            vectors = sum(self.database.query(f"select count(*) from {rows}")[0][0] for rows in waits)  # noqa: S608 - our own
         return {"text": waiting, "changes": changed, "vectors": vectors}
 
     def blame(self, error: EdgememError) -> bool:
@@ -125,6 +140,11 @@ class Index:
             self.damaged = True
             return True
         return False
+
+    def suspect(self, error: Exception) -> None:
+        """Have the next upkeep look whether this file is damaged: what came out of it cannot be."""
+        _log.warning("The index may be damaged (%s: %s); upkeep looks at it.", type(error).__name__, error)
+        self._suspected = True
 
     def catch_up(
         self,
@@ -146,10 +166,17 @@ class Index:
             wait_s: but not longer than this many seconds.
             sources: only these.
         """
-        # What is written at all takes along everything that waits: each commit writes the last pages of the same tables.
-        steps: list[Callable[[int], int]] = [self._take_changes, self._take_notes]
-        if self._is_due(sources, least, wait_s):
-            steps.insert(1, partial(self._take_rows, sources))
+
+        def steps() -> list[Step]:
+            # What is written at all takes along everything that waits: each commit writes the last pages of the same tables.
+            state, notes = self.state(), self._take_notes
+            due = is_due(self.truth, state, sources, least=least, wait_s=wait_s)
+            return (
+                [self._take_changes, partial(self._take_rows, sources), notes]
+                if due
+                else [self._take_changes, notes]
+            )
+
         with self._upkeep:
             return self._work(steps, limit, _SLICE, stop)
 
@@ -168,54 +195,55 @@ class Index:
             if not self.blame(error):
                 raise
 
-    def _is_due(self, sources: Sequence[Source], least: int, wait_s: float) -> bool:
-        """Tell whether a fact waits, or enough else, or one row for long enough; ids are the microseconds of writing."""
-        if least <= 0:
-            return True
-        state, waiting, oldest = self.state(), 0, []
-        for source in sources:
-            rows = self.truth.query(
-                f"select count(*), min(id) from (select id from {source.table} where id > ? order by id limit ?)",  # noqa: S608 - our own constants
-                (state.reached(source), least),
-            )
-            if rows[0][0]:
-                waiting += least if source.table == "facts" else rows[0][0]
-                oldest.append(rows[0][1])
-        late = bool(oldest) and self.truth.clock.now() - min(oldest) / 1e6 > wait_s
-        return waiting >= least or late
-
     def embed_pending(self, limit: int = 64, *, stop: Stop | None = None) -> int:
-        """Make up to `limit` vectors, those of relations and then the newest docs first; return how many."""
-        if self.embedder is None:
-            return 0
+        """Make vectors of up to `limit` relations and docs, what is newest and of most use first; return of how many.
+
+        What is kept no more of other models goes first, in steps that count like vectors.
+        """
+
+        def steps() -> list[Step]:
+            made = self.embedding
+            if made is None:
+                return []
+            return [
+                made.drop,
+                partial(made.embed_relations, stop),
+                partial(made.embed_docs, stop),
+                made.fill_bits,
+            ]
+
         with self._upkeep:
-            steps = partial(self._embed_relations, stop), partial(self._embed, stop)
             return self._work(steps, limit, _EMBED_AT_ONCE, stop)
 
     def merge_words(self, *, stop: Stop | None = None) -> bool:
         """Merge a piece of the full text's segments where that pays; return whether it did."""
-        with self._upkeep:
+
+        def merge(_limit: int) -> int:
             state = self.state()
-            if self.damaged or not merge_due(state) or (stop and stop()):
-                return False
-            self.database.write(lambda tx: merge_some(tx, state))
-            return True
+            if merge_due(state):
+                self.database.write(lambda tx: merge_some(tx, state))
+                return 1
+            return 0
+
+        with self._upkeep:
+            return self._work(lambda: [merge], 1, 1, stop) > 0
 
     def warm(self, *, stop: Stop | None = None) -> bool:
         """Bring into memory what the next question is answered from; return whether anything was missing."""
+
+        def warm(_limit: int) -> int:
+            vectors = None if self.embedding is None else self.embedding.open()
+            if isinstance(vectors, ResidentVectors):
+                vectors.warm(stop)
+            return int(self.postings.warm(self.state(), stop))
+
         with self._upkeep:
-            if self.damaged:
-                return False
-            if isinstance(self.vectors, ResidentVectors):
-                self.vectors.warm(stop)
-            return self.postings.warm(self.state(), stop)
+            return self._work(lambda: [warm], 1, 1, stop) > 0
 
     def adopt(self, embedder: Embedder) -> None:
         """Begin to use an embedder that came later; vectors that it made before count again."""
         with self._upkeep:
-            # In this order: whoever searches now sees vectors only together with who made them.
-            self.vectors = open_vectors(self.database, embedder.dimensions)
-            self.embedder = embedder
+            self.embedding = self._embed_with(embedder)
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
@@ -229,14 +257,12 @@ class Index:
     ) -> None:
         self.close()
 
-    def _work(
-        self, steps: Iterable[Callable[[int], int]], limit: int, at_once: int, stop: Stop | None
-    ) -> int:
-        """Repeat each step until nothing is left for it."""
+    def _work(self, steps: Callable[[], Sequence[Step]], limit: int, at_once: int, stop: Stop | None) -> int:
+        """Repeat each step until nothing is left for it, in a file that is made again where it must be."""
         done = 0
         try:
             self._mend()
-            for step in steps:
+            for step in steps():
                 while done < limit and not (stop and stop()):
                     taken = step(min(at_once, limit - done))
                     done += taken
@@ -245,6 +271,9 @@ class Index:
         except StoreError as error:
             if not self.blame(error):
                 raise
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            self.suspect(error)
+            raise
         return done
 
     # Full text
@@ -253,141 +282,48 @@ class Index:
         changes = read_changes(self.truth, self.state(), limit)
         if changes is None:
             return 0
-        self.database.write(lambda tx: apply_changes(tx, changes, self.vectors))
+        self.database.write(lambda tx: apply_changes(tx, changes))
+        if changes.erased and self.embedding is not None:
+            self.embedding.follow_removals()
         if changes.forgotten:
             self.database.checkpoint()
         shorten_queue(self.truth, changes.upto)
         return changes.seen
 
     def _take_rows(self, sources: Sequence[Source], limit: int) -> int:
-        state, now = self.state(), self.truth.clock.now()
-        pieces: list[_Piece] = []
-        for source in sources:
-            reached, last = state.reached(source), newest_id(self.truth, source)
-            if last > reached and limit > 0:
-                docs = read_between(self.truth, source, reached, last, limit, now)
-                pieces.append(_Piece(source, docs[-1].ref if len(docs) == limit else last, docs))
-                limit -= len(docs)
-        # One transaction for all sources: with one each, FTS5 has twice as many segments to merge.
-        if pieces:
-            self.database.write(lambda tx: self._advance(tx, state, pieces))
-        return sum(len(piece.docs) for piece in pieces)
-
-    def _advance(self, tx: Transaction, state: State, pieces: Sequence[_Piece]) -> None:
-        # Another process may have been faster, or have seen a change of these rows before they were in.
-        if get_meta(tx, "queue") != state.queue or any(
-            get_meta(tx, source.table) != state.reached(source) for source, _, _ in pieces
-        ):
-            return
-        add_docs(tx, [doc for piece in pieces for doc in piece.docs])
-        for source, upto, _ in pieces:
-            set_meta(tx, source.table, upto)
+        return take_rows(self.database, self.truth, self.state(), sources, limit)
 
     def _take_notes(self, _limit: int) -> int:
-        if self.notes is None:
-            return 0
-        stamp = "{}:{}".format(*notes_stamp(self.notes))
-        if self.state().notes == stamp:
-            return 0
-        there = read_paragraphs(self.notes)
+        taken = 0 if self.notes is None else take_notes(self.database, self.notes, self.state())
+        if taken and self.embedding is not None:
+            self.embedding.follow_removals()
+        return taken
 
-        def work(tx: Transaction) -> tuple[int, int]:
-            known = {ref for (ref,) in tx.execute("select ref from docs where kind = ?", (NOTE,))}
-            gone = known - there.keys()
-            for ref in gone:
-                remove_doc(tx, NOTE, ref, self.vectors)
-            if gone:
-                purge(tx)
-            new = [doc for ref, doc in there.items() if ref not in known]
-            add_docs(tx, new)
-            set_meta(tx, "notes", stamp)
-            return len(gone), len(new)
+    # The file
 
-        gone, new = self.database.write(work)
-        if gone:
-            self.database.checkpoint()
-        return gone + new
+    def _open(self, embedder: Embedder | None) -> None:
+        self.database = open_index_file(self.path, self.truth)
+        self._file = file_at(self.path)
+        self.embedding = None if embedder is None else self._embed_with(embedder)
+        self.postings = ResidentPostings(self.database)
 
-    # Vectors
-
-    def _open_vectors(self) -> VectorIndex | None:
-        return None if self.embedder is None else open_vectors(self.database, self.embedder.dimensions)
-
-    def _begin_space(self, embedder: Embedder) -> None:
-        """Begin anew for another model; otherwise look once whether the bits fit the vectors."""
-        vectors = self.vectors
-        if self.space(self.state()) is None:
-
-            def begin(tx: Transaction) -> None:
-                if vectors is not None:
-                    vectors.clear(tx)
-                clear_relations(tx)
-                tx.execute("insert or ignore into unembedded (doc) select id from docs where past = 0")
-                set_meta(tx, "embedder", embedder.fingerprint)
-
-            self.database.write(begin)
-        elif not self._bits_checked and isinstance(vectors, BitVectors):
-            self.database.write(vectors.repair)
-        self._bits_checked = True
-
-    def _embed_relations(self, stop: Stop | None, limit: int) -> int:
-        if self.embedder is None:
-            return 0
-        self._begin_space(self.embedder)
-        waiting = waiting_relations(self.database, limit)
-        made = embed_until(self.embedder, [relation[:_EMBED_CHARS] for relation in waiting], stop)
-        if made:
-            self.database.write(lambda tx: keep_relations(tx, waiting[: len(made)], made))
-        return len(made)
-
-    def _embed(self, stop: Stop | None, limit: int) -> int:
-        embedder, vectors = self.embedder, self.vectors
-        if embedder is None or vectors is None:
-            return 0
-        self._begin_space(embedder)
-        rows = self.database.query(
-            "select u.doc, d.kind, d.ref, d.terms from unembedded u left join docs d on d.id = u.doc"
-            " order by u.doc desc limit ?",
-            (limit,),
+    def _embed_with(self, embedder: Embedder) -> Embedding:
+        return Embedding(
+            self.database, self.truth, embedder, notes=self.notes, settings=lambda: self.settings
         )
-        if not rows:
-            return 0
-        texts = self._texts([row[:3] for row in rows])
-        made = embed_until(embedder, [text[:_EMBED_CHARS] for text in texts.values()], stop)
-        left = set(list(texts)[len(made) :])  # somebody began to speak: they stay in the queue
-        rows = [row for row in rows if row[0] not in left]
-        if not rows:
-            return 0
 
-        def work(tx: Transaction) -> None:
-            # A doc may have been taken out meanwhile, or have got another text; then its vector is not kept either.
-            still = {row[0] for row in rows if tx.execute(_AS_IT_WAS, row)}
-            gone = [row[0] for row in rows if row[0] not in still and row[3] is None]
-            vectors.add(tx, [(n, vector) for n, vector in zip(texts, made, strict=False) if n in still])
-            tx.executemany("delete from unembedded where doc = ?", [(n,) for n in (*still, *gone)])
-
-        self.database.write(work)
-        return len(rows)
-
-    def _texts(self, rows: Sequence[tuple[int, int, int]]) -> dict[int, str]:
-        """Return the text of docs by their number, as the truth has it now."""
-        texts: dict[int, str] = {}
-        for source in SOURCES:
-            numbers = {ref: number for number, kind, ref in rows if kind == source.kind}
-            there = read_docs(self.truth, source, numbers, self.truth.clock.now())
-            texts.update((numbers[ref], doc.text) for ref, doc in there.items())
-        if self.notes is not None and any(kind == NOTE for _, kind, _ in rows):
-            lines = read_paragraphs(self.notes)
-            texts.update(
-                (number, lines[ref].text) for number, kind, ref in rows if kind == NOTE and ref in lines
-            )
-        return texts
+    def _check_file(self) -> None:
+        """Raise if another process has made the file again: connections of new threads would open that one."""
+        there = file_at(self.path)
+        if there is not None and there != self._file:
+            raise CorruptError(f"{self.path} was made again by another process; upkeep opens it.")
 
     def _mend(self) -> None:
-        if self.damaged:
+        if self._suspected:
+            self._suspected = False
+            self.damaged = self.damaged or not is_sound(self.database)
+        if self.damaged or file_at(self.path) != self._file:
             self.database.close()
-            delete_index_file(self.path)
-            self.database = open_index_file(self.path, self.truth)
-            self.vectors = self._open_vectors()
-            self.postings = ResidentPostings(self.database)
-            self.damaged = self._bits_checked = False
+            remake_index_file(self.path, self._file)
+            self._open(self.embedder)
+            self.damaged = False

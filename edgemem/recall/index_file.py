@@ -7,6 +7,7 @@ an older schema or was written by a newer edgemem is deleted and made again.
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -14,6 +15,7 @@ from edgemem.errors import BusyError, DiskFullError, ReadOnlyError, StoreError
 from edgemem.recall.state import set_meta
 from edgemem.recall.words import words_version
 from edgemem.store.database import Database
+from edgemem.store.filelock import FileLock
 from edgemem.store.migrations import INDEX
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ _log = logging.getLogger(__name__)
 
 def open_index_file(path: Path, truth: Database) -> Database:
     """Open the index of a truth, making it if need be."""
+    known = file_at(path)
     try:
         return _open(path, truth)
     except StoreError as error:
@@ -36,12 +39,40 @@ def open_index_file(path: Path, truth: Database) -> Database:
         if isinstance(error, NOT_BROKEN):
             raise
         _log.warning("The index cannot be used and is made again: %s", error)
-        delete_index_file(path)
+        remake_index_file(path, known)
         return _open(path, truth)
 
 
-def delete_index_file(path: Path) -> None:
-    """Delete an index that is closed; it is made again from the truth."""
+def file_at(path: Path) -> tuple[int, int] | None:
+    """Return what tells the file at a path from any that takes its place; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def is_sound(database: Database) -> bool:
+    """Tell whether SQLite finds no damage, and the words are those of the docs; reads all of both."""
+    if database.quick_check():
+        return False
+    try:
+        database.write(lambda tx: tx.execute("insert into words (words, rank) values ('integrity-check', 1)"))
+    except StoreError as error:
+        if isinstance(error, NOT_BROKEN):
+            raise
+        return False
+    return True
+
+
+def remake_index_file(path: Path, known: tuple[int, int] | None) -> None:
+    """Delete an index that is closed, unless another process has made it again meanwhile; it is made from the truth."""
+    with closing(FileLock(path.with_name(path.name + ".lock"), timeout_s=5.0)) as lock, lock.held():
+        if file_at(path) in (None, known):
+            _delete(path)
+
+
+def _delete(path: Path) -> None:
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
@@ -58,8 +89,9 @@ def _open(path: Path, truth: Database) -> Database:
     except BaseException:
         database.close()
         raise
+    known = file_at(path)
     database.close()
-    delete_index_file(path)
+    remake_index_file(path, known)
     return _open(path, truth)
 
 

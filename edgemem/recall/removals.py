@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
     from edgemem.store.database import Database, Transaction
 
-EVERYTHING = 0
-"""Stands for all docs."""
 KEPT = 5000
 """Removals that are kept; who has missed more reads everything again."""
 
 
-def note_removals(tx: Transaction, docs: Iterable[int]) -> None:
-    """Log docs that are taken out, or all of them."""
-    tx.executemany("insert into removals (seq, doc) values (?, ?)", [(tx.tick(), doc) for doc in docs])
+def note_removals(tx: Transaction, docs: Iterable[int], *, space: int | None = None) -> None:
+    """Log docs that are taken out or replaced, or whose vectors of one space are."""
+    tx.executemany(
+        "insert into removals (seq, doc, space) values (?, ?, ?)", [(tx.tick(), doc, space) for doc in docs]
+    )
 
 
 def trim_removals(tx: Transaction) -> None:
@@ -38,13 +38,17 @@ def newest_removal(database: Database) -> int:
     return int(database.query("select coalesce(max(seq), 0) from removals")[0][0])
 
 
-def read_removals(database: Database, after: int, limit: int) -> list[tuple[int, int]] | None:
-    """Return ticks and docs removed after a tick, the oldest first; None if that is not known or more than `limit`."""
+def read_removals(
+    database: Database, after: int, limit: int, *, space: int | None = None
+) -> list[tuple[int, int]] | None:
+    """Return ticks and docs removed after a tick, the oldest first; None if that is not known or more than `limit`.
+
+    Args:
+        space: also those that lost their vectors of this space only.
+    """
     rows = database.query(
-        "select seq, doc from removals where seq > ? order by seq limit ?", (after, limit + 1)
+        "select seq, doc from removals where seq > ? and (space is null or space = ?) order by seq limit ?",
+        (after, space, limit + 1),
     )
     since = database.query("select value from meta where key = 'removals_from'")
-    unknown = (
-        len(rows) > limit or (since and since[0][0] > after) or any(doc == EVERYTHING for _, doc in rows)
-    )
-    return None if unknown else rows
+    return None if len(rows) > limit or (since and since[0][0] > after) else rows

@@ -17,7 +17,6 @@ from edgemem.recall.candidates import COLUMNS, Candidate, Filter
 from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, score
 from edgemem.recall.lexical import Statistics, count_docs, match
 from edgemem.recall.question import Question, people_in, read_question
-from edgemem.recall.relations import relation_cosines
 from edgemem.recall.sounds import with_names
 from edgemem.recall.sources import TURN, Doc, bound, in_batches, marks
 from edgemem.recall.state import FIRST_OTHER, State
@@ -250,7 +249,7 @@ class Search:
         vector = None if asked is None else self._embed(embedder, asked)
         if vector is None or self._is_late():
             return
-        near = relation_cosines(self._index.database, vector, {relation for _, _, relation in facts})
+        near = self._index.relation_cosines(vector, {relation for _, _, relation in facts})
         for number, subject, relation in facts:
             if relation in near:
                 meaning[number] = fact_meaning(meaning[number], near[relation], named=question.names(subject))

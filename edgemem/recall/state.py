@@ -31,7 +31,6 @@ class State(msgspec.Struct, frozen=True):
     """How many docs there were when the segments of their words were merged."""
     merging: int = 0
     notes: str = ""
-    embedder: str = ""
 
     def reached(self, source: Source) -> int:
         """Return the highest id taken from a source."""

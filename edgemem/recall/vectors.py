@@ -1,14 +1,18 @@
 """Vectors: the stored texts nearest in meaning to a question.
 
-Every vector stands as float16 in an ordinary table. `BitVectors` finds candidates by their sign bits in a vec0
-table and rescores them; `ExactVectors` reads the whole table, and is what the other is tested against.
+Every vector stands as float16 in an ordinary table, under the number of its doc and of the space of the model that made
+it. A long text has several, one for each of its pieces, and is as near as the nearest of them. `BitVectors` finds
+candidates by their sign bits in a vec0 table and rescores them; `ExactVectors` reads the whole space, and is what the
+other is tested against. Rows are never changed, only replaced: their number is the tick at which they were written.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Protocol
 
-from edgemem.recall.removals import EVERYTHING, note_removals
+from edgemem.recall.bits import MOST, drop_bits, fill_bits, lacks_bits, near_bits
+from edgemem.recall.removals import note_removals
 from edgemem.recall.sources import bound, in_batches, marks
 
 if TYPE_CHECKING:
@@ -23,18 +27,19 @@ if TYPE_CHECKING:
 
 
 class VectorIndex(Protocol):
-    """Finds vectors by their cosine; the ids are those of docs."""
+    """Finds the vectors of one space by their cosine; the ids are those of docs."""
+
+    @property
+    def space(self) -> int:
+        """Return the number of the space."""
+        ...
 
     def add(self, tx: Transaction, rows: Sequence[tuple[int, Vector]]) -> None:
-        """Store unit vectors, in place of what the ids had before."""
+        """Store unit vectors, in place of what the ids had before; rows of the same id are its pieces."""
         ...
 
     def remove(self, tx: Transaction, ids: Sequence[int]) -> None:
         """Take vectors out; ids that have none are fine."""
-        ...
-
-    def clear(self, tx: Transaction) -> None:
-        """Take all vectors out."""
         ...
 
     def nearest(self, query: Vector, k: int) -> list[tuple[int, float]]:
@@ -44,122 +49,118 @@ class VectorIndex(Protocol):
     def cosines(self, query: Vector, ids: Iterable[int]) -> dict[int, float]:
         """Return the cosines of those ids that have a vector."""
         ...
+
+
+def remove_vectors(tx: Transaction, ids: Iterable[int], *, space: int | None = None) -> list[int]:
+    """Take the vectors of docs out of one space, or of all, with their bits; return the ids that had any.
+
+    The caller notes the removal, so that it is noted once of a doc that goes as a whole.
+    """
+    gone, seqs = [], defaultdict(list)
+    for id_ in ids:
+        rows = tx.execute(
+            "delete from vectors where doc = :doc and (:space is null or space = :space) returning space, seq",
+            {"doc": id_, "space": space},
+        )
+        for of, seq in rows:
+            seqs[of].append(seq)
+        if rows:
+            gone.append(id_)
+    for of, some in seqs.items():
+        drop_bits(tx, of, some)
+    return gone
 
 
 class ExactVectors:
     """Compares a question with every vector: exact, and slow beyond a few ten thousand."""
 
-    def __init__(self, database: Database, dimensions: int) -> None:
+    def __init__(self, database: Database, dimensions: int, space: int = 1) -> None:
         self._database = database
         self._dimensions = dimensions
+        self.space = space
 
     def add(self, tx: Transaction, rows: Sequence[tuple[int, Vector]]) -> None:
-        """Store unit vectors, in place of what the ids had before."""
+        """Store unit vectors, in place of what the ids had before; rows of the same id are its pieces."""
+        self.remove(tx, sorted({id_ for id_, _ in rows}))
         tx.executemany(
-            "insert or replace into vectors (doc, vector, seq) values (?, ?, ?)",
-            [(id_, vector.astype("float16").tobytes(), tx.tick()) for id_, vector in rows],
+            "insert into vectors (seq, space, doc, vector) values (?, ?, ?, ?)",
+            [(tx.tick(), self.space, id_, vector.astype("float16").tobytes()) for id_, vector in rows],
         )
 
     def remove(self, tx: Transaction, ids: Sequence[int]) -> None:
         """Take vectors out; ids that have none are fine."""
-        gone = [id_ for id_ in ids if tx.execute("delete from vectors where doc = ? returning 1", (id_,))]
-        note_removals(tx, gone)
-
-    def clear(self, tx: Transaction) -> None:
-        """Take all vectors out."""
-        tx.execute("delete from vectors")
-        note_removals(tx, [EVERYTHING])
+        note_removals(tx, remove_vectors(tx, ids, space=self.space), space=self.space)
 
     def nearest(self, query: Vector, k: int) -> list[tuple[int, float]]:
         """Return at most k ids with their cosines, the best first."""
-        return self._best(self._database.query("select doc, vector from vectors"), query, k)
+        rows = self._database.query("select doc, vector from vectors where space = ?", (self.space,))
+        return self._best(rows, query, k)
 
     def cosines(self, query: Vector, ids: Iterable[int]) -> dict[int, float]:
         """Return the cosines of those ids that have a vector."""
         found: dict[int, float] = {}
         for some in in_batches(list(ids)):
-            sql = f"select doc, vector from vectors where doc in ({marks(some)})"  # noqa: S608 - our own text
-            rows = self._database.query(sql, bound(some))
+            sql = f"select doc, vector from vectors where doc in ({marks(some)}) and space = :space"  # noqa: S608 - our own text
+            rows = self._database.query(sql, {**bound(some), "space": self.space})
             found.update(self._best(rows, query, len(rows)))
         return found
 
     def _best(self, rows: list[tuple[int, bytes]], query: Vector, k: int) -> list[tuple[int, float]]:
+        """Return the k best ids, each with the cosine of its best row."""
         import numpy as np
 
-        # A vector of another model has another length: it waits to be made again, and matches nothing.
+        # One of another length was not made by this model, or is damaged: it matches nothing.
         rows = [row for row in rows if len(row[1]) == 2 * self._dimensions]
-        if not rows or k <= 0:
+        if not rows or k <= 0 or len(query) != self._dimensions:
             return []
         matrix = np.frombuffer(b"".join(row[1] for row in rows), np.float16).reshape(len(rows), -1)
-        scores = matrix.astype(np.float32) @ query
-        order = np.lexsort((np.array([row[0] for row in rows]), -scores))[:k]
-        return [(rows[at][0], float(scores[at])) for at in order]
+        wide = matrix.astype(np.float32)
+        scores = np.where(are_sound(wide), wide @ query, np.float32(-1))
+        ids = np.array([row[0] for row in rows])
+        order = np.lexsort((ids, -scores))
+        best: dict[int, float] = {}
+        for at in order.tolist():
+            best.setdefault(rows[at][0], float(scores[at]))
+            if len(best) == k:
+                break
+        return list(best.items())
 
 
 class BitVectors(ExactVectors):
     """Looks at sign bits first, in a vec0 table of sqlite-vec."""
 
     def add(self, tx: Transaction, rows: Sequence[tuple[int, Vector]]) -> None:
-        """Store unit vectors, in place of what the ids had before."""
-        self._make_table(tx)
+        """Store unit vectors, in place of what the ids had before; rows of the same id are its pieces."""
         super().add(tx, rows)
-        # vec0 refuses to replace a row.
-        tx.executemany("delete from bits where rowid = ?", [(id_,) for id_, _ in rows])
-        tx.executemany(
-            "insert into bits (rowid, embedding) values (?, vec_bit(?))",
-            [(id_, _signs(vector)) for id_, vector in rows],
-        )
+        self.fill(tx, len(rows))
 
-    def remove(self, tx: Transaction, ids: Sequence[int]) -> None:
-        """Take vectors out; ids that have none are fine."""
-        super().remove(tx, ids)
-        if self._has_table(tx):
-            tx.executemany("delete from bits where rowid = ?", [(id_,) for id_ in ids])
+    def lacks_bits(self) -> bool:
+        """Tell whether vectors were written without bits."""
+        return lacks_bits(self._database, self.space)
 
-    def clear(self, tx: Transaction) -> None:
-        """Take all vectors out, and the table that was made for their length."""
-        super().clear(tx)
-        tx.execute("drop table if exists bits")
-
-    def repair(self, tx: Transaction) -> None:
-        """Bring the bits in line with the vectors, which a process without sqlite-vec may have changed."""
-        import numpy as np
-
-        self._make_table(tx)
-        # The rowids stand in a shadow table, which can be compared without decoding a vector.
-        stale = tx.execute("select rowid from bits_rowids where rowid not in (select doc from vectors)")
-        tx.executemany("delete from bits where rowid = ?", stale)
-        missing = tx.execute(
-            "select doc, vector from vectors where doc not in (select rowid from bits_rowids)"
-        )
-        tx.executemany(
-            "insert into bits (rowid, embedding) values (?, vec_bit(?))",
-            [(id_, _signs(np.frombuffer(vector, np.float16))) for id_, vector in missing],
-        )
+    def fill(self, tx: Transaction, limit: int) -> int:
+        """Make the bits of vectors that were written without; return of how many."""
+        return fill_bits(tx, self.space, self._dimensions, limit)
 
     def nearest(self, query: Vector, k: int) -> list[tuple[int, float]]:
         """Return at most k ids with their cosines, the best first."""
-        if k <= 0 or not self._database.query("select 1 from sqlite_master where name = 'bits'"):
+        if k <= 0 or len(query) != self._dimensions:
             return []
-        rows = self._database.query(
-            """
-            select v.doc, v.vector from (select rowid as doc from bits where embedding match vec_bit(?) and k = ?) b
-            join vectors v on v.doc = b.doc
-            """,
-            (_signs(query), k),
-        )
-        return self._best(rows, query, k)
-
-    def _make_table(self, tx: Transaction) -> None:
-        tx.execute(
-            f"create virtual table if not exists bits using vec0 (embedding bit[{self._dimensions:d}])"
-        )
-
-    def _has_table(self, tx: Transaction) -> bool:
-        return bool(tx.execute("select 1 from sqlite_master where name = 'bits'"))
+        wanted = k
+        while True:
+            rows = near_bits(self._database, self.space, query, wanted)
+            best = self._best(rows, query, k)
+            # Where several of the nearest are pieces of one text, there must be more of them.
+            if len(best) == k or len(rows) < wanted or wanted >= MOST:
+                return best
+            wanted *= 4
 
 
-def _signs(vector: NDArray[np.floating]) -> bytes:
+def are_sound(matrix: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Tell which rows are unit vectors, or nothing at all; a flipped bit of an exponent makes a row that outshines all."""
     import numpy as np
 
-    return np.packbits(vector > 0, bitorder="little").tobytes()
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("ij,ij->i", matrix, matrix)
+        sound: NDArray[np.bool_] = (squares < 1.2) & ((squares > 0.8) | (squares == 0))
+    return sound

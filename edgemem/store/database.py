@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-_FOREIGN = (sqlite3.Error, OSError, UnicodeEncodeError, OverflowError)
+_FOREIGN = (sqlite3.Error, OSError, UnicodeError, OverflowError)
 """What SQLite and the system raise; `meaning_of` says it in edgemem's words."""
 
 

@@ -332,16 +332,45 @@ _M001_INDEX = (
       tokenize = "unicode61 remove_diacritics 0 categories 'L* N* M* Co'")
     """,
     "create virtual table vocabulary using fts5vocab ('words', 'row')",
-    # float16; the sign bits of these stand in a vec0 table where sqlite-vec can be loaded.
-    # seq: the tick at which a vector was written, so that a process finds what others have added.
-    "create table vectors (doc integer primary key, vector blob not null, seq integer not null)",
-    "create index vectors_by_seq on vectors (seq)",
-    "create table unembedded (doc integer primary key)",
-    # Few, since many facts have the same: `job` of everybody. vector: float16, null until idle time has made it.
-    "create table relations (relation text primary key, vector blob)",
-    "create index relations_unembedded on relations (relation) where vector is null",
+    # The models that made vectors: see recall/spaces.py. fingerprint null: what is left of it is being taken out.
+    """
+    create table spaces (
+      id integer primary key,
+      fingerprint text,
+      dimensions integer not null,
+      used integer not null,
+      docs_left integer not null,
+      relations_upto integer not null default 0
+    )
+    """,
+    "create unique index spaces_by_model on spaces (fingerprint, dimensions) where fingerprint is not null",
+    # seq: the tick at which a vector was written, so that a process finds what others have added. vector: float16; the
+    # sign bits of a space stand in a vec0 table where sqlite-vec can be loaded. A long text has several.
+    """
+    create table vectors (
+      seq integer primary key,
+      space integer not null,
+      doc integer not null,
+      vector blob not null
+    )
+    """,
+    "create index vectors_by_space on vectors (space)",
+    "create index vectors_by_doc on vectors (doc, space)",
+    # What came, or changed, since a space began; what was there before is counted by spaces.docs_left.
+    "create table unembedded (space integer not null, doc integer not null, primary key (space, doc)) without rowid",
+    # Few, since many facts have the same: `job` of everybody.
+    "create table relations (id integer primary key, relation text not null unique)",
+    """
+    create table relation_vectors (
+      space integer not null,
+      relation integer not null,
+      vector blob not null,
+      primary key (space, relation)
+    ) without rowid
+    """,
     # What was taken out, for those who hold a part of the index in memory.
-    "create table removals (seq integer primary key, doc integer not null)",
+    # space: null where all of a doc went.
+    "create table removals (seq integer primary key, doc integer not null, space integer)",
     "create table people (name text primary key) without rowid",
     # How the names of people and of what facts are about may sound: see recall/phonetic.py.
     "create table sounds (sound text not null, name text not null, primary key (sound, name)) without rowid",

@@ -69,7 +69,10 @@ def meaning_of(error: Exception, path: Path) -> StoreError | InvalidInputError:
         kind, advice = _OS_MEANINGS.get(error.errno or 0, (StoreError, f"{{path}}: {error.strerror}."))
         return kind(advice.format(path=path))
     text = str(error)
-    if isinstance(error, UnicodeError):
+    if isinstance(error, UnicodeDecodeError):
+        # SQLite quotes what it stumbled over, such as the text of a schema with a flipped bit.
+        text = "malformed"
+    elif isinstance(error, UnicodeError):
         return InvalidInputError(
             "Half a character (a lone surrogate) cannot be stored or looked for; remove it from the text."
         )

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from edgemem.recall import resident
+from edgemem.recall.removals import note_removals
 from edgemem.recall.resident import ResidentVectors, open_vectors
-from edgemem.recall.vectors import BitVectors, ExactVectors
+from edgemem.recall.vectors import BitVectors, ExactVectors, remove_vectors
 from edgemem.store.database import Database
 from edgemem.store.migrations import INDEX
 
 DIMENSIONS = 64
+ROOT = Path(__file__).parents[2]
+WITHOUT_VEC0 = """
+import sys
+from edgemem.recall.vectors import ExactVectors
+from edgemem.store.database import Database
+from edgemem.store.migrations import INDEX
+with Database(sys.argv[1], migrations=INDEX, durable=False) as database:
+    assert not database.query("select 1 from pragma_module_list where name = 'vec0'")
+    database.write(lambda tx: ExactVectors(database, 64).remove(tx, [2]))
+"""
 
 
 @pytest.fixture
@@ -105,14 +120,63 @@ def test_a_removed_vector_is_gone(database, vectors):
     assert vectors.cosines(rows[1], [2]) == {}
 
 
-def test_clearing_makes_room_for_another_length(database, vectors):
-    """After clear() an index of other dimensions can stand in the same file."""
+def test_spaces_do_not_see_each_other(database, vectors):
+    """Vectors of two models, of one length or not, stand in one file; each is asked, changed and removed by itself."""
+    rows = unit(5, DIMENSIONS)
+    fill(database, vectors, rows)
+    same, other = type(vectors)(database, DIMENSIONS, 2), type(vectors)(database, 32, 3)
+    assert same.nearest(rows[0], 5) == other.nearest(unit(32), 5) == []
+    fill(database, same, -rows)
+    fill(database, other, unit(3, 32))
+    for space, sign in ((vectors, 1), (same, -1)):
+        assert space.nearest(sign * rows[1], 1) == [(2, pytest.approx(1.0, abs=1e-3))]
+        assert space.cosines(rows[1], [2]) == {2: pytest.approx(sign, abs=1e-3)}
+    assert len(other.nearest(unit(32), 9)) == 3
+    database.write(lambda tx: same.remove(tx, [2]))
+    assert same.cosines(rows[1], [2]) == {}
+    assert vectors.nearest(rows[1], 1)[0][0] == 2
+    database.write(lambda tx: note_removals(tx, remove_vectors(tx, [1, 2, 3])))
+    assert sorted(id_ for id_, _ in vectors.nearest(rows[1], 9)) == [4, 5]
+    assert other.nearest(unit(32), 9) == []
+
+
+def test_a_question_of_another_length_finds_nothing(database, vectors):
+    """Whatever embedded it, it was not the model of this space."""
     fill(database, vectors, unit(5, DIMENSIONS))
-    database.write(vectors.clear)
-    assert vectors.nearest(unit(DIMENSIONS), 5) == []
-    other = type(vectors)(database, 32)
-    fill(database, other, unit(5, 32))
-    assert len(other.nearest(unit(32), 5)) == 5
+    assert vectors.nearest(unit(32), 5) == []
+    assert vectors.cosines(unit(32), [1]) == {}
+
+
+def test_a_text_is_as_near_as_its_best_piece(database, vectors):
+    """Pieces have one id: it is found once, with its best cosine, and goes as a whole."""
+    rows = unit(60, DIMENSIONS)
+    pieces = [(1, row) for row in rows[:40]] + [(id_, row) for id_, row in enumerate(rows[40:], start=2)]
+    database.write(lambda tx: vectors.add(tx, pieces))
+    query = rows[7] + 0.1 * rows[50]
+    query /= np.linalg.norm(query)
+    found = dict(vectors.nearest(query, 12))
+    assert len(found) == 12
+    assert found[1] == pytest.approx(max(rows[:40] @ query), abs=3e-3)
+    assert vectors.cosines(query, [1, 2]) == pytest.approx({1: found[1], 2: rows[40] @ query}, abs=3e-3)
+    database.write(lambda tx: vectors.add(tx, [(1, rows[0])]))
+    assert vectors.cosines(query, [1]) == {1: pytest.approx(rows[0] @ query, abs=3e-3)}
+    database.write(lambda tx: vectors.remove(tx, [1]))
+    assert len(vectors.nearest(query, 60)) == 20
+
+
+def test_a_vector_with_a_flipped_bit_does_not_outshine_all(database, vectors):
+    """A card turned a bit over: what is no unit vector any more is not found, and nothing else is worse for it."""
+    rows = unit(6, DIMENSIONS)
+    fill(database, vectors, rows)
+    for id_, first in ((1, 65504.0), (2, np.nan), (3, -np.inf)):
+        broken = rows[id_ - 1].astype(np.float16)
+        broken[0] = first
+        values = (broken.tobytes(), id_)
+        database.write(lambda tx, v=values: tx.execute("update vectors set vector = ? where doc = ?", v))
+    database.write(lambda tx: tx.execute("update vectors set vector = x'00' where doc = 4"))
+    assert vectors.nearest(rows[4], 1) == [(5, pytest.approx(1.0, abs=1e-3))]
+    assert all(-1.01 < cosine < 1.01 for _, cosine in vectors.nearest(rows[4], 6))
+    assert all(cosine < 0.9 for id_, cosine in vectors.cosines(rows[0], range(1, 7)).items())
 
 
 def test_large_ids(database, vectors):
@@ -121,20 +185,29 @@ def test_large_ids(database, vectors):
     assert [id_ for id_, _ in vectors.nearest(unit(DIMENSIONS), 1)] == [2**40 + 7]
 
 
-def test_bits_are_repaired_after_a_process_without_sqlite_vec(database):
-    """Vectors that were written or removed without their bits are brought in line."""
-    rows = unit(6, DIMENSIONS)
+def test_a_process_without_sqlite_vec_leaves_no_wrong_bits(database):
+    """What it writes is found at once all the same, what it removes leaves no bits, and idle time makes them again."""
+    rows = unit(9, DIMENSIONS)
     bits, exact = BitVectors(database, DIMENSIONS), ExactVectors(database, DIMENSIONS)
     database.write(lambda tx: bits.add(tx, [(1, rows[0]), (2, rows[1])]))
-    database.write(lambda tx: exact.remove(tx, [2]))
     database.write(lambda tx: exact.add(tx, [(3, rows[2])]))
-    database.write(bits.repair)
+    assert dict(bits.nearest(rows[2], 1)) == {3: pytest.approx(1.0, abs=1e-3)}
+    assert bits.lacks_bits()
+    subprocess.run(
+        [sys.executable, "-W", "error", "-c", WITHOUT_VEC0, str(database.path)], check=True, cwd=ROOT
+    )
+    assert database.query("select count(*) from bits_1_vector_chunks00") == [(0,)]
+    assert dict(bits.nearest(rows[0], 9)) == pytest.approx(dict(exact.nearest(rows[0], 9)), abs=1e-6)
+    while bits.lacks_bits():
+        assert database.write(lambda tx: bits.fill(tx, 1)) == 1
     assert dict(bits.nearest(rows[2], 9)) == pytest.approx(dict(exact.nearest(rows[2], 9)), abs=1e-6)
-    assert database.query("select count(*) from bits") == [(2,)]
+    assert database.query("select count(*) from bits_1") == [(2,)]
+    database.write(lambda tx: bits.remove(tx, [1, 3]))
+    assert database.query("select count(*) from bits_1") == [(0,)]
 
 
 def test_memory_follows_what_other_processes_write(tmp_path, database, monkeypatch):
-    """Vectors that another process adds, replaces, removes or clears are seen at the next question."""
+    """Vectors that another process adds, replaces or removes are seen at the next question."""
     monkeypatch.setattr(resident, "LEAST", 1)
     rows = unit(40, DIMENSIONS)
     mine = ResidentVectors(database, DIMENSIONS)
@@ -148,10 +221,28 @@ def test_memory_follows_what_other_processes_write(tmp_path, database, monkeypat
         assert mine.nearest(rows[30], 1)[0][0] == 4
         other.write(lambda tx: theirs.remove(tx, [4]))
         assert all(id_ != 4 for id_, _ in mine.nearest(rows[30], 40))
-        other.write(theirs.clear)
+        # What happens in the space of another model takes nothing from this one.
+        second = BitVectors(other, DIMENSIONS, 2)
+        other.write(lambda tx: second.add(tx, [(1, rows[0])]))
+        other.write(lambda tx: second.remove(tx, [1]))
+        assert mine.nearest(rows[0], 1)[0][0] == 1
+        other.write(lambda tx: theirs.remove(tx, list(range(1, 30))))
         assert mine.nearest(rows[30], 5) == []
-        other.write(lambda tx: theirs.add(tx, [(1, rows[39])]))
+        other.write(lambda tx: theirs.add(tx, [(1, rows[39]), (1, rows[38])]))
         assert dict(mine.nearest(rows[39], 5)) == pytest.approx({1: 1.0}, abs=1e-3)
+
+
+def test_memory_keeps_nothing_of_what_was_removed(database, monkeypatch):
+    """Where nobody asks anything, idle time wipes it all the same."""
+    monkeypatch.setattr(resident, "LEAST", 1)
+    rows = unit(20, DIMENSIONS)
+    mine = ResidentVectors(database, DIMENSIONS)
+    fill(database, mine, rows)
+    mine.warm()
+    database.write(lambda tx: mine.remove(tx, [4]))
+    mine.follow_removals()
+    assert 4 not in mine._packed.ids
+    assert len(mine._packed) == 19
 
 
 def test_many_new_vectors_are_left_to_idle_time(database, monkeypatch):
@@ -162,9 +253,9 @@ def test_many_new_vectors_are_left_to_idle_time(database, monkeypatch):
     mine = ResidentVectors(database, DIMENSIONS)
     fill(database, mine, rows)
     cold = mine.nearest(rows[7], 3)
-    assert not mine._rows
+    assert not len(mine._packed)
     mine.warm()
-    assert len(mine._rows) == 60
+    assert len(mine._packed) == 60
     assert dict(mine.nearest(rows[7], 1)) == pytest.approx(dict(cold[:1]), abs=1e-3)
 
 

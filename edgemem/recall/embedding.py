@@ -1,0 +1,321 @@
+"""Embedding: the upkeep of one model's vectors in an index, from a file that knows nothing of the model to a whole one.
+
+Relations come first, then what came or changed lately and what was of use of late, then everything that was there before
+the model, the newest first. A text that is longer than the model's window has a vector for each of its pieces. Several
+processes may work on one file: what another has made meanwhile is left as it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from edgemem.errors import ModelError
+from edgemem.llama.yielding import embed_until
+from edgemem.recall.paragraphs import read_paragraphs
+from edgemem.recall.pieces import window_of
+from edgemem.recall.relations import count_waiting, keep_relations, relation_cosines, waiting_relations
+from edgemem.recall.resident import ResidentVectors, open_vectors
+from edgemem.recall.sources import NOTE, SOURCES, read_docs
+from edgemem.recall.spaces import (
+    begin_space,
+    dequeue,
+    drop_surplus,
+    enqueue,
+    find_space,
+    note_use,
+    read_spaces,
+)
+from edgemem.recall.usage import most_shown
+from edgemem.recall.vectors import BitVectors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from edgemem.config import RecallSettings
+    from edgemem.llama.protocols import Embedder
+    from edgemem.recall.spaces import Space
+    from edgemem.recall.vectors import Vector, VectorIndex
+    from edgemem.store.database import Database, Transaction
+    from edgemem.store.notes import NotesFile
+
+    Stop = Callable[[], bool]
+
+_log = logging.getLogger(__name__)
+
+_USED = 256  # docs that were shown of late and come before the others: some seconds of embedding
+_LOOKED_AT = 256  # docs of before the space that one step looks at, in search of one without a vector
+_DROPPED = 200  # rows of a space that is not kept, in one transaction: some milliseconds
+_BITS = 500  # bits that are made in one transaction: the same
+_RELATION_CHARS = 500
+_PROBE = "Hello."
+_AS_IT_WAS = "select 1 from docs where id = ? and kind = ? and ref = ? and terms = ? and past = 0"
+
+
+class _Row(NamedTuple):
+    """A doc that waits for a vector; one that is gone already has only its number."""
+
+    doc: int
+    kind: int | None
+    ref: int | None
+    terms: str | None
+
+
+class Progress(NamedTuple):
+    """How far the vectors of the model in use have come, and what is kept of others."""
+
+    docs: int
+    """Docs that are to have a vector."""
+    waiting: int
+    """Those of them that have none yet."""
+    others: dict[str, int]
+    """Vectors that are kept of other models, by their fingerprint."""
+
+
+class Embedding:
+    """The vectors of one model in one index file; used by one upkeep at a time, and by any number of questions."""
+
+    def __init__(
+        self,
+        database: Database,
+        truth: Database,
+        embedder: Embedder,
+        *,
+        notes: NotesFile | None,
+        settings: Callable[[], RecallSettings],
+    ) -> None:
+        self._database = database
+        self._truth = truth
+        self.embedder = embedder
+        self._notes = notes
+        self._settings = settings
+        self._opening = threading.Lock()
+        self._begun: dict[str, Vector] = {}
+        """Pieces of a text that was interrupted in the middle."""
+        self._aside: set[int] = set()
+        """Docs that the model cannot embed; the next process tries them again."""
+        self.vectors: VectorIndex | None = None
+        self.open()
+
+    def open(self) -> VectorIndex | None:
+        """Return the vectors of this model in the file; None while it has none there."""
+        space = find_space(self._database, self.embedder)
+        if space is None:
+            return None
+        vectors = self.vectors
+        if vectors is None or vectors.space != space.number:
+            with self._opening:
+                vectors = self.vectors
+                if vectors is None or vectors.space != space.number:
+                    vectors = open_vectors(self._database, self.embedder.dimensions, space.number)
+                    self.vectors = vectors
+        return vectors
+
+    def relation_cosines(self, query: Vector, relations: Collection[str]) -> dict[str, float]:
+        """Return how near a question without its subject is to those relations that have a vector."""
+        space = find_space(self._database, self.embedder)
+        return relation_cosines(self._database, query, relations, space=space.number) if space else {}
+
+    def follow_removals(self) -> None:
+        """Leave nothing in memory of what was taken out of the file."""
+        self._begun = {}
+        if isinstance(self.vectors, ResidentVectors):
+            self.vectors.follow_removals()
+
+    def waiting(self) -> int:
+        """Return how many docs and relations have no vector of this model."""
+        space = find_space(self._database, self.embedder)
+        return self._waiting_docs(space) + count_waiting(self._database, space)
+
+    def progress(self) -> Progress:
+        """Return how far it has come; counts rows, for whoever has time."""
+        own = find_space(self._database, self.embedder)
+        others = {
+            space.fingerprint: self._count("vectors where space = ?", space.number)
+            for space in read_spaces(self._database)
+            if own is None or space.number != own.number
+        }
+        return Progress(self._count("docs where past = 0"), self._waiting_docs(own), others)
+
+    def drop(self, _limit: int) -> int:
+        """Take out a slice of the vectors of models that are kept no more; return how many rows."""
+        space = self._begin()
+        note_use(self._database, space)
+        return drop_surplus(self._database, space, self._settings().kept_spaces, _DROPPED)
+
+    def fill_bits(self, _limit: int) -> int:
+        """Make the bits of vectors that were written without sqlite-vec; return of how many."""
+        vectors = self.open()
+        if not isinstance(vectors, BitVectors) or not vectors.lacks_bits():
+            return 0
+        return self._database.write(lambda tx: vectors.fill(tx, _BITS))
+
+    def embed_relations(self, stop: Stop | None, limit: int) -> int:
+        """Make vectors of relations; return how many."""
+        space = self._begin()
+        waiting = waiting_relations(self._database, space, limit)
+        made = embed_until(self.embedder, [text[:_RELATION_CHARS] for _, text in waiting], stop)
+        if made:
+            self._database.write(lambda tx: keep_relations(tx, space.number, waiting, made))
+        return len(made)
+
+    def embed_docs(self, stop: Stop | None, limit: int) -> int:
+        """Make vectors of docs; return of how many, or how many needed none."""
+        space = self._begin()
+        rows = self._queued(space, limit)
+        if rows:
+            return self._embed(space, rows, None, stop)
+        return self._embed_older(space, limit, stop)
+
+    def _waiting_docs(self, space: Space | None) -> int:
+        if space is None:
+            return self._count("docs where past = 0")
+        older = self._count(
+            "docs d where d.id <= ? and d.past = 0"
+            " and not exists (select 1 from vectors v where v.doc = d.id and v.space = ?)"
+            " and not exists (select 1 from unembedded u where u.doc = d.id and u.space = ?)",
+            *(space.docs_left, space.number, space.number),
+        )
+        return older + self._count("unembedded where space = ?", space.number)
+
+    def _begin(self) -> Space:
+        """Return the space of the model as it is now, beginning it if there is none."""
+        space = find_space(self._database, self.embedder)
+        if space is None:
+            first = self._numbers(most_shown(self._truth, _USED))
+            space = self._database.write(lambda tx: begin_space(tx, self.embedder, first))
+        self.open()
+        return space
+
+    def _numbers(self, items: Sequence[tuple[int, int]]) -> list[int]:
+        found = [
+            self._database.query("select id from docs where ref = ? and kind = ?", (ref, kind))
+            for kind, ref in items
+        ]
+        return [rows[0][0] for rows in found if rows]
+
+    def _queued(self, space: Space, limit: int) -> list[_Row]:
+        rows = self._database.query(
+            "select u.doc, d.kind, d.ref, d.terms from unembedded u left join docs d on d.id = u.doc"
+            " where u.space = ? order by u.doc desc limit ?",
+            (space.number, limit + len(self._aside)),
+        )
+        return [_Row(*row) for row in rows if row[0] not in self._aside][:limit]
+
+    def _embed_older(self, space: Space, limit: int, stop: Stop | None) -> int:
+        """Go on with what was there before the space, from the newest to the oldest."""
+        rows = self._older(space, limit)
+        without = [_Row(*row[:4]) for row in rows if not row[4]]
+        if without:
+            return self._embed(space, without, rows[-1][0], stop)
+        # What came later than the space was embedded before them, from the queue.
+        rows = list(itertools.takewhile(lambda row: row[4], self._older(space, _LOOKED_AT)))
+        if rows or space.docs_left > 0:
+            self._database.write(lambda tx: _pass(tx, space.number, rows[-1][0] if rows else 1))
+        return len(rows)
+
+    def _older(self, space: Space, limit: int) -> list[tuple[int, int, int, str, int]]:
+        """Return the next docs of those before the space, and whether they have a vector."""
+        return self._database.query(
+            """
+            select d.id, d.kind, d.ref, d.terms, exists (
+              select 1 from vectors v where v.doc = d.id and v.space = ?)
+            from docs d where d.id <= ? and d.past = 0 order by d.id desc limit ?
+            """,
+            (space.number, space.docs_left, limit),
+        )
+
+    def _embed(self, space: Space, rows: list[_Row], passed: int | None, stop: Stop | None) -> int:
+        """Make the vectors of some docs, the first of them if it is stopped; return of how many docs.
+
+        Args:
+            passed: the number down to which all older docs are done with these; None: they came from the queue.
+        """
+        window, most = window_of(self.embedder), self._settings().pieces
+        pieces = {doc: window.split(text, most) for doc, text in self._texts(rows).items()}
+        made, unfit = self._make(list(dict.fromkeys(itertools.chain(*pieces.values()))), stop)
+        done: list[_Row] = []
+        for row in rows:
+            if any(piece not in made and piece not in unfit for piece in pieces.get(row.doc, ())):
+                passed = None if passed is None else row.doc + 1  # somebody began to speak: it stays
+                break
+            done.append(row)
+        self._begun = made if len(done) < len(rows) else {}
+        if not done:
+            return 0
+        aside = {row.doc for row in done if not unfit.isdisjoint(pieces.get(row.doc, ()))}
+        self._aside |= aside
+
+        def work(tx: Transaction) -> None:
+            vectors = self.vectors
+            now = find_space(tx, self.embedder)
+            if vectors is None or now is None or not now.number == vectors.space == space.number:
+                return  # it was dropped meanwhile, and begins anew
+            # A doc may have been taken out, or have got another text; then its vector is not kept either.
+            still = [row.doc for row in done if _waits(tx, space.number, row) and row.doc not in aside]
+            gone = [row.doc for row in done if row.terms is None]
+            vectors.add(tx, [(doc, made[piece]) for doc in still for piece in pieces.get(doc, ())])
+            dequeue(tx, still + gone, space=space.number)
+            if passed is not None:
+                enqueue(tx, aside, space=space.number)
+                _pass(tx, space.number, passed)
+
+        self._database.write(work)
+        return len(done)
+
+    def _make(self, texts: Sequence[str], stop: Stop | None) -> tuple[dict[str, Vector], set[str]]:
+        """Return the vectors of those texts that were made before `stop()`, and texts that the model cannot embed."""
+        made = {text: self._begun[text] for text in texts if text in self._begun}
+        missing = [text for text in texts if text not in made]
+        try:
+            made.update(zip(missing, embed_until(self.embedder, missing, stop), strict=False))
+        except ModelError:
+            return self._make_each(made, missing, stop)
+        return made, set()
+
+    def _make_each(
+        self, made: dict[str, Vector], missing: Sequence[str], stop: Stop | None
+    ) -> tuple[dict[str, Vector], set[str]]:
+        """Find out whether a text is at fault, or the model: then this raises."""
+        self.embedder.embed_texts([_PROBE])
+        unfit: set[str] = set()
+        for text in missing:
+            try:
+                made.update(zip([text], embed_until(self.embedder, [text], stop), strict=False))
+            except ModelError as error:  # noqa: PERF203 - an embedding takes a thousand times longer
+                _log.warning("A text cannot be embedded, and is found by its words: %s", error)
+                unfit.add(text)
+        return made, unfit
+
+    def _texts(self, rows: Sequence[_Row]) -> dict[int, str]:
+        """Return the text of docs by their number, in the order of the rows, as the truth has it now."""
+        texts: dict[int, str] = {}
+        for source in SOURCES:
+            numbers = {row.ref: row.doc for row in rows if row.kind == source.kind and row.ref is not None}
+            there = read_docs(self._truth, source, numbers, self._truth.clock.now())
+            texts.update((numbers[ref], doc.text) for ref, doc in there.items())
+        if self._notes is not None and any(row.kind == NOTE for row in rows):
+            lines = read_paragraphs(self._notes)
+            numbers = {row.ref: row.doc for row in rows if row.kind == NOTE and row.ref is not None}
+            texts.update((numbers[ref], lines[ref].text) for ref in numbers.keys() & lines.keys())
+        return {row.doc: texts[row.doc] for row in rows if row.doc in texts}
+
+    def _count(self, rows: str, *values: int) -> int:
+        return int(self._database.query(f"select count(*) from {rows}", values)[0][0])  # noqa: S608 - our own
+
+
+def _waits(tx: Transaction, space: int, row: _Row) -> bool:
+    """Tell whether a doc is as it was, and no other process has made its vector."""
+    if row.terms is None or not tx.execute(_AS_IT_WAS, row):
+        return False
+    queued = tx.execute("select 1 from unembedded where space = ? and doc = ?", (space, row.doc))
+    return bool(queued) or not tx.execute(
+        "select 1 from vectors where doc = ? and space = ?", (row.doc, space)
+    )
+
+
+def _pass(tx: Transaction, space: int, doc: int) -> None:
+    """Note that the docs from this number on were looked at."""
+    tx.execute("update spaces set docs_left = min(docs_left, ?) where id = ?", (doc - 1, space))

@@ -1,0 +1,101 @@
+"""Intake: what was written to the truth since the index looked last becomes docs with words.
+
+Several processes may take in the same rows: each sees in its transaction how far the index has come, and only the first
+of them writes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from edgemem.recall.changes import purge
+from edgemem.recall.docs import add_docs, remove_doc
+from edgemem.recall.paragraphs import notes_stamp, read_paragraphs
+from edgemem.recall.sources import NOTE, Doc, Source, newest_id, read_between
+from edgemem.recall.state import get_meta, set_meta
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgemem.recall.state import State
+    from edgemem.store.database import Database, Transaction
+    from edgemem.store.notes import NotesFile
+
+
+class _Piece(NamedTuple):
+    """What was written to one source, up to an id."""
+
+    source: Source
+    upto: int
+    docs: list[Doc]
+
+
+def is_due(truth: Database, state: State, sources: Sequence[Source], *, least: int, wait_s: float) -> bool:
+    """Tell whether a fact waits, or enough else, or one row for long enough; ids are the microseconds of writing."""
+    if least <= 0:
+        return True
+    waiting, oldest = 0, []
+    for source in sources:
+        rows = truth.query(
+            f"select count(*), min(id) from (select id from {source.table} where id > ? order by id limit ?)",  # noqa: S608 - our own constants
+            (state.reached(source), least),
+        )
+        if rows[0][0]:
+            waiting += least if source.table == "facts" else rows[0][0]
+            oldest.append(rows[0][1])
+    late = bool(oldest) and truth.clock.now() - min(oldest) / 1e6 > wait_s
+    return waiting >= least or late
+
+
+def take_rows(
+    database: Database, truth: Database, state: State, sources: Sequence[Source], limit: int
+) -> int:
+    """Take at most `limit` rows of the truth in; return how many."""
+    now = truth.clock.now()
+    pieces: list[_Piece] = []
+    for source in sources:
+        reached, last = state.reached(source), newest_id(truth, source)
+        if last > reached and limit > 0:
+            docs = read_between(truth, source, reached, last, limit, now)
+            pieces.append(_Piece(source, docs[-1].ref if len(docs) == limit else last, docs))
+            limit -= len(docs)
+    # One transaction for all sources: with one each, FTS5 has twice as many segments to merge.
+    if pieces:
+        database.write(lambda tx: _advance(tx, state, pieces))
+    return sum(len(piece.docs) for piece in pieces)
+
+
+def take_notes(database: Database, notes: NotesFile, state: State) -> int:
+    """Bring the paragraphs of the notes in line with their file; return how many came or went."""
+    stamp = "{}:{}".format(*notes_stamp(notes))
+    if state.notes == stamp:
+        return 0
+    there = read_paragraphs(notes)
+
+    def work(tx: Transaction) -> tuple[int, int]:
+        known = {ref for (ref,) in tx.execute("select ref from docs where kind = ?", (NOTE,))}
+        gone = known - there.keys()
+        for ref in gone:
+            remove_doc(tx, NOTE, ref)
+        if gone:
+            purge(tx)
+        new = [doc for ref, doc in there.items() if ref not in known]
+        add_docs(tx, new)
+        set_meta(tx, "notes", stamp)
+        return len(gone), len(new)
+
+    gone, new = database.write(work)
+    if gone:
+        database.checkpoint()
+    return gone + new
+
+
+def _advance(tx: Transaction, state: State, pieces: Sequence[_Piece]) -> None:
+    # Another process may have been faster, or have seen a change of these rows before they were in.
+    if get_meta(tx, "queue") != state.queue or any(
+        get_meta(tx, source.table) != state.reached(source) for source, _, _ in pieces
+    ):
+        return
+    add_docs(tx, [doc for piece in pieces for doc in piece.docs])
+    for source, upto, _ in pieces:
+        set_meta(tx, source.table, upto)

@@ -1,0 +1,313 @@
+"""The index under kill -9, under several processes with several models, and on a card that turns bits over."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hash_embedder import HashEmbedder
+from test_index import check
+
+from edgemem.config import RecallSettings
+from edgemem.recall.index import Index
+from edgemem.recall.recall import Recall
+from edgemem.records import Heard, StoredMessage, Turn
+from edgemem.store import turns
+from edgemem.store.database import Database
+from edgemem.store.memory_store import SQLiteMemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+TURNS = 60
+DAMAGED = (TypeError, ValueError, LookupError, AttributeError)
+"""What comes out of a search when a number or a name in the file is none any more."""
+
+# A robot that keeps its index up until it is killed, with one model after the other.
+WORKER = """
+    import itertools, sys
+    sys.path.insert(0, "tests")
+    from hash_embedder import HashEmbedder
+    from edgemem.config import RecallSettings
+    from edgemem.recall.index import Index
+    from edgemem.store.database import Database
+
+    folder, *names = sys.argv[1:]
+    settings = RecallSettings(kept_spaces=1)
+    with Database(folder + "/memory.db") as truth:
+        for name in itertools.cycle(names):
+            embedder = HashEmbedder(64, name=name)
+            with Index(folder + "/index.db", truth, embedder=embedder, settings=settings) as index:
+                print("begun", flush=True)
+                while index.catch_up(7) + index.embed_pending(5):
+                    print("step", flush=True)
+            if "once" in names:
+                break
+"""
+
+
+def start(code: str, *arguments: object) -> subprocess.Popen[str]:
+    """Start a Python process that runs `code`."""
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def fill(folder: Path, first: int = 0, count: int = TURNS) -> None:
+    """Let turns be said and facts be learnt."""
+    with Database(folder / "memory.db") as truth, SQLiteMemoryStore(truth) as store:
+        for n in range(first, first + count):
+            said = (
+                StoredMessage("user", f"question {n} about boat {n % 7}"),
+                StoredMessage("assistant", f"answer {n}"),
+            )
+            turn = Turn("s", n, said, heard=Heard(speaker="alice"))
+            truth.write(lambda tx, turn=turn: turns.commit_turn(tx, turn))
+        for n in range(first, first + count, 6):
+            store.add_fact(f"person{n}.drawer", f"number {n}. " * (40 if n % 12 else 1))
+
+
+def finish(folder: Path, name: str) -> None:
+    """Do all upkeep with a model and hold the index against the truth."""
+    embedder = HashEmbedder(64, name=name)
+    with (
+        Database(folder / "memory.db") as truth,
+        Index(folder / "index.db", truth, embedder=embedder) as index,
+    ):
+        while index.catch_up() + index.embed_pending():
+            pass
+        assert index.pending() == {"text": 0, "changes": 0, "vectors": 0}
+        check(index)
+        messages = truth.query("select count(*) from messages")[0][0]
+        facts = truth.query("select count(*) from facts where id = origin and value is not null")[0][0]
+        assert index.state().docs == messages + facts
+        vectors = index.space(index.state())
+        for number, terms in index.database.query("select id, terms from docs where id % 10 = 0"):
+            assert vectors.cosines(embedder.embed_query(terms), [number])[number] > 0.99
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_while_it_builds_embeds_or_changes_models_it_goes_on(tmp_path, seed):
+    """At whatever moment it dies, the file is sound, each model's vectors are its own, and little is made again."""
+    fill(tmp_path)
+    dice = random.Random(seed)
+    for round_ in range(3):
+        process = start(WORKER, tmp_path, "old", "new")
+        steps = dice.randint(1, 80)
+        for _ in process.stdout:
+            steps -= 1
+            if steps <= 0:
+                break
+        time.sleep(dice.random() * 0.02)
+        process.kill()
+        process.stdout.close()
+        process.wait(10)
+        fill(tmp_path, (round_ + 1) * TURNS, 6)
+    finish(tmp_path, "old")
+    finish(tmp_path, "new")
+    finish(tmp_path, "old")
+
+
+def test_processes_with_different_models_neither_mix_nor_starve(tmp_path):
+    """Two with one model and one with another work on one file at once, while turns are said: each gets all its vectors."""
+    fill(tmp_path)
+    processes = [start(WORKER, tmp_path, name, "once") for name in ("old", "new", "old")]
+    fill(tmp_path, TURNS, 10)
+    for process in processes:
+        assert process.wait(60) == 0
+        process.stdout.close()
+    with Database(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
+        check(index)
+        made = dict(index.database.query("select space, count(distinct doc) from vectors group by space"))
+        assert len(made) == 2
+        assert min(made.values()) > TURNS * 2
+    finish(tmp_path, "old")
+    finish(tmp_path, "new")
+
+
+def test_a_thousand_questions_from_eight_threads_while_two_processes_write(tmp_path):
+    """Every question is answered with what is there, by words and meaning, while the index is built and embedded."""
+    fill(tmp_path, count=20)
+    finish(tmp_path, "old")
+    writers = [start(TALKER, tmp_path, name) for name in ("x", "y")]
+    failures: list[BaseException] = []
+    answered: list[bool] = []
+    embedder = HashEmbedder(64, name="old")
+    with (
+        Database(tmp_path / "memory.db") as truth,
+        Index(tmp_path / "index.db", truth, embedder=embedder) as index,
+    ):
+        recall = Recall(truth, index, embedder=embedder)
+
+        def ask(thread: int) -> None:
+            try:
+                for n in range(125):
+                    found = recall.recall(f"answer {(thread + n) % 20}", reader=None, k=3)
+                    answered.append(any(item.text == f"answer {(thread + n) % 20}" for item in found))
+            except BaseException as error:  # noqa: BLE001 - it is raised below, in the test's own thread
+                failures.append(error)
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            index.catch_up(50)
+            index.embed_pending(8)
+        for thread in threads:
+            thread.join()
+    for writer in writers:
+        writer.terminate()
+        writer.stdout.close()
+        writer.wait(10)
+    assert failures == []
+    assert len(answered) == 1000
+    assert all(answered)
+    finish(tmp_path, "old")
+
+
+TALKER = """
+    import sys
+    sys.path.insert(0, "tests")
+    from hash_embedder import HashEmbedder
+    from edgemem.recall.index import Index
+    from edgemem.records import StoredMessage, Turn
+    from edgemem.store import turns
+    from edgemem.store.database import Database
+
+    folder, name = sys.argv[1:]
+    embedder = HashEmbedder(64, name="old")
+    with Database(folder + "/memory.db") as truth, Index(folder + "/index.db", truth, embedder=embedder) as index:
+        for n in range(10_000):
+            said = StoredMessage("user", f"harbour {name} {n}"), StoredMessage("assistant", f"reply {name} {n}")
+            truth.write(lambda tx: turns.commit_turn(tx, Turn(name, n, said)))
+            if n % 5 == 0:
+                index.catch_up(20)
+                index.embed_pending(10)
+"""
+
+
+def test_an_index_that_another_process_made_again_is_opened_again(tmp_path):
+    """Two processes find the same damage: one makes the file anew, the other takes that, and neither deletes the other's."""
+    fill(tmp_path, count=10)
+    finish(tmp_path, "old")
+    with Database(tmp_path / "memory.db") as truth:
+        embedder = HashEmbedder(64, name="old")
+        first = Index(tmp_path / "index.db", truth, embedder=embedder)
+        second = Index(tmp_path / "index.db", truth, embedder=embedder)
+        first.damaged = second.damaged = True
+        while first.catch_up() + first.embed_pending():
+            pass
+        file = first.path.stat().st_ino
+        recall = Recall(truth, second, embedder=embedder)
+        assert recall.recall("answer 7", reader=None, k=1)[0].text == "answer 7"
+        second.damaged = False
+        assert recall.recall("answer 7", reader=None, k=1)[0].text == "answer 7"
+        assert second.damaged
+        while second.catch_up() + second.embed_pending():
+            pass
+        assert first.path.stat().st_ino == file
+        assert first.database.query("select count(*) from docs") == second.database.query(
+            "select count(*) from docs"
+        )
+        assert first.catch_up() == second.catch_up() == 0
+        first.path.unlink()
+        while second.catch_up() + second.embed_pending():
+            pass
+        assert second.state().docs == 22
+        check(second)
+        first.close()
+        second.close()
+        check_again = Index(tmp_path / "index.db", truth, embedder=embedder)
+        check(check_again)
+        check_again.close()
+
+
+@pytest.mark.parametrize("kind", ["cut", "flipped"])
+@pytest.mark.parametrize("live", [False, True], ids=["closed", "open"])
+def test_a_damaged_index_costs_no_answer(tmp_path, kind, live):
+    """Cut anywhere or with bits flipped, found when it is opened or while it is used: questions are answered, and it heals."""
+    fill(tmp_path, count=20)
+    finish(tmp_path, "old")
+    path = tmp_path / "index.db"
+    good = path.read_bytes()
+    with Database(tmp_path / "memory.db") as truth:
+        for seed in range(8):
+            dice = random.Random(seed)
+            for suffix in ("-wal", "-shm", ""):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+            path.write_bytes(good if live else damaged(good, kind, dice))
+            embedder = HashEmbedder(64, name="old")
+            with Index(path, truth, embedder=embedder, settings=RecallSettings()) as index:
+                recall = Recall(truth, index, embedder=embedder)
+                if live:
+                    if seed % 2:
+                        recall.recall("answer", reader=None)
+                    with path.open("r+b") as file:
+                        file.write(broken := damaged(good, kind, dice))
+                        file.truncate(len(broken))
+                for _ in range(2):
+                    ask_anyway(recall, index, "answer 7", "person6 drawer?", "boats", "")
+                    index.pending()
+                    index.progress()
+                    index.catch_up()
+                    index.embed_pending()
+                    index.merge_words()
+                    index.warm()
+                found = recall.recall("answer 7", reader=None, k=3)
+                assert "answer 7" in [item.text for item in found]
+
+
+def ask_anyway(recall: Recall, index: Index, *questions: str) -> None:
+    """Ask as a turn does, which goes on without an answer rather than not at all."""
+    for question in questions:
+        with index_suspected(index):
+            recall.recall(question, reader=None)
+
+
+@contextmanager
+def index_suspected(index: Index) -> Iterator[None]:
+    """Have the index looked at, whatever comes out of it."""
+    try:
+        yield
+    except DAMAGED as error:
+        index.suspect(error)
+
+
+def damaged(good: bytes, kind: str, dice: random.Random) -> bytes:
+    """Return an index that a bad card gives back."""
+    if kind == "cut":
+        return good[: dice.randrange(len(good))]
+    data = bytearray(good)
+    for _ in range(dice.choice([1, 3, 30, 300])):
+        at = dice.randrange(len(data)) if dice.random() < 0.7 else dice.randrange(4096)
+        data[at] ^= 1 << dice.randrange(8)
+    return bytes(data)
+
+
+def test_what_cannot_come_out_of_a_sound_file_has_it_looked_at(tmp_path):
+    """A name that is none: upkeep finds the damage and makes the file again; a sound file is left as it is."""
+    fill(tmp_path, count=10)
+    finish(tmp_path, "old")
+    with Database(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
+        file = index.path.stat().st_ino
+        index.suspect(KeyError(7))
+        index.catch_up()
+        assert index.path.stat().st_ino == file
+        index.database.write(lambda tx: tx.execute("update docs set terms = 'other' where id = 1"))
+        index.suspect(KeyError(7))
+        while index.catch_up():
+            pass
+        assert index.database.query("select count(*) from docs where terms = 'other'") == [(0,)]
+        check(index)

@@ -1,0 +1,157 @@
+"""Pieces: no word of a long text is left out, and each piece fits the window of the model."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hash_embedder import HashEmbedder
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemem.llama.embedder import LlamaEmbedder
+from edgemem.recall.pieces import CHARS, Window, window_of
+
+SENTENCE = "The ladder stands behind the green boat in the garage."
+
+
+def words_around(texts) -> list[int]:
+    """Count words as tokens, and two that stand around each text."""
+    return [len(text.split()) + 2 for text in texts]
+
+
+def window(size: int) -> Window:
+    """Return a window of some words."""
+    return Window(size, words_around, 0)
+
+
+def test_what_fits_stays_whole():
+    """A text that the window holds is its only piece, and is not even counted where it is short."""
+    assert window(12).split(SENTENCE, 9) == [SENTENCE]
+    assert Window(1, lambda _: pytest.fail("counted"), 100).split(SENTENCE, 9) == [SENTENCE]
+
+
+def test_sentences_are_kept_whole():
+    """A text is cut where sentences end, also behind a closing quotation mark and at a line's end."""
+    text = 'He said "go home." Then they all left. The cat stayed here\nNobody fed it! Why? Nobody knows that now.'
+    pieces = window(10).split(text, 9)
+    assert pieces == [
+        'He said "go home." Then they all left.',
+        "The cat stayed here\nNobody fed it! Why?",
+        "Why? Nobody knows that now.",
+    ]
+
+
+def test_a_short_sentence_stands_in_both_pieces():
+    """What a short sentence at the border belongs to is not known, so both have it."""
+    text = " ".join(
+        [*["One two three four five six seven eight."] * 3, "Stop.", *["Nine ten eleven twelve."] * 4]
+    )
+    pieces = window(42).split(text, 9)
+    assert [piece.count("Stop.") for piece in pieces] == [1, 1]
+
+
+def test_pieces_are_of_about_one_size():
+    """A text just above the window is no full piece and a crumb."""
+    text = " ".join(f"Sentence number {n} is here." for n in range(21))
+    counts = words_around(window(102).split(text, 9))
+    assert len(counts) == 2
+    assert min(counts) > 40
+
+
+def test_a_sentence_without_end_is_cut_between_words():
+    """Speech without any punctuation is cut at spaces, and the last words of a piece begin the next."""
+    words = [f"word{n}" for n in range(100)]
+    pieces = window(26).split(" ".join(words), 9)
+    assert 4 < len(pieces) <= 6
+    assert all(set(piece.split()) <= set(words) for piece in pieces)
+    for before, after in itertools.pairwise(pieces):
+        assert 1 <= len(set(before.split()) & set(after.split())) <= 3
+
+
+def test_a_script_without_spaces_is_cut():
+    """Chinese is cut behind its full stops, and where there are none between characters."""
+    count = Window(22, lambda texts: [len(text) + 2 for text in texts], 0)
+    assert count.split("今天天气很好。我们去公园散步吧。" * 4, 9)[0].endswith("。")
+    pieces = count.split("好" * 100, 9)
+    assert all(len(piece) <= 20 for piece in pieces)
+    assert sum(map(len, pieces)) >= 100
+
+
+def test_there_are_no_more_pieces_than_asked_for():
+    """The beginning counts."""
+    pieces = window(10).split(" ".join(f"w{n}" for n in range(1000)), 3)
+    assert len(pieces) == 3
+    assert pieces[0].startswith("w0 ")
+
+
+def test_a_window_without_room_cuts_nothing():
+    """A prefix that fills the window leaves nothing to do; the embedder cuts by itself."""
+    assert window(3).split(SENTENCE, 9) == [SENTENCE]
+
+
+@given(
+    st.lists(st.sampled_from(["x", "xx ", " ", "\n", "x. ", "x! ", "x。", "x" * 40, "x…” "]), max_size=200),
+    st.integers(10, 40),
+)
+def test_every_character_is_in_a_piece_and_every_piece_fits(parts, size):
+    """Whatever the text is made of: pieces follow one another, overlap a little, and leave nothing out."""
+    numbers = itertools.count(0x10000)
+    text = "".join(chr(next(numbers)) if letter == "x" else letter for letter in "".join(parts))
+    count = Window(size, lambda texts: [len(text) + 2 for text in texts], 0)
+    pieces = count.split(text, 10_000)
+    if len(text) + 2 <= size:
+        assert pieces == [text]
+        return
+    assert all(len(piece) + 2 <= size for piece in pieces)
+    end = 0
+    for piece in pieces:
+        at = text.index(piece, max(0, end - size // 2))
+        assert not text[end:at].strip()
+        end = at + len(piece)
+    assert not text[end:].strip()
+    assert len(pieces) <= 2 + 3 * len(text) // (size - 2)
+
+
+def test_a_hostile_text_takes_no_time():
+    """Points, quotation marks and spaces by the thousand do not make the search for ends slow."""
+    for text in ("." * 8000, '."' * 4000, " " * 8000, ". " * 4000, ".\n" * 4000):
+        count = Window(100, lambda texts: [len(text) for text in texts], 0)
+        assert count.split(text + "end", 100)
+
+
+def test_without_a_tokenizer_characters_are_counted():
+    """An embedder that tells nothing of its tokens gets what would fit 250 of English."""
+    pieces = window_of(HashEmbedder()).split((SENTENCE + " ") * 60, 16)
+    assert len(pieces) == 4
+    assert all(len(piece) <= CHARS for piece in pieces)
+
+
+@pytest.mark.parametrize("prefix", ["", "passage: " * 5])
+def test_the_real_model_embeds_each_piece_whole(minilm: Path, prefix: str) -> None:
+    """Tokens are the model's own, with its prefix: no piece is cut, and what stands at the end of a text is found."""
+    told = " ".join(
+        f"{SENTENCE} Zephyr number {n} sails at {n} o'clock — naïve, isn't it? 价格{n}元。" for n in range(40)
+    )
+    end = "My grandmother keeps the spare key under the flower pot."
+    with LlamaEmbedder(minilm, n_ctx=128, text_prefix=prefix) as embedder:
+        pieces = window_of(embedder).split(f"{told} {end}", 99)
+        counts = embedder.count_tokens(pieces)
+        assert max(counts) <= 128
+        assert min(counts) > 40
+        assert pieces[-1].endswith(end)
+        query = embedder.embed_query("Where is the spare key?")
+        near = embedder.embed_texts(pieces) @ query
+        assert int(np.argmax(near)) == len(pieces) - 1
+        assert near[-1] > 0.2 + float(embedder.embed_texts([f"{told} {end}"])[0] @ query)
+
+
+def test_tokens_are_counted_as_they_are_embedded(minilm: Path) -> None:
+    """With the prefix, the begin and the end, beyond the window too; special tokens in a text are text."""
+    with LlamaEmbedder(minilm, n_ctx=64) as plain, LlamaEmbedder(minilm, text_prefix="a b ") as prefixed:
+        assert plain.count_tokens(["", "cat", "cat " * 500, "[SEP]"]) == [2, 3, 502, 5]
+        assert prefixed.count_tokens(["cat"]) == [5]
+        assert plain.count_tokens([]) == []
+        assert plain.n_ctx == 64
