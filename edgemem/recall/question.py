@@ -9,7 +9,7 @@ import msgspec
 
 from edgemem.recall.common_words import COMMON_WORDS
 from edgemem.recall.stemmer import stem
-from edgemem.recall.words import STOP_WORDS, plain_words, terms
+from edgemem.recall.words import plain_words, terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -89,7 +89,6 @@ def read_question(
     said = set(words)
     named = people_in(text, people)
     name_words = {word for name in named.difference(subjects) for word in plain_words(name)}
-    content = [word for word in words if word not in STOP_WORDS]
     wanted = terms(text, without=name_words)
     meaning = " ".join(text.split())
     if wanted and name_words:
