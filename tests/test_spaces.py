@@ -13,6 +13,7 @@ from hash_embedder import HashEmbedder
 from test_index import bytes_of, check, say
 
 import edgemem
+from edgemem.clock import Clock
 from edgemem.config import RecallSettings
 from edgemem.errors import ModelError
 from edgemem.llama.embedder import LlamaEmbedder
@@ -449,6 +450,26 @@ def test_what_another_process_has_made_meanwhile_is_left_as_it_is(truth, opened)
         assert count(index, "vectors") == 12
         assert count(index, "removals") == 0
         check(index)
+
+
+def test_relations_are_numbered_upwards_after_the_clock_went_back(tmp_path, store, opened, hand):
+    """A robot without a clock starts in the past: a new relation still comes after all that have their vector."""
+    store.add_fact("tea.kind", "green")
+    with opened(HashEmbedder()) as index:
+        work(index)
+    hand.wall -= 5 * HOUR
+    clock = Clock(wall=lambda: hand.wall, monotonic=lambda: hand.monotonic)
+    with (
+        Database(tmp_path / "memory.db", clock=clock) as truth,
+        Index(tmp_path / "index.db", truth, embedder=HashEmbedder()) as index,
+    ):
+        highest = max(number for (number,) in index.database.query("select id from relations"))
+        assert index.database.high_water() >= highest
+        SQLiteMemoryStore(truth).add_fact("tea.maker", "Helene")
+        index.catch_up()
+        assert index.database.query("select count(*) from relations where id > ?", (highest,)) == [(1,)]
+        work(index)
+        assert count(index, "relation_vectors") == 2
 
 
 def test_progress_tells_how_far_it_is(truth, store, opened):
