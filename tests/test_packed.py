@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemem.recall import two_bits
-from edgemem.recall.packed import PackedVectors, _lowest
+from edgemem.recall.packed import PackedVectors, _lowest, _near
 from edgemem.recall.packed_block import BLOCK
 
 DIMENSIONS = 64
@@ -336,3 +336,29 @@ def test_a_sample_that_misleads_costs_only_time():
             assert wanted <= len(near) <= max(2 * wanted, 20)
             left = np.delete(distances, near)
             assert not len(left) or distances[near].max() <= left.min()
+
+
+def test_rows_pass_the_signs_as_far_as_chance_may_have_put_them():
+    """All within 25 signs (of 384) of the k-th pass and no others, but never fewer or more than is promised."""
+    distances = np.full(60_000, 300, np.uint16)
+    distances[:9], distances[9], distances[10:210], distances[210:510], distances[510:900] = (
+        90,
+        100,
+        110,
+        125,
+        126,
+    )
+    dice = np.random.default_rng(1)
+    dice.shuffle(distances)
+    assert _near(distances, 10, 384).tolist() == np.flatnonzero(distances <= 125).tolist()
+    distances[distances > 100] = 300
+    few = _near(distances, 10, 384)
+    assert 140 <= len(few) <= 2 * 140
+    assert set(np.flatnonzero(distances <= 100)) <= set(few)
+    distances[dice.integers(0, 60_000, 40_000)] = 110
+    distances[:10] = 90
+    many = _near(distances, 10, 384)
+    most = 4000 + 300 + 240
+    assert most <= len(many) <= 2 * most
+    assert set(range(10)) <= set(many)
+    assert _near(distances[:100], 10, 384).tolist() == list(range(100))

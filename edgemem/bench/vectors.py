@@ -142,7 +142,7 @@ def fill(folder: Path, n: int, questions: int) -> float:
         database.checkpoint()
         other.checkpoint()
     np.savez(folder / _ASKED, asked=asked, true=true.ids, true_filtered=true_filtered.ids)
-    return filling / 1e3
+    return round(filling / 1e3, 4)
 
 
 def in_process(folder: Path, n: int) -> dict[str, float]:

@@ -4,8 +4,7 @@ A question goes through three sieves:
 
 1. signs are compared with signs, 64 dimensions at a time, over all rows that it may see;
 2. of the nearest some hundred, two bits a dimension are compared with the question itself (`two_bits`);
-3. of these, all that may be among the k nearest, given the error of two bits, are compared exactly, by whoever has
-   the vectors.
+3. of these, all that may be among the k nearest are compared exactly, by whoever has the vectors.
 
 A vector of 384 dimensions takes 118 bytes: 48 for each of the two bits, 8 for its id, 8 for its tick, 4 for its label,
 2 for its scale. What is wiped is overwritten.
@@ -32,14 +31,12 @@ _PACKED_AT_ONCE = 256  # vectors: .4 MB of each intermediate result
 _ESTIMATED_AT_ONCE = 4096  # rows: 3 MB of intermediate results
 _SAMPLE = 16_384  # distances that are counted to guess the limit
 
-# Which rows pass the first sieve: their signs differ in so many more than those of the k-th, times sqrt(dimensions), or
-# two and a half times what chance does. But at least and at most so many, for each that is wanted, and one of so many.
-# Vectors of real sentences with half as much noise let 200 of 100,000 through; without any likeness it is thousands.
+# Which rows pass the first sieve: their signs differ in so many more than those of the k-th, times sqrt(dimensions): two
+# and a half times what chance does. At least and at most so many, and so many for each that is wanted, and one of so many.
 _CHANCE = 1.3
 _LEAST, _LEAST_EACH = 100, 4
 _MOST, _MOST_EACH, _MOST_OF = 4000, 30, 250
-# How sure the second is: so many times the error of an estimate. 3 lets 50 through at 100,000 vectors for k = 10.
-_SURE = 3.0
+_SURE = 3.0  # so many times the error of an estimate: 50 pass the second sieve for k = 10
 _EXACT, _EXACT_EACH = 260, 4  # at most, however alike all are: each costs 8 microseconds in SQLite
 
 
@@ -171,8 +168,8 @@ class PackedVectors:
         """Return estimated cosines of those ids that are there, the best of each; one in three is .016 off or more."""
         import numpy as np
 
-        rows = self._rows_of(np.asarray(ids, np.int64))
-        found, cosines = _best_of_each(*self._estimates(Asked(np.asarray(query, np.float32)), rows))
+        asked = Asked(np.asarray(query, np.float32))
+        found, cosines = _best_of_each(*self._estimates(asked, self._rows_of(ids)))
         return dict(zip(found.tolist(), cosines.tolist(), strict=True))
 
     def _column(self, name: str) -> NDArray[Any]:
@@ -186,16 +183,16 @@ class PackedVectors:
         import numpy as np
 
         if allowed.dtype != np.bool_:
-            return self._rows_of(allowed.astype(np.int64))
+            return self._rows_of(allowed)
         if len(allowed) != len(self):
             raise ValueError("A mask has one value for each row; rows came or went since it was made.")
         return np.flatnonzero(allowed)
 
-    def _rows_of(self, ids: Ids) -> Rows:
+    def _rows_of(self, ids: ArrayLike) -> Rows:
         """Return the numbers of the rows of some ids, in ascending order."""
         import numpy as np
 
-        wanted = np.unique(ids)
+        wanted = np.unique(np.asarray(ids, np.int64))
         found = [block.find(wanted) + first for first, block in self._numbered()]
         return np.concatenate(found) if found else np.zeros(0, np.intp)
 
@@ -223,11 +220,9 @@ class PackedVectors:
             return np.concatenate([asked.differences(block.signs) for block in self._blocks])
         found = np.empty(len(rows), np.uint16)
         for part, block, own in self._split(rows):
-            # Picking a row costs as much as comparing it.
-            if 2 * len(own) > block.n:
-                found[part] = asked.differences(block.signs)[own]
-            else:
-                found[part] = asked.differences(block.signs.take(own, axis=1))
+            most = 2 * len(own) > block.n  # picking a row costs as much as comparing it
+            signs = block.signs if most else block.signs.take(own, axis=1)
+            found[part] = asked.differences(signs)[own if most else slice(None)]
         return found
 
     def _estimates(self, asked: Asked, rows: Rows) -> tuple[Ids, NDArray[np.float32]]:
