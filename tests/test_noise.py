@@ -113,6 +113,24 @@ def test_any_text_is_heard_the_same_each_time(text: str, rate: float, seed: int)
         assert written.split() == said(text)
 
 
+def test_what_is_said_twice_is_misheard_in_two_ways() -> None:
+    """The mistakes of the weeks belong to a message, not to its words."""
+    clean = weeks(1)
+    wrong = noisy(clean, 0.3)
+    ways: dict[str, set[str]] = {}
+    for one, other in zip(clean.turns, wrong.turns, strict=True):
+        if one.role == "user":
+            ways.setdefault(one.text, set()).add(other.text)
+    assert sum(len(each) > 1 for each in ways.values()) > 20
+
+
+@pytest.mark.parametrize("word", ["the", "a", "yes", "Oleg", "cello"])
+def test_one_word_is_never_lost(word: str) -> None:
+    """However bad the hearing, something is written of what was said."""
+    for seed in range(30):
+        assert heard(word, 1.0, seed)
+
+
 def test_another_seed_makes_other_mistakes() -> None:
     """A text is misheard in many ways, and in the same way by the same seed on every Python."""
     text = "Niamh keeps the ice cream in the kitchen drawer behind the flour tin."

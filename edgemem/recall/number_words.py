@@ -100,7 +100,7 @@ class _Spoken:
         total, part, end, least = 0, None, at, 10**9
         while end < len(words):
             word = words[end]
-            if word in of.joins and part is not None and (total or least < 10**9):
+            if word in of.joins and part is not None:
                 follows = words[end + 1] if end + 1 < len(words) else ""
                 if _below(of.values.get(follows, of.places.get(follows, of.rare_places.get(follows))), least):
                     end += 1

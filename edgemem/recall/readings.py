@@ -10,7 +10,7 @@ itself in the spelling that is tried.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate
 
 _LETTERS = str.maketrans({"đ": "d", "ø": "o", "æ": "e", "œ": "e", "ß": "ss", "ı": "i", "ð": "d", "þ": "t"})
@@ -125,8 +125,15 @@ class _Spelling:
 _FIRST = re.compile(r"^(?:\^|\(\?<=[^)]*\))")
 _TWICE = re.compile(r"([A-Z])\1+")
 _NO_RULE = (re.compile("(?!)").match, ("",))
-_READ = {name: _Spelling(rules) for name, rules in _SPELLINGS.items()}
-_HEARD_AS = tuple(_READ[name] for name in ("english", "english e", "spanish"))
+_HEARD_AS = ("english", "english e", "spanish")
+
+
+@cache
+def _spelling(name: str) -> _Spelling:
+    """Return the rules of a spelling, ready; made when they are first needed."""
+    return _Spelling(_SPELLINGS[name])
+
+
 _PAIRS = {frozenset(each[:2]): float(each[2:]) for each in _NEAR.split()} | _FAR_VOWELS
 
 
@@ -136,7 +143,7 @@ def readings(word: str) -> frozenset[str]:
     word = word.translate(_LETTERS)
     if not 1 < len(word) <= _MOST_LETTERS or not (word.isalpha() and word.replace("ł", "l").isascii()):
         return frozenset()
-    return frozenset(spoken for spelling in _READ.values() if (spoken := spelling.read(word)))
+    return frozenset(spoken for name in _SPELLINGS if (spoken := _spelling(name).read(word)))
 
 
 @lru_cache(maxsize=2048)
@@ -145,7 +152,7 @@ def as_heard(word: str) -> frozenset[str]:
     word = word.translate(_LETTERS)
     if not 1 < len(word) <= _MOST_LETTERS or not (word.isascii() and word.isalpha()):
         return frozenset()
-    return frozenset(spoken for spelling in _HEARD_AS if (spoken := spelling.read(word)))
+    return frozenset(spoken for name in _HEARD_AS if (spoken := _spelling(name).read(word)))
 
 
 def distance(one: str, other: str, at_most: float = 1.0) -> float:

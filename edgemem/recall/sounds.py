@@ -24,6 +24,7 @@ _MOST_CHARS = 120  # nobody calls a name longer than that, and each of its words
 _MOST_STRANGE = 6  # words of a question; where more are strange, it is another language, or no speech
 _MOST_SOUNDS, _MOST_NAMES = 900, 256
 _JOINED = 0.21  # how far a name may be from two words that it fell into
+_SURE = 0.12  # from where on nobody looks for another
 _WHOLE = 0.15  # so much farther it may be than another from one of them: both words say more
 _LEAST_LETTERS, _MOST_TEXT = 3, 4000
 _NAME = re.compile(r"(?<![.!?…:;\n\"“”„«»([-])(?<=\w[ ,])\s*[A-ZÀ-ÖØ-ÞĀ-Ž][^\W\d_]+")
@@ -92,7 +93,11 @@ def with_names(
             found = nearest(piece.word, words, keys[piece])
             if found is not None and (not piece.joined or found[0] <= _JOINED):
                 meant.append((found[0], words[found[1]], piece))
-        left = [piece for piece in left if not any(_overlap(piece, other) for _, _, other in meant)]
+        left = [
+            piece
+            for piece in left
+            if not any(far <= _SURE and _overlap(piece, other) for far, _, other in meant)
+        ]
     return _replaced(query, meant)
 
 
