@@ -75,6 +75,7 @@ def test_orders_and_statements_are_none(utterance: str) -> None:
         ("The doctor is on Tuesday.", False),
         ("I sold the piano to Marta last week. How about you?", False),
         ("Hey Ann! That's great! When is the doctor?", True),
+        ("Morning, Pip. What have we got in the fridge?", True),
         ("我明天去上海。你呢？", False),
         ("Did he say “come”?", True),
     ],

@@ -108,6 +108,12 @@ def test_what_turns_a_statement_round_stays_with_it(said: str, whole: str) -> No
             assert whole in each.text, each.text
 
 
+def test_only_a_name_goes_with_a_greeting() -> None:
+    """A word that is no name is not taken for whom the greeting is for."""
+    assert fullest("Great cellar! It is dry and the wine stays cool.").startswith("Great cellar!")
+    assert fullest("Great, Emil! It is dry and the wine stays cool.").startswith("It is dry")
+
+
 def test_a_clause_is_not_cut_out_of_what_frames_it() -> None:
     """What was wished, dreamt or told by somebody else is never said as if it were so."""
     for said in (

@@ -60,8 +60,8 @@ _ENGLISH = re.compile(
 _GREETING = re.compile(
     r"(?:(?:wow|who?a+h?|hey|hi|hiya|hello|oh|ooh+|ah+|aw+|yeah|yep|yup|okay|ok|well|ha(?:ha)+|lol|hm+|um+|uh+|gosh|gee|man"
     r"|thanks|thank you|congrats|congratulations|great|cool|awesome|nice|sure|absolutely|definitely|totally|of course"
-    r"|no worries|no problem|you know|by the way|btw|good (?:morning|evening|afternoon))"
-    r"(?: so much| a lot| a bunch| again| there| everyone| everybody)?(?:,? (?!I\b)[A-Z]\w+)?(?: *[,!.…]+ *| +[-–—]+ +|$))+",
+    r"|no worries|no problem|you know|by the way|btw|(?:good )?(?:morning|evening|afternoon))"
+    r"(?: so much| a lot| a bunch| again| there| everyone| everybody)?(?:,? (?!I\b)(?-i:[A-Z])\w+)?(?: *[,!.…]+ *| +[-–—]+ +|$))+",
     re.IGNORECASE,
 )  # fmt: skip
 _CALLED = re.compile(r", (?!I\b)[A-Z]\w+(?=[!.?]+$)")
@@ -223,7 +223,7 @@ def _joined(pieces: Sequence[_Piece], kept: Sequence[int]) -> str:
 
 def tells(text: str) -> bool:
     """Tell whether a sentence says more than small talk does, so that a reader would miss it."""
-    return _tells(frozenset(terms(text)))
+    return not _GREETING.fullmatch(text) and _tells(frozenset(terms(text)))
 
 
 def _tells(stems: frozenset[str]) -> bool:
