@@ -295,6 +295,14 @@ def test_kept_home_is_filled_once(tmp_path: Path) -> None:
     assert code.read_text() != "of another version"
 
 
+def test_home_without_an_embedder_finds_words_alone(tmp_path: Path) -> None:
+    """Not even the embedder that the profile names is opened."""
+    _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
+    with filled(case, tmp_path, embedder=None, profile=Profile()) as here:
+        assert here.memory.embedder is None
+        assert here.memory.recall("wisdom tooth", k=1)
+
+
 def test_run_leaves_a_kept_home_alone(tmp_path: Path) -> None:
     """What somebody does with the open memory is not in the next one."""
     _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
