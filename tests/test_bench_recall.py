@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from datetime import datetime, timezone
 from math import log2
 from pathlib import Path
@@ -282,13 +284,19 @@ def test_kept_home_is_filled_once(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         with filled(case, tmp_path / folder, embedder=Counting(), profile=Profile(), cache=cache) as here:
             assert not any(here.left.values())
-            return [(one.id, round(one.score, 6)) for one in here.memory.recall("sister", k=4)]
+            return [
+                (one.id, round(one.score, 6)) for one in here.memory.recall("sister kayak dentist ouch", k=4)
+            ]
 
     first = found("one")
     embedded = Counting.texts
     assert embedded >= 4
     assert found("two") == first
     (code,) = cache.glob("*/code")
+    (index,) = cache.glob("*/home/db/index.db")
+    with closing(sqlite3.connect(index)) as db, db:
+        db.execute("delete from docs where id = (select max(id) from docs)")
+    assert len(found("damaged")) < 4
     code.write_text("of another version")
     assert found("three") == first
     assert Counting.texts == embedded
