@@ -467,9 +467,7 @@ class Memory:
         finally:
             self._thorough = False
 
-    def signals_of(
-        self, query: str, *, speaker: str | None = None
-    ) -> tuple[list[str], NDArray[np.float32]]:
+    def signals_of(self, query: str, *, speaker: str | None = None) -> tuple[list[str], NDArray[np.float32]]:
         """Return the messages that were considered for a question, as recall names them, and their signals.
 
         For `edgemem bench fit`; see `recall.signals`. A speaker of None is the operator.
