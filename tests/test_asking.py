@@ -78,6 +78,7 @@ def test_orders_and_statements_are_none(utterance: str) -> None:
         ("Morning, Pip. What have we got in the fridge?", True),
         ("我明天去上海。你呢？", False),
         ("Did he say “come”?", True),
+        ("Is he? " * 1000, False),
     ],
 )
 def test_what_tells_something_does_not_only_ask(said: str, only: bool) -> None:

@@ -12,7 +12,7 @@ from edgemem.recall import postings
 from edgemem.recall.docs import add_docs, remove_doc, replace_doc
 from edgemem.recall.lexical import Statistics, count_docs, match
 from edgemem.recall.postings import ResidentPostings
-from edgemem.recall.removals import EVERYTHING, note_removals, read_removals, trim_removals
+from edgemem.recall.removals import note_removals, read_removals, trim_removals
 from edgemem.recall.sources import EPISODE, TURN, Doc
 from edgemem.recall.state import State
 from edgemem.store.database import Database
@@ -90,10 +90,10 @@ def test_memory_finds_what_the_file_does(tmp_path_factory, taken):
             elif known:
                 old = known[which % len(known)]
                 if what == "remove":
-                    other.write(lambda tx, old=old: remove_doc(tx, old.kind, old.ref, None))
+                    other.write(lambda tx, old=old: remove_doc(tx, old.kind, old.ref))
                 else:
                     new = doc(old.ref, text, kind=old.kind)
-                    other.write(lambda tx, new=new: replace_doc(tx, new, None))
+                    other.write(lambda tx, new=new: replace_doc(tx, new))
 
 
 def test_much_that_is_new_is_left_to_idle_time(tmp_path, monkeypatch):
@@ -119,15 +119,15 @@ def test_warming_yields(tmp_path):
 
 
 def test_who_missed_removals_reads_everything_again(tmp_path, monkeypatch):
-    """A log that was cut, or that says everything went, cannot be followed; memory begins anew and is right."""
+    """A log that was cut, or that says more than is followed at once, cannot be followed; memory begins anew and is right."""
     monkeypatch.setattr(postings, "AT_ONCE", 5)
     with opened(tmp_path) as database:
         memory = ResidentPostings(database)
         database.write(lambda tx: add_docs(tx, [doc(n, f"cup {n}") for n in range(1, 9)]))
         memory.warm(state_of(database))
         compare(database, memory)
-        database.write(lambda tx: remove_doc(tx, TURN, 3, None))
-        database.write(lambda tx: note_removals(tx, [EVERYTHING]))
+        database.write(lambda tx: remove_doc(tx, TURN, 3))
+        database.write(lambda tx: note_removals(tx, range(100, 110)))
         assert memory.counts(state_of(database), ["cup"]) is None
         memory.warm(state_of(database))
         compare(database, memory)

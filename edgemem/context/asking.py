@@ -49,6 +49,8 @@ _WITHIN = (
 _ASKS = re.compile(
     rf"[?？؟]|(?:^|[.!,;¿] *)(?:and |so |but |then |und |y |et |e |en )?(?:{_BEGINS})|{_WITHIN}"
 )
+_LONGEST_QUESTION = 1000
+"""Characters; nobody only asks for longer than a minute, and looking costs the more the longer it is."""
 _TELLS_US = re.compile(rf"^[^.!]*(?:{_TELL})[^.!]*[.!]?$")
 _MARK = re.compile(r"[?？؟][\"'”’)\]]*$")
 
@@ -60,6 +62,8 @@ def asks(utterance: str) -> bool:
 
 def only_asks(said: str) -> bool:
     """Tell whether something that was said asks and tells nothing; in doubt it does not."""
+    if len(said) > _LONGEST_QUESTION:
+        return False
     if _TELLS_US.search(_plain(said)):
         return True
     if not _MARK.search(said.rstrip()):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from edgemem.context import asking
+from edgemem.context.excerpt import MOST_CHARS
 from edgemem.context.selection import units
 from edgemem.context.shown import RANK, About, Shown, part_of
 from edgemem.context.told import FIRST, LINE_CHARS, as_text, asked_for, fitting, told
@@ -157,7 +158,7 @@ def lines_for(
 
 def _asks_for_the_rest(item: Recalled, question: str, visible: Mapping[str, Shown]) -> bool:
     """Tell whether a question has words of an item that no excerpt shows."""
-    wanted = asked_for(question, [item]).intersection(terms(item.text))
+    wanted = asked_for(question, [item]).intersection(terms(item.text[:MOST_CHARS]))
     return bool(wanted.difference(*(terms(line.line) for line in visible.values() if line.item != line.id)))
 
 

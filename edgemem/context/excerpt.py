@@ -25,7 +25,8 @@ GAP = "…"
 SHARES = (0.4, 0.6, 0.75, 1.0)
 """How much of a text's content words its excerpts hold at least, each as short as that allows."""
 
-_MOST_CHARS = 2000
+MOST_CHARS = 2000
+"""What stands behind them in a text is in no excerpt."""
 _MOST_PIECES = 6
 """Pieces that are tried in every combination; of more, those that say least for their length go beforehand."""
 _WORTH_CHARS = 50
@@ -127,7 +128,7 @@ def excerpts(text: str, asked: Collection[str] = ()) -> list[Excerpt]:
     Args:
         asked: stems of the question; what shares any with it goes last.
     """
-    text = text[:_MOST_CHARS]
+    text = text[:MOST_CHARS]
     pieces = _pieces(text)
     words = _Words(text, asked)
     if not words.bits or not pieces:
