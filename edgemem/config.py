@@ -216,9 +216,9 @@ class InjectionSettings(_Section, frozen=True):
     """The same for what tools did."""
     min_note_score: Share = 0.4
     """The same for a paragraph of NOTES.md: its end stands in the prompt anyway."""
-    min_turn_score: Share = 0.4
+    min_turn_score: Share = 0.1
     """The same for what was said: long, and seldom the answer by itself."""
-    min_unasked_score: Share = 0.6
+    min_unasked_score: Share = 0.9
     """The same for what tools did, for notes and for what was said, where nobody asks anything."""
 
 
