@@ -103,6 +103,63 @@ def test_cosines_of_some(database, vectors):
     assert found == pytest.approx(dict(enumerate(rows @ query, start=1)), abs=1e-3)
 
 
+def test_only_those_that_are_given_are_found(database, vectors):
+    """Among some ids an index gives what the oracle gives, also of many pieces, of ids without a vector, and of none."""
+    rows, query = unit(400, DIMENSIONS), unit(DIMENSIONS, seed=2)
+    pieces = [(1 + n % 300, row) for n, row in enumerate(rows)]
+    database.write(lambda tx: vectors.add(tx, pieces))
+    best: dict[int, float] = {}
+    for id_, row in pieces:
+        best[id_] = max(best.get(id_, -1.0), float(row @ query))
+    among = [*range(3, 300, 7), 999, 2**40]
+    wanted = sorted((id_ for id_ in among if id_ in best), key=lambda id_: -best[id_])
+    found = vectors.nearest(query, 5, among)
+    assert [id_ for id_, _ in found] == wanted[:5]
+    assert [cosine for _, cosine in found] == pytest.approx([best[id_] for id_ in wanted[:5]], abs=2e-3)
+    assert {id_ for id_, _ in vectors.nearest(query, 999, among)} == set(wanted)
+    assert vectors.nearest(query, 5, []) == vectors.nearest(query, 5, [999]) == []
+    assert vectors.nearest(query, 0, among) == vectors.nearest(unit(32), 5, among) == []
+
+
+def test_what_is_given_twice_is_found_once(database, vectors):
+    """Ids that are named twice take nobody's place."""
+    rows = unit(20, DIMENSIONS)
+    fill(database, vectors, rows)
+    assert len({id_ for id_, _ in vectors.nearest(rows[0], 3, [1, 1, 1, 2, 2, 3])}) == 3
+
+
+def test_estimates_are_near_the_cosines(database, vectors):
+    """Of those ids that have a vector, and of no others, cosines are estimated within a tenth, also of thousands."""
+    wide = type(vectors)(database, 384, 7)
+    rows, query = unit(1200, 384), unit(384, seed=2)
+    rows[:600] += np.linspace(-2, 2, 600, dtype=np.float32)[:, None] * query  # or else all would be about 0
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    fill(database, wide, rows)
+    found = wide.estimates(query, [*range(1, 1201), 5000, 2**40])
+    assert found == pytest.approx(dict(enumerate(rows @ query, start=1)), abs=0.1)
+    assert wide.estimates(query, {4, 7}).keys() == {4, 7}
+    assert wide.estimates(query, []) == wide.estimates(query, [5000]) == {}
+    assert wide.estimates(unit(32), [1]) == {}
+
+
+def test_the_estimate_of_pieces_is_that_of_the_best(database, vectors):
+    """A text of several pieces is estimated once, by the nearest of them."""
+    rows = unit(30, DIMENSIONS)
+    database.write(lambda tx: vectors.add(tx, [(1 + n // 10, row) for n, row in enumerate(rows)]))
+    assert vectors.estimates(rows[4], [1, 2])[1] > 0.8
+    assert vectors.estimates(rows[4], [1, 2])[2] < 0.6
+
+
+def test_nothing_is_estimated_of_what_was_removed(database, vectors):
+    """What went is neither estimated nor found among the ids that are given."""
+    rows = unit(20, DIMENSIONS)
+    fill(database, vectors, rows)
+    assert 4 in vectors.estimates(rows[3], [3, 4])
+    database.write(lambda tx: vectors.remove(tx, [4]))
+    assert vectors.estimates(rows[3], [3, 4]).keys() == {3}
+    assert [id_ for id_, _ in vectors.nearest(rows[3], 5, [3, 4])] == [3]
+
+
 def test_a_vector_is_replaced(database, vectors):
     """Adding again under the same id leaves only the new vector."""
     old, new = unit(2, DIMENSIONS)

@@ -1,0 +1,236 @@
+"""Columns: what is known of each doc in memory is what the file says, and nothing of what is gone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemem.recall.candidates import make_filter
+from edgemem.recall.columns import NOBODY, Columns, Row
+from edgemem.recall.docs import add_docs
+from edgemem.recall.postings import ResidentPostings
+from edgemem.recall.sources import EPISODE, FACT, KINDS, NOTE, TURN, Doc
+from edgemem.recall.state import FIRST_OTHER, State
+from edgemem.records import Reader
+from edgemem.store.database import Database
+from edgemem.store.migrations import INDEX
+
+READERS = (
+    None,
+    Reader("ann"),
+    Reader("bob", frozenset({"bob"})),
+    Reader("ann", frozenset({"ann", "bob"})),
+    Reader("ann", frozenset({""})),
+    Reader("zoe"),
+    Reader(None),
+    Reader(""),
+)
+
+
+def row(number, **more):
+    """Return the columns of a message that anybody may read."""
+    kind = TURN if number < FIRST_OTHER else FACT
+    plain = Row(number, kind, number, 0, None, "ann", 1, 1, 0.0, 0, None, None, 0, None, None, 3)
+    return plain._replace(**more)
+
+
+def said(*times):
+    """Return times as the file has them."""
+    return "[" + ",".join(f"[{begin},{end},{sure}]" for begin, end, sure in times) + "]"
+
+
+def filled(*rows):
+    """Return columns with some rows."""
+    columns = Columns()
+    for each in rows:
+        columns.append(each)
+    return columns
+
+
+names = st.sampled_from([None, "ann", "bob", "eva"])
+rows = st.builds(
+    row,
+    st.integers(1, 9),
+    level=st.integers(0, 2),
+    owner=names,
+    who=names,
+    session_id=st.integers(1, 4),
+    turn=st.integers(1, 3),
+    at=st.floats(0, 2e9),
+    past=st.integers(0, 1),
+    marks=st.integers(0, 31),
+    called=st.sampled_from([None, "ann", "ann bob"]),
+    times=st.sampled_from([None, said((1, 2, 0.5)), said((3, 4, 1), (5, 6, 0.7))]),
+    subject=st.sampled_from([None, "door"]),
+    length=st.integers(0, 40),
+)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), rows, st.booleans()),
+        st.tuples(st.just("drop"), st.integers(1, 9), st.just(False)),
+        st.tuples(st.just("drop passing"), st.just(0), st.just(False)),
+    ),
+    max_size=40,
+)
+
+
+@given(steps)
+def test_columns_hold_what_is_there_and_nothing_else(taken):
+    """However rows come, are replaced and go, each slot says what the newest row of its number said, and sums agree."""
+    columns = Columns()
+    there: dict[int, Row] = {}
+    passing: set[int] = set()
+    for what, which, in_passing in taken:
+        if what == "append":
+            columns.append(which, passing=in_passing)
+            there[which.id] = which
+            passing = passing | {which.id} if in_passing else passing - {which.id}
+        elif what == "drop":
+            columns.drop(which)
+            there.pop(which, None)
+            passing.discard(which)
+        else:
+            columns.drop_passing()
+            there = {number: each for number, each in there.items() if number not in passing}
+            passing = set()
+    slots = columns.slots(range(12))
+    assert slots.keys() == there.keys()
+    assert len(columns) == len(there)
+    sessions: dict[int, int] = {}
+    for number, slot in slots.items():
+        own, found = there[number], columns.row(slot)
+        assert found._replace(session_id=own.session_id, called=own.called, times=own.times) == own
+        assert columns.called.get(slot, frozenset()) == frozenset((own.called or "").split())
+        code = int(columns.rows["session"][slot])
+        assert code not in sessions or sessions[code] == own.session_id
+        sessions[code] = own.session_id
+        words = sum(each.length for each in there.values() if each.session_id == own.session_id)
+        assert columns.words_in[code] == words
+        of = columns.spans()[columns.spans()[:, 0] == slot]
+        assert [tuple(span[1:]) for span in of] == own.spans
+    assert len(set(sessions.values())) == len(sessions)
+    assert columns.words_in.sum() == sum(each.length for each in there.values())
+    assert len(columns.spans()) == sum(len(each.spans) for each in there.values())
+    empty = np.setdiff1d(np.arange(columns.n), list(slots.values()))
+    assert not any(np.frombuffer(columns.rows[empty].tobytes(), np.uint8)), "an empty slot says nothing"
+    assert not set(empty.tolist()) & (columns.facts.keys() | columns.called.keys())
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(sorted(KINDS)), rows, st.one_of(st.none(), st.integers(1, 3))),
+        max_size=12,
+    ),
+    st.sampled_from(READERS),
+    st.one_of(st.none(), st.frozensets(st.sampled_from(sorted(KINDS.values())))),
+    st.integers(1, 3),
+    st.frozensets(st.integers(1, 3)),
+    st.booleans(),
+)
+def test_who_may_read_what_is_what_sql_says(tmp_path_factory, taken, reader, kinds, session, turns, past):
+    """For whomever, whatever and whenever it is asked, memory allows the docs that the condition in SQL does."""
+    docs = [
+        Doc(kind, n, "cup", own.level, own.owner, own.who, in_session, own.turn, past=bool(own.past))
+        for n, (kind, own, in_session) in enumerate(taken)
+    ]
+    only = make_filter(reader, kinds=kinds, session_id=session, turns=turns, past=past)
+    with Database(
+        tmp_path_factory.mktemp("columns") / "index.db", migrations=INDEX, durable=False
+    ) as database:
+        database.write(lambda tx: add_docs(tx, docs))
+        known = dict(database.query("select key, value from meta"))
+        memory = ResidentPostings(database)
+        memory.warm(State(last_message=known["last_message"], last_other=known["last_other"]))
+        columns = memory.columns
+        asked = database.query(f"select d.id from docs d where {only.where}", only.values)
+        slots = np.arange(columns.n)
+        may = columns.allowed(slots, only)
+        assert sorted(columns.rows["id"][slots[may]].tolist()) == sorted(number for (number,) in asked)
+        assert may.tolist() == [
+            only.allows(docs[int(ref)]) for ref in columns.rows["ref"][: columns.n]
+        ]
+
+
+def test_an_empty_slot_may_never_be_found():
+    """Not even by the operator, who reads everything."""
+    columns = filled(row(1), row(2))
+    columns.drop(1)
+    assert columns.allowed(np.arange(2), make_filter(None, past=True)).tolist() == [False, True]
+
+
+def test_nobody_is_not_who_owns_nothing():
+    """Private text without an owner is nobody's, also not of a voice without a name."""
+    columns = filled(row(1, level=2, owner=None), row(2, level=2, owner="ann"))
+    for reader in (Reader(None), Reader(""), Reader("zoe")):
+        assert not columns.allowed(np.arange(2), make_filter(reader)).any()
+
+
+def test_neighbours_are_of_the_same_session():
+    """The message after another in its session is beside it; that of another session, an empty slot and a fact are not."""
+    columns = filled(
+        row(1, session_id=5),
+        row(2, session_id=5),
+        row(3, session_id=6),
+        row(4, session_id=6),
+        row(FIRST_OTHER, session_id=None),
+        row(FIRST_OTHER + 1, session_id=None),
+        row(FIRST_OTHER - 1, session_id=None),
+    )
+    asked = np.array([1, 2, 3, 4, FIRST_OTHER, FIRST_OTHER + 1, FIRST_OTHER - 1, 77, 0])
+    assert columns.beside(asked, 1).tolist() == [1, -1, 3, -1, -1, -1, -1, -1, -1]
+    assert columns.beside(asked, -1).tolist() == [-1, 0, -1, 2, -1, -1, -1, -1, -1]
+    assert columns.beside(asked, -2).tolist() == [-1] * 9
+    columns.drop(2)
+    assert columns.beside(np.array([1, 3]), 1).tolist() == [-1, 3]
+    assert columns.beside(np.array([], np.int64), 1).tolist() == []
+
+
+def test_a_replaced_neighbour_is_still_beside():
+    """A message that moved to another slot is found there."""
+    columns = filled(row(1), row(2), row(3))
+    columns.append(row(2, length=9))
+    assert columns.beside(np.array([1, 3]), 1).tolist() == [3, -1]
+    assert columns.beside(np.array([1, 3]), -1).tolist() == [-1, 3]
+
+
+def test_what_the_index_takes_in_is_passing_no_more():
+    """A row that comes again for good outlives those that were only passing."""
+    columns = Columns()
+    for number in (1, 2, 3):
+        columns.append(row(number), passing=True)
+    columns.append(row(2, length=9))
+    columns.drop_passing()
+    assert list(columns.slots([1, 2, 3])) == [2]
+    columns.append(row(2), passing=True)
+    columns.drop_passing()
+    assert len(columns) == 0
+
+
+def test_thousands_of_rows_stay_where_they_are():
+    """Growing moves no row, and keeps what each said."""
+    columns = filled(*(row(n, at=float(n), session_id=n // 10) for n in range(1, 2001)))
+    assert columns.slots([1, 300, 2000]) == {1: 0, 300: 299, 2000: 1999}
+    assert columns.rows["at"][:2000].tolist() == list(map(float, range(1, 2001)))
+    assert columns.sessions == len(columns.words_in) == 202
+    assert columns.words_in[1:].tolist() == [27, *[30] * 199, 3]
+
+
+def test_names_have_codes():
+    """A name that nobody here has, has none, and nobody's is 0."""
+    columns = filled(row(1, who="ann", owner="bob"))
+    assert columns.code("ann") != columns.code("bob")
+    assert columns.code("zoe") is None
+    assert columns.code(None) == NOBODY
+    assert columns.words_in.tolist() == [0, 3]
+
+
+@pytest.mark.parametrize("kind", [FACT, EPISODE, NOTE])
+def test_facts_know_what_they_are_about(kind):
+    """Subject and relation stand beside the slot until it is emptied."""
+    columns = filled(row(FIRST_OTHER, kind=kind, session_id=None, turn=None, subject="door", relation="code"))
+    found = columns.row(0)
+    assert (found.kind, found.subject, found.relation, found.turn) == (kind, "door", "code", -1)
+    columns.drop(FIRST_OTHER)
+    assert columns.facts == {}

@@ -1,0 +1,117 @@
+"""The linear model: scores between 0 and 1 that can be explained, and weights in a form that can be trusted."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemem.bench.fit import MEANING
+from edgemem.bench.learning import AGAINST, EITHER
+from edgemem.recall.linear import LinearModel, Models, shipped_models
+from edgemem.recall.signals import SIGNALS
+
+MODEL = LinearModel(bias=-2.0, scale=0.5, weights={"words": 4.0, "meaning": 2.0, "asks": -1.0, "length": 3.0})
+
+
+def signals(*rows):
+    """Return signals by name as the rows of a matrix."""
+    return np.array([[row.get(name, 0.0) for name in SIGNALS] for row in rows], np.float32).reshape(
+        len(rows), len(SIGNALS)
+    )
+
+
+def odds(score):
+    """Return the logarithm of the odds."""
+    return math.log(score / (1 - score))
+
+
+def test_the_logarithm_of_odds_is_the_weighted_sum():
+    """Scale and bias are applied to the sum; a signal without a weight counts for nothing."""
+    rows = signals({}, {"words": 1.0}, {"words": 0.5, "meaning": 1.0, "asks": 1.0}, {"robot": 1.0})
+    found = MODEL.scores(rows)
+    assert found.dtype == np.float32
+    assert [odds(float(score)) for score in found] == pytest.approx([-2, 0, -0.5, -2], abs=1e-5)
+    assert MODEL.scores(signals()).tolist() == []
+
+
+@given(st.lists(st.fixed_dictionaries({name: st.floats(0, 2, width=32) for name in SIGNALS}), max_size=4))
+def test_scores_lie_between_0_and_1_and_keep_the_order(rows):
+    """Whatever the signals are, a score is one, and a larger sum never scores less."""
+    for model in (MODEL, shipped_models().with_meaning, shipped_models().words_only):
+        scores = model.scores(signals(*rows)).tolist()
+        assert all(0 <= score <= 1 for score in scores)
+        sums = [sum(model.weights.get(name, 0) * value for name, value in row.items()) for row in rows]
+        order = sorted(range(len(rows)), key=lambda at: sums[at])
+        assert all(
+            scores[low] <= scores[high] + 1e-6 for low, high in zip(order, order[1:])  # noqa: B905, RUF007
+        )
+
+
+def test_reasons_are_what_speaks_for_it_strongest_first():
+    """Signals of one reason are added up; what speaks against it, or hardly for it, explains nothing, nor does form."""
+    model = LinearModel(
+        bias=0.0, scale=1.0, weights={"words": 1.0, "meaning": 0.5, "meaning_share": 1.0, "asks": 3.0, "date": -1.0}
+    )
+    row = {"words": 1.0, "meaning": 1.0, "meaning_share": 1.0, "asks": 1.0, "date": 1.0, "speaker": 1.0}
+    assert model.reasons(signals(row)[0]) == ("meaning", "words")
+    assert model.reasons(signals({**row, "meaning_share": 0.0})[0]) == ("words", "meaning")
+    assert model.reasons(signals({"words": 0.09})[0]) == ()
+    assert model.reasons(signals({"words": 0.11})[0]) == ("words",)
+    assert msgspec.structs.replace(model, scale=0.1).reasons(signals(row)[0]) == ("meaning", "words")
+    assert msgspec.structs.replace(model, scale=0.01).reasons(signals(row)[0]) == ()
+    assert model.reasons(signals({"words": 1.0, "meaning": 2.0})[0]) == ("meaning", "words")
+
+
+def test_equal_reasons_stand_in_the_order_of_the_alphabet():
+    """Explanations do not change from one run to the next."""
+    model = LinearModel(bias=0.0, scale=1.0, weights={"words": 1.0, "meaning": 1.0, "date": 1.0})
+    assert model.reasons(signals({"words": 1.0, "meaning": 1.0, "date": 1.0})[0]) == ("date", "meaning", "words")
+
+
+@pytest.mark.parametrize("name", ["with_meaning", "words_only"])
+def test_shipped_weights_are_of_signals_and_keep_their_signs(name):
+    """Each weight is a finite number of a signal that there is, and speaks for or against it as that signal may."""
+    model = getattr(shipped_models(), name)
+    assert model.weights.keys() <= SIGNALS.keys()
+    assert model.weights, "a model that weighs nothing finds nothing"
+    assert all(math.isfinite(each) for each in (model.bias, model.scale, *model.weights.values()))
+    assert model.scale > 0
+    assert model.bias < 0, "what shows nothing is no answer"
+    for signal, weight in model.weights.items():
+        if signal in AGAINST:
+            assert weight <= 0, signal
+        elif signal not in EITHER:
+            assert weight >= 0, signal
+
+
+def test_without_a_vector_meaning_weighs_nothing():
+    """The model for words alone names no signal that such a question does not have."""
+    assert not shipped_models().words_only.weights.keys() & MEANING
+
+
+def test_signals_and_their_groups_are_known():
+    """Whatever is said of signals by name is said of some that there are, and of each once."""
+    assert SIGNALS.keys() >= AGAINST | EITHER | MEANING
+    assert not AGAINST & EITHER
+
+
+@pytest.mark.parametrize("name", ["with_meaning", "words_only"])
+def test_shipped_scores_tell_all_from_nothing(name):
+    """A message that shows nothing of an answer scores under a half, and one that has all words and meaning over it."""
+    model = getattr(shipped_models(), name)
+    best = {signal: 1.0 for signal, reason in SIGNALS.items() if reason in {"words", "meaning", "neighbour", "session"}}
+    nothing, everything = model.scores(signals({}, best)).tolist()
+    assert nothing < 0.5 < everything
+
+
+def test_a_wrong_name_in_the_file_is_refused():
+    """A key that nobody knows is a mistake of whoever edits the file, and is said."""
+    with pytest.raises(msgspec.ValidationError, match="bais"):
+        msgspec.convert({"bias": 0.0, "scale": 1.0, "weights": {}, "bais": 1.0}, LinearModel)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"with_meaning": {"bias": 0.0, "scale": 1.0, "weights": {}}}, Models)
