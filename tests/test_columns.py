@@ -17,6 +17,8 @@ from edgemem.records import Reader
 from edgemem.store.database import Database
 from edgemem.store.migrations import INDEX
 
+ALL = make_filter(None, past=True)
+
 READERS = (
     None,
     Reader("ann"),
@@ -107,11 +109,11 @@ def test_columns_hold_what_is_there_and_nothing_else(taken):
         assert code not in sessions or sessions[code] == own.session_id
         sessions[code] = own.session_id
         words = sum(each.length for each in there.values() if each.session_id == own.session_id)
-        assert columns.words_in[code] == words
+        assert columns.words_in(ALL)[code] == words
         of = columns.spans()[columns.spans()[:, 0] == slot]
         assert [tuple(span[1:]) for span in of] == own.spans
     assert len(set(sessions.values())) == len(sessions)
-    assert columns.words_in.sum() == sum(each.length for each in there.values())
+    assert columns.words_in(ALL).sum() == sum(each.length for each in there.values())
     assert len(columns.spans()) == sum(len(each.spans) for each in there.values())
     empty = np.setdiff1d(np.arange(columns.n), list(slots.values()))
     assert not any(np.frombuffer(columns.rows[empty].tobytes(), np.uint8)), "an empty slot says nothing"
@@ -148,9 +150,7 @@ def test_who_may_read_what_is_what_sql_says(tmp_path_factory, taken, reader, kin
         slots = np.arange(columns.n)
         may = columns.allowed(slots, only)
         assert sorted(columns.rows["id"][slots[may]].tolist()) == sorted(number for (number,) in asked)
-        assert may.tolist() == [
-            only.allows(docs[int(ref)]) for ref in columns.rows["ref"][: columns.n]
-        ]
+        assert may.tolist() == [only.allows(docs[int(ref)]) for ref in columns.rows["ref"][: columns.n]]
 
 
 def test_an_empty_slot_may_never_be_found():
@@ -213,8 +213,8 @@ def test_thousands_of_rows_stay_where_they_are():
     columns = filled(*(row(n, at=float(n), session_id=n // 10) for n in range(1, 2001)))
     assert columns.slots([1, 300, 2000]) == {1: 0, 300: 299, 2000: 1999}
     assert columns.rows["at"][:2000].tolist() == list(map(float, range(1, 2001)))
-    assert columns.sessions == len(columns.words_in) == 202
-    assert columns.words_in[1:].tolist() == [27, *[30] * 199, 3]
+    assert columns.sessions == len(columns.words_in(ALL)) == 202
+    assert columns.words_in(ALL)[1:].tolist() == [27, *[30] * 199, 3]
 
 
 def test_names_have_codes():
@@ -223,7 +223,7 @@ def test_names_have_codes():
     assert columns.code("ann") != columns.code("bob")
     assert columns.code("zoe") is None
     assert columns.code(None) == NOBODY
-    assert columns.words_in.tolist() == [0, 3]
+    assert columns.words_in(ALL).tolist() == [0, 3]
 
 
 @pytest.mark.parametrize("kind", [FACT, EPISODE, NOTE])

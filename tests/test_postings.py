@@ -183,7 +183,6 @@ def test_columns_are_those_of_the_file(tmp_path):
         assert len(memory.columns) == 2
 
 
-@pytest.mark.xfail(strict=True, reason="replace_doc does not note that only `past` has changed")
 @pytest.mark.parametrize("past", [True, False])
 def test_what_holds_again_or_no_more_is_seen(tmp_path, past):
     """A fact that is over, or that holds again, is so in memory too, whether it had a vector or not."""
@@ -198,7 +197,6 @@ def test_what_holds_again_or_no_more_is_seen(tmp_path, past):
         assert bool(columns.row(columns.slots([FIRST_OTHER])[FIRST_OTHER]).past) is not past
 
 
-@pytest.mark.xfail(strict=True, reason="empty slots are counted: a word then weighs nothing, and finds nothing")
 def test_what_is_gone_is_not_counted(tmp_path):
     """A word stands in as many docs as are there, however often they were replaced."""
     with opened(tmp_path) as database:
@@ -210,7 +208,6 @@ def test_what_is_gone_is_not_counted(tmp_path):
         assert memory.counts(state_of(database), ["cup"]) == {"cup": 1}
 
 
-@pytest.mark.xfail(strict=True, reason="words of what was erased stay in memory until half of all slots are empty")
 def test_memory_keeps_no_word_of_what_was_erased(tmp_path):
     """Once idle time has followed, a word that stands nowhere any more is not in memory either."""
     with opened(tmp_path) as database:

@@ -10,8 +10,9 @@ from edgemem.clock import Clock
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import turns
 
-HIDDEN = "cosines of messages that may not be read, and whom they speak of, count beside them and in their session"
-FILLER = [f"{what} is {how}" for what in ("bread", "soup", "weather", "music") for how in ("fine", "late", "good")]
+FILLER = [
+    f"{what} is {how}" for what in ("bread", "soup", "weather", "music") for how in ("fine", "late", "good")
+]
 
 
 def scores(folder, secret, query, *, idle, reader=None):
@@ -22,7 +23,12 @@ def scores(folder, secret, query, *, idle, reader=None):
         for n, text in enumerate(FILLER, start=1):
             robot.say(n, text, speaker="bob")
         private = Turn(
-            "s", 50, (StoredMessage("user", secret),), heard=Heard(speaker="ann"), level="private", owner="ann"
+            "s",
+            50,
+            (StoredMessage("user", secret),),
+            heard=Heard(speaker="ann"),
+            level="private",
+            owner="ann",
         )
         robot.say(49, "somebody wants the cup", speaker="bob")
         robot.truth.write(lambda tx: turns.commit_turn(tx, private))
@@ -38,7 +44,7 @@ def scores(folder, secret, query, *, idle, reader=None):
         robot.close()
 
 
-@pytest.mark.parametrize("idle", [False, pytest.param(True, marks=pytest.mark.xfail(strict=True, reason=HIDDEN))])
+@pytest.mark.parametrize("idle", [False, True])
 @pytest.mark.parametrize(
     ("query", "secret", "other"),
     [

@@ -26,6 +26,7 @@ AGAINST = frozenset({"other_speaker", "asks"})
 EITHER = frozenset({"length", "says_i", "says_you", "other_mentioned"})
 """Signals that may do both; all others speak for it."""
 _ROUNDS = 60
+_PRIOR = 0.01
 
 
 def learnt(
@@ -107,14 +108,26 @@ def calibrated(
         sums.append(own[best])
         good.append(y[best])
     s, y = np.concatenate(sums), np.concatenate(good).astype(np.float64)
-    scale, bias = 1.0, -float(s.mean())
+    # A weak prior at 1 and 0 keeps both finite where a line parts right from wrong; steps are halved until they help.
+    of = np.stack([s, np.ones(len(s))], axis=1)
+    prior = np.array([1.0, 0.0])
+    found = prior.copy()
+
+    def loss(found: Any) -> float:
+        sums = of @ found
+        return float((np.logaddexp(0, sums) - y * sums).sum()) + 0.5 * _PRIOR * float(
+            ((found - prior) ** 2).sum()
+        )
+
     for _ in range(_ROUNDS):
-        p = 1 / (1 + np.exp(-(scale * s + bias)))
-        slope = np.array([((p - y) * s).sum(), (p - y).sum()])
-        w = p * (1 - p) + 1e-9
-        curve = np.array([[(w * s * s).sum(), (w * s).sum()], [(w * s).sum(), w.sum()]])
-        step = np.linalg.solve(curve + 1e-6 * np.eye(2), slope)
-        scale, bias = scale - step[0], bias - step[1]
-        if float(np.abs(step).max()) < 1e-7:
+        p = 1 / (1 + np.exp(-np.clip(of @ found, -50, 50)))
+        slope = of.T @ (p - y) + _PRIOR * (found - prior)
+        step = np.linalg.solve((of * (p * (1 - p))[:, None]).T @ of + _PRIOR * np.eye(2), slope)
+        length, before = 1.0, loss(found)
+        while length > 1e-6 and loss(found - length * step) > before:
+            length /= 2
+        found = found - length * step
+        if float(np.abs(length * step).max()) < 1e-7:
             break
+    scale, bias = found.tolist()
     return LinearModel(bias=float(bias), scale=float(scale), weights=weights)

@@ -33,6 +33,8 @@ _TYPE = [
     ("id", "i8"), ("ref", "i8"), ("at", "f8"), ("session", "i4"), ("turn", "i4"), ("who", "i4"), ("owner", "i4"),
     ("length", "i4"), ("kind", "u1"), ("level", "u1"), ("past", "?"), ("marks", "u1"),
 ]  # fmt: skip
+PRIVATE = 2
+"""The level of what only its owner reads."""
 NOBODY = 0
 """The code of nobody, and of no session."""
 
@@ -84,7 +86,8 @@ class Columns:
         self._passing: set[int] = set()
         self._spans: list[tuple[int, float, float, float]] = []
         self._packed: NDArray[np.float64] | None = None
-        self._words_in = np.zeros(1, np.int64)
+        self._words_in = np.zeros((2, 1), np.int64)
+        self._private: dict[int, dict[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -111,9 +114,7 @@ class Columns:
             row.id, row.ref, row.at, session, -1 if row.turn is None else row.turn, self._code(row.who), self._code(row.owner),
             row.length, row.kind, row.level, bool(row.past), row.marks,
         )  # fmt: skip
-        if session >= len(self._words_in):
-            self._words_in = np.append(self._words_in, np.zeros(len(self._words_in), np.int64))
-        self._words_in[session] += row.length
+        self._count(slot, row.length)
         if row.subject or row.relation:
             self.facts[slot] = (row.subject, row.relation)
         if row.called:
@@ -131,7 +132,7 @@ class Columns:
         slot = self._slots.pop(doc, None)
         if slot is None:
             return
-        self._words_in[self.rows["session"][slot]] -= self.rows["length"][slot]
+        self._count(slot, -int(self.rows["length"][slot]))
         self.rows[slot] = (0,) * len(_TYPE)
         self.facts.pop(slot, None)
         if self.called.pop(slot, None) is not None or self._spans:
@@ -156,10 +157,24 @@ class Columns:
         """Return how many sessions there are, that of no session included."""
         return len(self._sessions)
 
-    @property
-    def words_in(self) -> NDArray[np.int64]:
-        """Return how many words each session has, by its code."""
-        return self._words_in[: len(self._sessions)]
+    def words_in(self, only: Filter) -> NDArray[np.int64]:
+        """Return how many words of each session, by its code, may be read: what may not leaves no trace."""
+        import numpy as np
+
+        room = np.zeros((2, self.sessions), np.int64)
+        known = min(self.sessions, self._words_in.shape[1])
+        room[:, :known] = self._words_in[:, :known]
+        if "known" not in only.values:
+            private = list(self._private)
+        else:
+            room[1] *= int(only.values["known"])
+            speaker = self.code(only.values["speaker"]) if only.values["alone"] else None
+            private = [speaker] if speaker in self._private else []
+        total: NDArray[np.int64] = room.sum(axis=0)
+        for owner in private:
+            for session, words in self._private[owner].items():
+                total[session] += words
+        return total
 
     def row(self, slot: int) -> Row:
         """Return what a search needs of a slot as a row."""
@@ -175,7 +190,10 @@ class Columns:
         """Return which of some slots may be found; the same rule as in SQL, which has the last word."""
         import numpy as np
 
-        some = self.rows[slots]
+        some = {
+            name: self.rows[name][slots]
+            for name in ("id", "past", "kind", "level", "owner", "session", "turn")
+        }
         may: NDArray[np.bool_] = some["id"] != 0
         if not only.past:
             may &= ~some["past"]
@@ -186,7 +204,7 @@ class Columns:
         if "known" in only.values:
             level = some["level"]
             own = (some["owner"] == (self.code(only.values["speaker"]) or -1)) & bool(only.values["alone"])
-            may &= (level == 0) | ((level == 1) & bool(only.values["known"])) | ((level == 2) & own)
+            may &= (level == 0) | ((level == 1) & bool(only.values["known"])) | ((level == PRIVATE) & own)
         return may
 
     def spans(self) -> NDArray[np.float64]:
@@ -213,6 +231,20 @@ class Columns:
             & (rows["kind"][found] == TURN)
         )
         return np.where(same, found, -1)
+
+    def _count(self, slot: int, words: int) -> None:
+        """Note words more or less in the session of a slot: what is private under its owner, apart from the rest."""
+        import numpy as np
+
+        session, level, owner = (int(self.rows[name][slot]) for name in ("session", "level", "owner"))
+        if level == PRIVATE:
+            of = self._private.setdefault(owner, {})
+            of[session] = of.get(session, 0) + words
+            return
+        if session >= self._words_in.shape[1]:
+            more = np.zeros((2, session + 1), np.int64)
+            self._words_in = np.append(self._words_in, more, axis=1)
+        self._words_in[level, session] += words
 
     def _code(self, name: str | None) -> int:
         code = self._codes.setdefault(name, len(self.names))

@@ -69,12 +69,15 @@ def replace_doc(tx: Transaction, doc: Doc) -> None:
             _insert(tx, [(number, doc)])
         return
     number, past = same[0]
+    if bool(past) == doc.past:
+        return
     tx.execute("update docs set past = ? where id = ?", (int(doc.past), number))
     if doc.past:
         # Words still find it for whoever asks about the past; it must not crowd out what holds now.
-        note_removals(tx, _drop_vectors(tx, number))
-    elif past:
+        _drop_vectors(tx, number)
+    else:
         enqueue(tx, [number])
+    note_removals(tx, [number])
 
 
 def row_of(number: int, doc: Doc, length: int) -> Row:

@@ -65,11 +65,11 @@ def matched(
     slot_of = columns.slots({doc + step for doc in messages.tolist() for step in (-1, 0, 1)})
     around = np.array(sorted(slot_of.values()), np.intp)
     around = around[(rows["kind"][around] == TURN) & columns.allowed(around, only)]
-    before, after = (columns.beside(rows["id"][around], step) for step in (-1, 1))
+    before, after = (_readable(columns, columns.beside(rows["id"][around], step), only) for step in (-1, 1))
     # Slot -1, beyond the last one, holds nothing.
     lengths = np.append(rows["length"][:n], 0)
     long = lengths[around] + lengths[before] + lengths[after]
-    words_in = columns.words_in
+    words_in = columns.words_in(only)
     long_session = max(1.0, float(words_in[1:].mean()) if sessions > 1 else 1.0)
     dense = np.zeros(n + 1, np.float32)
     for term, parts in hits.items():
@@ -91,3 +91,12 @@ def matched(
 def _saturated(times: Any, lengths: Any, average: float) -> Any:
     """Return what so many occurrences in texts of such lengths are worth to BM25."""
     return times * (K1 + 1) / (times + K1 * (1 - B + B * lengths / average))
+
+
+def _readable(columns: Columns, slots: Slots, only: Filter) -> Slots:
+    """Return slots, and -1 for what may not be read: not even how long it is may be told from a score."""
+    import numpy as np
+
+    good = slots >= 0
+    good[good] = columns.allowed(slots[good], only)
+    return np.where(good, slots, -1)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 AT_ONCE = 300
 """Docs that a question may still read in; more are left to `warm`, and FTS5 answers meanwhile."""
 _STEP = 300  # docs that are read between two looks at `stop`: some milliseconds
+_TERMS = 1000  # terms that are looked at between two looks at `stop`
 _OFTEN = 255  # how often a term stands in a text is kept in 8 bits
 
 
@@ -45,7 +46,7 @@ class ResidentPostings:
         self._database = database
         self.lock = threading.RLock()
         """Held by whoever reads the columns while more may be read in."""
-        self._removal = 0
+        self._removal = self._pruned = 0
         self._forget()
 
     def warm(self, state: State, stop: Callable[[], bool] | None = None) -> bool:
@@ -61,14 +62,31 @@ class ResidentPostings:
                 if not self._read(state, _STEP):
                     break
             worked = True
+        self._prune(stop)
         return worked
+
+    def _prune(self, stop: Callable[[], bool] | None) -> None:
+        """Leave no word in memory that stands in no text any more, once something was taken out."""
+        if self._pruned == self._removal:
+            return
+        terms = list(self._postings)
+        for first in range(0, len(terms), _TERMS):
+            if stop and stop():
+                return
+            with self.lock:
+                there = self.columns.rows["id"]
+                for term in terms[first : first + _TERMS]:
+                    if term in self._postings and not there[self.having(term)].any():
+                        del self._postings[term]
+        self._pruned = self._removal
 
     def counts(self, state: State, terms: Sequence[str]) -> dict[str, int] | None:
         """Return in how many docs each term stands; None if memory does not hold them all."""
         with self.lock:
             if not self._follow(state):
                 return None
-            return {term: len(self._postings.get(term, ())) for term in terms}
+            there = self.columns.rows["id"]
+            return {term: int((there[self.having(term)] != 0).sum()) for term in terms}
 
     def find(self, terms: Sequence[str]) -> Iterator[tuple[str, Slots, Numbers]]:
         """Yield of each term that stands anywhere in which slots it does, and how often; as of the last `counts`."""

@@ -426,8 +426,10 @@ class Search:
         meaning = np.zeros(n + 1, np.float32)
         meaning[list(known)] = list(known.values())
         if known:
-            # What waits for its vector is as near as others are: not knowing speaks neither for it nor against it.
-            meaning[[slot for slot in slots.tolist() if slot not in known]] = np.median(list(known.values()))
+            # What waits for its vector is taken to be as near as others are, and nearer the more of the words it has.
+            usual, best = float(np.median(list(known.values()))), max(known.values())
+            late = np.array([slot for slot in slots.tolist() if slot not in known], np.intp)
+            meaning[late] = usual + (best - usual) * self._words[late]
         field = Field(columns, np.append(self._words, 0), np.append(self._window, 0), self._session, meaning)
         signals = signals_of(
             field, slots, self._question, self._mentioned, partial(columns.allowed, only=self._allowed)

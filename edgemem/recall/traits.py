@@ -156,9 +156,12 @@ _GREETING = (
     "hey|hi|hello|thanks|thank you|wow|bye|ok|okay|oh|yeah|yes|no|sure|good morning|good night|right|sorry|listen|"
     "hallo|danke|hola|gracias"
 )
-# Somebody is called, not spoken about: at an end of a clause, set off by signs or after a greeting.
+_TITLE = (
+    "mr|mrs|ms|miss|dr|uncle|aunt|granny|grandma|grandpa|nana|herr|frau|onkel|tante|oma|opa|don|dona|tio|tia"
+)
+# Somebody is called, not spoken about: one name at an end of a clause, set off by signs or after a greeting.
 _CALLED = re.compile(
-    rf"(?:^|[.!?,;]\s*|\b(?:{_GREETING})[,!]?\s+)((?:[^\W\d_][\w'’-]*\.?\s){{0,2}}[^\W\d_][\w'’-]*)\s*(?=[,.!?]|$)",
+    rf"(?:^|[.!?,;]\s*|\b(?:{_GREETING})[,!]?\s+)((?:(?:{_TITLE})\.?\s)?[^\W\d_][\w'’-]*)\s*(?=[,.!?]|$)",
     re.IGNORECASE,
 )
 
