@@ -86,11 +86,10 @@ class RecallSettings(_Section, frozen=True):
     candidates: Count = 64
     """Items that each signal hands over to the fusion; more cost time and seldom change the first five."""
     words_weight: AmountOrZero = 0.6
-    """Weight of full text in the fusion."""
+    """Weight of words in the score of facts, preferences, episodes and notes; messages are weighed by what was learnt
+    (`recall/ranking.toml`)."""
     meaning_weight: AmountOrZero = 0.4
-    """Weight of the embedding in the fusion."""
-    neighbour_weight: Share = 0.3
-    """Part of a turn's score that the turns beside it get: an answer often stands after its question."""
+    """Weight of the embedding in the same score."""
     ahead_share: Share = 0.5
     """Part of one core that recall may take while somebody still speaks, where the loop tells what it hears; 0: it begins
     when they have ended."""

@@ -13,8 +13,6 @@ signals = st.builds(
     Signals,
     words=share,
     meaning=st.none() | share,
-    before=share,
-    after=share,
     person=share,
     recent=share,
 )
@@ -22,7 +20,6 @@ weights = st.builds(
     Weights,
     words=st.floats(0, 2),
     meaning=st.floats(0, 2),
-    neighbour=share,
     person=share,
     recent=share,
 )
@@ -33,8 +30,6 @@ weights = st.builds(
         Signals,
         any_number,
         st.none() | any_number,
-        any_number,
-        any_number,
         any_number,
         any_number,
     ),
@@ -55,14 +50,6 @@ def test_no_signal_does_harm(some, w, name, more):
     assert score(better, w) >= score(some, w) - 1e-12
 
 
-@given(signals, weights)
-def test_neighbours_are_equals(some, w):
-    """It does not matter which of the neighbours is the good one."""
-    swapped = some._replace(before=some.after, after=some.before)
-    assert abs(score(some, w) - score(swapped, w)) < 1e-12
-    assert reasons(some, w) == reasons(swapped, w)
-
-
 @given(share, weights)
 def test_words_alone_count_in_full_without_a_vector(words, w):
     """Where the question has no vector, a perfect match of words is still a perfect match."""
@@ -74,7 +61,7 @@ def test_reasons_are_those_that_contribute(some, w):
     """Each reason is a signal that is not zero, named once."""
     found = reasons(some, w)
     assert len(set(found)) == len(found)
-    parts = {"words": some.words, "meaning": some.meaning or 0, "neighbour": max(some.before, some.after)}
+    parts = {"words": some.words, "meaning": some.meaning or 0}
     parts |= {"person": some.person, "recent": some.recent}
     assert all(parts[name] > 0 for name in found)
 
@@ -99,8 +86,8 @@ def test_the_subject_that_is_named_has_the_advantage(whole, rest):
 
 def test_reasons_come_strongest_first():
     """What did most for the score stands first; what did next to nothing is not mentioned."""
-    some = Signals(words=0.2, meaning=0.9, before=0.5, person=1.0, recent=0.1)
-    assert reasons(some, Weights()) == ("meaning", "neighbour", "words", "person")
+    some = Signals(words=0.2, meaning=0.9, person=1.0, recent=0.1)
+    assert reasons(some, Weights()) == ("meaning", "words", "person")
 
 
 def test_nothing_scores_nothing():

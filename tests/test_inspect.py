@@ -216,7 +216,7 @@ def test_what_is_left_out_says_why(tmp_path: Path) -> None:
         told = reasons(look(memory, "Does Ann's scratched red van have a flat tyre?", session="new"))
         near = reasons(look(memory, "Is Ann's van in the garage, its red paint scratched?", session="new"))
     assert told["ann van: in the garage until Friday, its red paint is scratched"].startswith("no room in 16")
-    assert "([injection] min_turn_score)" in told["Ann's van has a flat tyre."]
+    assert "([injection] min_turn_score)" in told["Of course."]
     assert "75% of the best one" in near["ann car: a red van"]
 
 
@@ -283,7 +283,7 @@ def test_what_is_closed_is_named_and_not_quoted(tmp_path: Path) -> None:
         (wine,) = [item for item in look(memory, "Which red wine?", speaker=None).left_out if not item.text]
         assert wine.left_out == "closed to a voice that is not recognised"
         far = look(memory, "Is there tea, a van, a dog, a nurse, and no party of any kind?", speaker="Bo")
-        assert len(far.left_out) > 3
+        assert len(far.left_out) >= 3
         assert all(item.text for item in far.left_out), "what is far away anyway is not told to exist"
         assert any("2 turns" in note and "closed" in note for note in look(memory, "Hi.", speaker=None).notes)
 

@@ -203,7 +203,7 @@ def test_a_header_is_paid_out_of_the_budget(tmp_path: Path) -> None:
         for n in range(6):
             memory.store.add_fact(f"tea.{n}", "green, without any sugar or milk at all")
         shown = []
-        for header in ("", "This is what has been said about tea so far, newest last:"):
+        for header in ("", "This is what has been said about tea so far, newest last: " * 2):
             hooks = memory.hooks(session_id=f"s{len(header)}", speaker="ann")
             injection = next(hook for hook in hooks if hasattr(hook, "block_tokens"))
             injection.header = header

@@ -26,7 +26,7 @@ AGAINST = frozenset({"other_speaker", "asks"})
 EITHER = frozenset({"length", "says_i", "says_you", "other_mentioned"})
 """Signals that may do both; all others speak for it."""
 _ROUNDS = 60
-_PRIOR = 0.01
+_PRIOR = 1e-4
 
 
 def learnt(

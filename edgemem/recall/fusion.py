@@ -1,14 +1,11 @@
-"""Fusion: one score between 0 and 1 out of what each signal says, and why.
+"""Fusion: one score between 0 and 1 for a fact, a preference, an episode or a note, out of what each signal says, and why.
 
-A text's own score is the weighted mean of words and meaning. Everything else can only add to it, as independent
-pieces of evidence do: each takes away a share of the doubt that is left. So scores are bounded, never fall when a
-signal grows, do not depend on the order of candidates, and mean the same from one question to the next.
+The own score is the weighted mean of words and meaning. Everything else can only add to it, as independent pieces of
+evidence do: each takes away a share of the doubt that is left. So scores are bounded, never fall when a signal grows, do
+not depend on the order of candidates, and mean the same from one question to the next. Messages, of which there are many
+and which answer less plainly, are scored by `linear`.
 
-The constants are few and round. What was chosen by looking at the open half of LoCoMo (recall@10 .72, or .77 where
-both speakers' messages carry their names): 0.6 and 0.4 for words and meaning (0.5 to 0.7 for words is within .01), 0.3
-for neighbours (0.2 to 0.5 within .01), 0.1 for the person (0 costs .04, 0.15 gains .004), names of speakers left out of
-what is embedded (alone, meaning finds .29 with them and .60 without), 64 candidates by words and 32 by meaning (twice as
-many find no more). `recent` only orders what is otherwise equal. Nothing was fitted.
+The constants are few and round; nothing was fitted. `recent` only orders what is otherwise equal.
 """
 
 from __future__ import annotations
@@ -23,8 +20,6 @@ class Weights(msgspec.Struct, frozen=True):
 
     words: float = 0.6
     meaning: float = 0.4
-    neighbour: float = 0.3
-    """Share of doubt that a certain neighbour takes away: an answer often stands after its question."""
     person: float = 0.1
     recent: float = 0.02
 
@@ -36,9 +31,6 @@ class Signals(NamedTuple):
     """How much of what the question's words can tell apart is in the text: BM25 over the best BM25 possible."""
     meaning: float | None = 0.0
     """Cosine of question and text; None where the question has no vector."""
-    before: float = 0.0
-    """The own score of the message before."""
-    after: float = 0.0
     person: float = 0.0
     """1 if the question names who said it or whom it belongs to."""
     recent: float = 0.0
@@ -85,9 +77,8 @@ def score(signals: Signals, weights: Weights, *, own: float | None = None) -> fl
     Args:
         own: its `own_score`, where that is known: it is, of a hundred candidates at each question.
     """
-    words, meaning, before, after, person, recent = signals
+    words, meaning, person, recent = signals
     doubt = 1.0 - (own_score(words, meaning, weights) if own is None else own)
-    doubt *= (1.0 - weights.neighbour * before) * (1.0 - weights.neighbour * after)
     doubt *= (1.0 - weights.person * person) * (1.0 - weights.recent * recent)
     return _clip(1.0 - doubt)
 
@@ -98,7 +89,6 @@ def reasons(signals: Signals, weights: Weights) -> tuple[str, ...]:
     parts = {
         "words": words,
         "meaning": own_score(signals.words, signals.meaning, weights) - words,
-        "neighbour": weights.neighbour * max(_clip(signals.before), _clip(signals.after)),
         "person": weights.person * _clip(signals.person),
         "recent": weights.recent * _clip(signals.recent),
     }

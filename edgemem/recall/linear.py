@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FILE = "ranking.toml"
+_SURE = 30.0  # log odds beyond which a score is 0 or 1
 _MENTIONED = 0.1  # of the log odds: a signal that contributes less does not explain anything
 
 
@@ -35,7 +36,8 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         import numpy as np
 
         sums = signals @ np.array([self.weights.get(name, 0.0) for name in SIGNALS], np.float32)
-        found: NDArray[np.float32] = 1 / (1 + np.exp(-(self.scale * sums + self.bias)))
+        odds = np.clip(self.scale * sums + self.bias, -_SURE, _SURE)
+        found: NDArray[np.float32] = 1 / (1 + np.exp(-odds))
         return found
 
     def reasons(self, signals: NDArray[np.float32]) -> tuple[str, ...]:

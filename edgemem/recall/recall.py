@@ -73,7 +73,6 @@ class Recall:
         self._weights = Weights(
             words=settings.words_weight,
             meaning=settings.meaning_weight,
-            neighbour=settings.neighbour_weight,
         )
 
     def adopt(self, embedder: Embedder) -> None:

@@ -32,7 +32,7 @@ SIGNALS: dict[str, str] = {
 }  # fmt: skip
 """The signals in the order of the columns, each with the reason that it stands for in `Recalled.why`."""
 
-_LEAST_BEST = 0.05  # of cosines: the best of a question that nothing is near to is not worth everything
+_LEAST_BEST = 0.25  # of cosines: the best of a question that nothing is near to is not worth everything
 _DAY = 86400.0
 _LONG = 60  # stems: what is longer is not more of an answer
 

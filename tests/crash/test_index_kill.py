@@ -95,7 +95,7 @@ def finish(folder: Path, name: str) -> None:
         assert index.state().docs == messages + facts
         vectors = index.space(index.state())
         for number, terms in index.database.query("select id, terms from docs where id % 10 = 0"):
-            assert vectors.cosines(embedder.embed_query(terms), [number])[number] > 0.99
+            assert vectors.cosines(embedder.embed_query(terms), [number])[number] > 0.6  # of the stems only
 
 
 @pytest.mark.parametrize("seed", range(4))
