@@ -91,6 +91,11 @@ class RecallSettings(_Section, frozen=True):
     """Weight of the embedding in the fusion."""
     neighbour_weight: Share = 0.3
     """Part of a turn's score that the turns beside it get: an answer often stands after its question."""
+    ahead_share: Share = 0.5
+    """Part of one core that recall may take while somebody still speaks, where the loop tells what it hears; 0: it begins
+    when they have ended."""
+    ahead_settle_ms: AmountOrZero = 60.0
+    """Milliseconds without a further word until it does: recognisers change their minds several times a word."""
     pieces: Count = 16
     """Vectors that one text may have: one that is longer than the embedder's window has one for each piece, and this many
     hold 15,000 characters of English, more than a text is searched by. What is beyond them is found by its words."""
@@ -211,9 +216,9 @@ class InjectionSettings(_Section, frozen=True):
     """The same for what tools did."""
     min_note_score: Share = 0.4
     """The same for a paragraph of NOTES.md: its end stands in the prompt anyway."""
-    min_turn_score: Share = 0.4
+    min_turn_score: Share = 0.1
     """The same for what was said: long, and seldom the answer by itself."""
-    min_unasked_score: Share = 0.6
+    min_unasked_score: Share = 0.9
     """The same for what tools did, for notes and for what was said, where nobody asks anything."""
 
 

@@ -39,6 +39,7 @@ def check(memory: Memory) -> list[Check]:
         _backups(memory),
         _vectors(memory),
         _embedder(memory),
+        _ahead(memory),
         check_tokenizer(memory),
         check_window(memory),
         check_state(memory),
@@ -151,6 +152,21 @@ def _spaces(memory: Memory) -> list[str]:
     if kept:
         told.append(f"vectors of other models are kept: {', '.join(kept)}")
     return told
+
+
+def _ahead(memory: Memory) -> Check:
+    """Tell how often recall was ready when somebody had spoken, in this process or in the one that spoke last."""
+    turns, ready = memory.ahead.counts.turns, memory.ahead.counts.ready
+    newest = memory.figures.read()
+    if not turns and newest is not None:
+        turns, ready = newest.heard_early, newest.ready_early
+    if not memory.profile.recall.ahead_share:
+        return Check("recall ahead", "ok", "switched off ([recall] ahead_share)")
+    if not turns:
+        return Check("recall ahead", "ok", "no loop has told what it hears before a sentence is over")
+    return Check(
+        "recall ahead", "ok", f"ready at the end of {ready:,} of {turns:,} sentences heard until then"
+    )
 
 
 def _disk(memory: Memory) -> Check:

@@ -12,7 +12,7 @@ import msgspec
 
 from edgemem.context.layout import Layout
 from edgemem.context.plan import PARTS, Budget, Share, bounds_of, divide_with
-from edgemem.context.shown import Shown
+from edgemem.context.shown import IN_A_LINE_ABOVE, Shown
 from edgemem.errors import ContextOverflowError, InvalidInputError
 from edgemem.fence import BULLET, is_alone
 from edgemem.hooks.compaction import ContextCompactionHook
@@ -270,11 +270,12 @@ def _resume(hooks: Iterable[Hook], ctx: TurnContext, conversation: Conversation)
 
 
 def _line(item: Shown, recalled: Sequence[Recalled], size_of: Callable[[str], int]) -> BlockLine:
-    tokens = size_of(item.line)
-    found = next((one for one in recalled if f"{one.kind}:{one.id}" == item.id), None)
+    tokens = size_of(item.line) if item.line else 0
+    told = item.line or IN_A_LINE_ABOVE
+    found = next((one for one in recalled if f"{one.kind}:{one.id}" == item.item), None)
     if found is not None:
-        return BlockLine(item.id, item.line, tokens, found.score, found.why)
-    return BlockLine(item.id, item.line, tokens, why=(WHY.get(item.id.partition(":")[0], "told anyway"),))
+        return BlockLine(item.id, told, tokens, found.score, found.why)
+    return BlockLine(item.id, told, tokens, why=(WHY.get(item.id.partition(":")[0], "told anyway"),))
 
 
 def _left_out(item: Recalled, judge: Judge) -> BlockLine:

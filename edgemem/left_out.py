@@ -77,7 +77,7 @@ class Judge:
         What is closed to the speaker matters only where it would else be said.
         """
         about = _about(item)
-        if any(one.id == _name(item) or (about is not None and one.about == about) for one in self._shown):
+        if any(one.item == _name(item) or (about is not None and one.about == about) for one in self._shown):
             return False
         return self.is_near(item) or not self.is_closed(item)
 
@@ -132,8 +132,8 @@ class Judge:
     def _standing(self, item: Recalled) -> str | None:
         """Return under which name it is before the model; a value that changed was told under another one."""
         name, about = _name(item), _about(item)
-        if name in self._visible or about is None:
-            return name if name in self._visible else None
+        if about is None or name in self._visible:
+            return name if any(one.item == name for one in self._visible.values()) else None
         last = newest_values(self._visible).get(about)
         return last.id if last is not None and last.value == storable(item.value or "") else None
 
@@ -141,7 +141,7 @@ class Judge:
         return next(
             turn.n
             for turn in self._layout.epoch_turns()
-            if turn.readable(self._layout.reader) and any(item.id == name for item in turn.shown)
+            if turn.readable(self._layout.reader) and any(item.item == name for item in turn.shown)
         )
 
 

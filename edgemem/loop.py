@@ -392,12 +392,23 @@ class AgentLoop:
                 self._stop.set()
 
     def speech_start(self, *, speaker: str | None = None) -> None:
-        """Tell the hooks that somebody begins to speak."""
+        """Tell the hooks that somebody begins to speak; may come from any thread."""
         self.hooks.fire(ON_SPEECH_START, self.ctx, {"speaker": _named(speaker) or self.ctx.speaker})
 
-    def partial(self, text: str, *, speaker: str | None = None) -> None:
-        """Tell the hooks what has been heard so far."""
-        self.hooks.fire(ON_PARTIAL, self.ctx, {"text": text, "speaker": _named(speaker) or self.ctx.speaker})
+    def partial(self, text: str, *, speaker: str | None = None, audience: Iterable[str] = ()) -> None:
+        """Tell the hooks what has been heard of the sentence so far, so that memory is ready at its end.
+
+        From any thread, and as often as the recogniser has something new: it takes a fraction of a millisecond.
+
+        Args:
+            text: all of the sentence until now.
+            speaker: who speaks; None while the voice is not recognised.
+            audience: who else will hear the answer.
+        """
+        heard: dict[str, Any] = {"text": text, "speaker": _named(speaker) or self.ctx.speaker}
+        if listeners := tuple(audience):
+            heard["audience"] = listeners
+        self.hooks.fire(ON_PARTIAL, self.ctx, heard)
 
     def idle(self, seconds: float) -> None:
         """Tell the hooks that nobody speaks."""

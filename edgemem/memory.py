@@ -35,8 +35,10 @@ from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.idle import IdleFailure, IdleWorker, Step, Stop
 from edgemem.llama.catalog import find_model
 from edgemem.llama.estimate import EstimateTokenizer
+from edgemem.recall.ahead import Ahead
 from edgemem.recall.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.index import Index
+from edgemem.recall.paragraphs import notes_stamp
 from edgemem.recall.recall import Recall
 from edgemem.records import Check, Kind, Reader, Recalled
 from edgemem.reload import Reload
@@ -175,6 +177,14 @@ class Memory:
                 wake=self._wake,
             )
             opened.pop_all()
+        self.ahead = Ahead(
+            self._recall.recall,
+            stamp=self._stamp,
+            late=lambda: self._recall.last.late,
+            warm=lambda stop: self.index.warm(stop=stop),
+            now=self.clock.now,
+        )
+        self._use_ahead(settings)
         self.failures = FailureLog(self.home / "db" / "failures.json")
         self.figures = FigureFile(self.home / "db" / "turn.json")
         self._extras = Extras(self.home, self.clock, note=self.failures.note)
@@ -285,7 +295,7 @@ class Memory:
             agent=agent,
             budget=budget,
             upkeep=UpkeepHook(self._worker, wake=self._warm, note_failure=self.failures.note),
-            search=self._recall.recall,
+            ahead=self.ahead,
             model=model,
         )
         hooks += [OwnHook(file, self) for file in self.reload.hook_files]
@@ -457,9 +467,7 @@ class Memory:
         finally:
             self._thorough = False
 
-    def signals_of(
-        self, query: str, *, speaker: str | None = None
-    ) -> tuple[list[str], NDArray[np.float32]]:
+    def signals_of(self, query: str, *, speaker: str | None = None) -> tuple[list[str], NDArray[np.float32]]:
         """Return the messages that were considered for a question, as recall names them, and their signals.
 
         For `edgemem bench fit`; see `recall.signals`. A speaker of None is the operator.
@@ -498,6 +506,14 @@ class Memory:
         self.backups.every_h, self.backups.keep = settings.every_h, settings.keep
         self.backups.max_mb = settings.max_mb
 
+    def _use_ahead(self, profile: Profile) -> None:
+        self.ahead.pace.share = profile.recall.ahead_share
+        self.ahead.pace.settle_s = profile.recall.ahead_settle_ms / 1e3
+
+    def _stamp(self) -> object:
+        """Return what is unequal once anything has changed that recall looks at."""
+        return self.database.version(), notes_stamp(self.notes), self.profile, self.embedder
+
     def _write_waiting(self, stop: Stop) -> bool:
         return not stop() and self.sessions.journal.outbox.work(stop)
 
@@ -526,6 +542,7 @@ class Memory:
             self.notes.low_water_chars = changed.notes.low_water_chars
             self.notes.level = changed.notes.level
             self._recall.use(changed.recall)
+            self._use_ahead(changed)
             self.index.settings = changed.recall
             self._worker.settle_s = changed.idle.settle_s
         return self.profile
@@ -609,6 +626,7 @@ class Memory:
         for kept in list(self._kept):
             kept.close()
         self.closed = True
+        self.ahead.close()
         self.reload.close()
         self._worker.close()
         self.figures.write(at_once=True)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.block import day_of, lines_for, value_as_recalled
+from edgemem.context.block import lines_for, value_as_recalled
 from edgemem.context.layout import Layout
 from edgemem.context.shown import Shown
+from edgemem.context.told import day_of
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, clean, storable
 from edgemem.hooks.conversation import STATE_KEY, Conversation

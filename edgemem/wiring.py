@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from copy import copy
+from typing import TYPE_CHECKING, Any
 
 from edgemem.config import InjectionSettings, Profile
 from edgemem.context.epochs import EpochPlanner
@@ -14,8 +15,9 @@ from edgemem.context.quick_summary import QuickSummarizer
 from edgemem.context.summarizer import ExtractiveSummarizer
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import Conversation
+from edgemem.hooks.early_recall import EarlyRecallHook
 from edgemem.hooks.episode_logger import EpisodeLoggerHook
-from edgemem.hooks.injection import MemoryInjectionHook, Recaller
+from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.layout_view import LayoutHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import ChatModel, Tokenizer
     from edgemem.loop import Tool
     from edgemem.memory import Memory
+    from edgemem.recall.ahead import Ahead
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +57,7 @@ def default_hooks(
     agent: str,
     budget: Budget,
     upkeep: UpkeepHook,
-    search: Callable[..., list[Recalled]],
+    ahead: Ahead,
     model: ChatModel | None = None,
 ) -> list[Hook]:
     """Return the hooks of one session.
@@ -62,7 +65,7 @@ def default_hooks(
     Args:
         budget: divides the model's window, and has what counts its tokens.
         upkeep: holds idle work while somebody speaks.
-        search: recalls, with the arguments of `Recall.recall`.
+        ahead: recalls, also while somebody speaks.
         model: the chat model of the session, which may write its summaries.
     """
     settings, tokenizer, plan = memory.profile, budget.tokenizer, budget.plan
@@ -90,6 +93,12 @@ def default_hooks(
         conversation=conversation,
         warming=_warming(memory, layout, model),
     )
+    early = EarlyRecallHook(
+        ahead,
+        arguments=lambda reader: _searching(turn.profile, conversation, reader),
+        conversation=conversation,
+        speaker=speaker,
+    )
     injection = settings.injection
     memories = MemoryInjectionHook(
         memory.store,
@@ -100,7 +109,7 @@ def default_hooks(
         block_tokens=plan["memory"],
         speaker=speaker,
         floors=_floors(injection),
-        recall=_recaller(lambda: turn.profile, conversation, search),
+        recall=early.recall,
         tokenizer=tokenizer,
         conversation=conversation,
     )
@@ -164,6 +173,7 @@ def default_hooks(
         write=lambda: memory.profile.log.turn,
         keep=memory.figures.note,
         recalled=memory.last_recall,
+        early=lambda: (ahead.counts.turns, ahead.counts.ready),
         now=memory.clock.now,
         conversation=conversation,
     )
@@ -180,6 +190,7 @@ def default_hooks(
         ),
         LayoutHook(speaker=speaker, conversation=conversation, now=memory.clock.now),
         window,
+        early,
         memories,
         notes,
         compaction,
@@ -294,28 +305,24 @@ def _inject(hook: MemoryInjectionHook, profile: Profile) -> None:
     hook.floors = _floors(injection)
 
 
-def _recaller(
-    profile: Callable[[], Profile], conversation: Conversation, search: Callable[..., list[Recalled]]
-) -> Recaller:
-    def recall(utterance: str, reader: Reader | None) -> list[Recalled]:
-        layout, settings = conversation.layout, profile()
-        visible = layout.visible()
-        floors = _floors(settings.injection)
-        return search(
-            utterance,
-            reader=reader,
-            k=settings.recall.k,
-            apart=SIGHTS,
-            min_score=min(floors.values()),
-            deadline_s=settings.recall.deadline_ms / 1e3,
-            exclude=frozenset(name for name, item in visible.items() if item.about is None),
-            # A fact that the prompt holds is still the best answer: without it, a worse one would be said.
-            known=frozenset(name for name, item in visible.items() if item.about is not None),
-            skip_turns=(layout.session, layout.visible_turns()),
-            called=settings.called(),
-        )
-
-    return recall
+def _searching(profile: Profile, conversation: Conversation, reader: Reader | None) -> dict[str, Any]:
+    """Return how to search for a reader's next turn, given what the prompt holds now."""
+    # A copy: while somebody speaks, the layout is still that of the reader before.
+    layout = copy(conversation.layout)
+    layout.reader = reader
+    visible, floors = layout.visible(), _floors(profile.injection)
+    return {
+        "reader": reader,
+        "k": profile.recall.k,
+        "apart": SIGHTS,
+        "min_score": min(floors.values()),
+        "deadline_s": profile.recall.deadline_ms / 1e3,
+        "exclude": frozenset(name for name, item in visible.items() if item.about is None),
+        # A fact that the prompt holds is still the best answer: without it, a worse one would be said.
+        "known": frozenset(name for name, item in visible.items() if item.about is not None),
+        "skip_turns": (layout.session, layout.visible_turns()),
+        "called": profile.called(),
+    }
 
 
 def _floors(injection: InjectionSettings) -> dict[str, float]:

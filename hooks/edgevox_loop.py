@@ -7,6 +7,7 @@
     agent = LLMAgent(name="kitchen", description="…", instructions="You help in the kitchen.")
     with edgemem.open("~/.edgemem/kitchen") as memory:
         ears = load("edgevox_loop").attach(agent, memory, session_id="kitchen", speaker="alice")
+        ears.partial("What did I say about")    # half-heard: recall begins
         agent.run("What did I say about peanuts?")
         ears.interrupt("You said that")         # somebody cut the robot off; this much was heard
 
@@ -140,7 +141,7 @@ class Ears:
         self.hooks.fire(ON_SPEECH_START, self.ctx, {"speaker": self.speaker})
 
     def partial(self, text: str) -> None:
-        """Tell the hooks what has been heard so far."""
+        """Tell the hooks what has been heard of the sentence so far, all of it; from any thread, however often."""
         self.hooks.fire(ON_PARTIAL, self.ctx, {"text": text, "speaker": self.speaker})
 
     def interrupt(

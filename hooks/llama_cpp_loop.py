@@ -12,6 +12,7 @@
 The returned loop answers with your own `Llama`: the window, the layers on the GPU and the rest stay as you set
 them. Its prompt is rendered by the GGUF's own template and only ever grows, so each turn evaluates only what is new.
 What it has read of instructions and tools is kept over a restart (`[chat] keep_state`), where `llm` is new.
+`robot.speech_start()` and `robot.partial("What did I say")` tell it what is half-heard: recall is then done when they have ended.
 The model is offered tools to remember, look up and forget; `memory_tools=False` leaves them out.
 """
 

@@ -73,6 +73,12 @@ def test_orders_and_statements_are_none(utterance: str) -> None:
         ("Is Anna here? She left her keys.", False),
         ("She left. Tell me when she is back.", False),
         ("The doctor is on Tuesday.", False),
+        ("I sold the piano to Marta last week. How about you?", False),
+        ("Hey Ann! That's great! When is the doctor?", True),
+        ("Morning, Pip. What have we got in the fridge?", True),
+        ("我明天去上海。你呢？", False),
+        ("Did he say “come”?", True),
+        ("Is he? " * 1000, False),
     ],
 )
 def test_what_tells_something_does_not_only_ask(said: str, only: bool) -> None:

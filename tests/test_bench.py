@@ -220,10 +220,10 @@ def test_turn_reports_time_by_point(tmp_path: Path) -> None:
 
 def test_turn_is_timed_beside_so_many_rows_in_all(tmp_path: Path) -> None:
     """With `rows`, a tenth are facts, a tenth episodes, the rest messages, all indexed and none trimmed away."""
-    figures = turn.run(rows=2000, asked=2, home=tmp_path)
+    figures = turn.run(rows=6000, asked=2, home=tmp_path)
     assert bars_of(figures, "turn") == {"hooks_ms", "hooks_p95_ms"}
-    assert (figures["facts"], figures["episodes"], figures["turns"]) == (200, 200, 800)
-    assert figures["rows"] == 2000
+    assert (figures["facts"], figures["episodes"], figures["turns"]) == (600, 600, 2400)
+    assert 6000 < figures["rows"] < 6030
     assert not any(figures["not_indexed"].values())
     assert set(figures["side_by_side"]["hooks_ms"]) == {"default", "bar"}
     assert figures["side_by_side"]["hooks_p95_ms"]["bar"] == 25

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from datetime import datetime, timezone
 from math import log2
 from pathlib import Path
@@ -282,23 +284,37 @@ def test_kept_home_is_filled_once(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         with filled(case, tmp_path / folder, embedder=Counting(), profile=Profile(), cache=cache) as here:
             assert not any(here.left.values())
-            return [(one.id, round(one.score, 6)) for one in here.memory.recall("sister", k=4)]
+            return [
+                (one.id, round(one.score, 6)) for one in here.memory.recall("sister kayak dentist ouch", k=4)
+            ]
 
     first = found("one")
     embedded = Counting.texts
     assert embedded >= 4
     assert found("two") == first
     (code,) = cache.glob("*/code")
+    index = code.parent / "home" / "db" / "index.db"
+    with closing(sqlite3.connect(index)) as db, db:
+        db.execute("delete from docs where id = (select max(id) from docs)")
+    assert len(found("damaged")) < 4
     code.write_text("of another version")
     assert found("three") == first
     assert Counting.texts == embedded
     assert code.read_text() != "of another version"
 
 
+def test_home_without_an_embedder_finds_words_alone(tmp_path: Path) -> None:
+    """Not even the embedder that the profile names is opened."""
+    _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
+    with filled(case, tmp_path, embedder=None, profile=Profile()) as here:
+        assert here.memory.embedder is None
+        assert here.memory.recall("wisdom tooth", k=1)
+
+
 def test_run_leaves_a_kept_home_alone(tmp_path: Path) -> None:
     """What somebody does with the open memory is not in the next one."""
     _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
-    for _ in range(2):
+    for _ in range(3):  # made, taken, and taken once more
         with filled(case, tmp_path, embedder=None, profile=Profile(), cache=tmp_path / "kept") as here:
             assert here.memory.store.get_fact("seen") is None
             here.memory.store.add_fact("seen", "yes")
@@ -378,6 +394,7 @@ def test_locomo_figures_are_those_of_a_small_case(tmp_path: Path) -> None:
     assert 0 < everything["block_tokens"] <= 80
     assert set(figures["bars"]) == {"recall@5", "recall@10", "session_recall@5", "block_inside"}
     assert "small_talk" not in figures
+    assert "nothing_found" not in figures, "who asked of another person was told of something"
     again = recall.run(data=data, embedder=False, against=saved, home=tmp_path)["against"]
     assert again["recall@5"]["difference"] == 0.0
     kept = json.loads(saved.read_text())
@@ -438,6 +455,10 @@ def test_own_corpus_is_asked_by_category_with_off_topic_and_small_talk(
     assert set(sides) == {"all", "present", "updated", "superseded", "when", "on_day", "who"}
     assert sides["all"]["n"] == sum(side["n"] for name, side in sides.items() if name != "all")
     assert figures["nothing_found"]["off_topic_empty"]["n"] == 60
+    assert figures["nothing_found"]["off_topic_empty"]["mean"] > 0.9
+    lost = sides["all"]["recall@5"] - sides["all"]["recall@5_min_score"]
+    assert figures["nothing_found"]["cost_recall@5"] == pytest.approx(lost, abs=2e-4)
+    assert lost > 0
     assert figures["small_talk"]["turns"] == 20
     assert {"recall@5", "off_topic_empty", "cost_recall@5", "false_injections"} == set(figures["bars"])
     assert 0.3 < sides["all"]["recall@5"] < 1.0

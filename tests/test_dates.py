@@ -57,6 +57,7 @@ ENGLISH = {
     "it was on Sunday the tenth of March": "2024-03-10",
     "seven may be too late, but on may 7 it is fine": "2025-05-07",
     "this morning I took my pill": "2024-05-15",
+    "who has been here on Monday": "2024-05-13",
     "did anybody ring last summer": "2023-06-01..2023-08-31",
     "where were we at Christmas": "2023-12-25",
     "the presents of Christmas 2022": "2022-12-25",
@@ -168,6 +169,27 @@ def test_two_readings() -> None:
     first, second = times_in("What was said on Monday?", NOW, ZONE)
     assert first.end < NOW < second.begin
     assert first.sure > second.sure
+
+
+def test_a_question_that_tells_no_tense() -> None:
+    """People ask a memory about what was; a statement that tells none leaves both open."""
+    asked, other = times_in("who rings on Monday?", NOW, ZONE)
+    assert asked.end < NOW < other.begin
+    assert asked.sure > other.sure
+    assert len({span.sure for span in times_in("he rings on Monday", NOW, ZONE)}) == 1
+
+
+def test_the_future_is_told_by_a_form() -> None:
+    """A Spanish verb tells by its ending that the Saturday to come is meant."""
+    first, second = times_in("El sábado lavaré el coche", NOW, ZONE)
+    assert first.begin > NOW > second.begin
+    assert first.sure > second.sure
+
+
+def test_next_friday_may_be_that_of_next_week() -> None:
+    """Said on a Wednesday, next Friday is in two days or, for some, in nine; in Chinese only the latter."""
+    assert [days_of(span)[0] for span in times_in("next Friday", NOW, ZONE)] == ["2024-05-17", "2024-05-24"]
+    assert [days_of(span)[0] for span in times_in("下周五", NOW, ZONE)] == ["2024-05-24"]
 
 
 def test_figures_in_either_order() -> None:

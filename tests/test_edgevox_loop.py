@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -432,3 +433,32 @@ def test_an_agent_without_a_registry_is_refused(edgevox: ModuleType, memory: Mem
     """The error says what to pass."""
     with pytest.raises(InvalidInputError, match="object has no hook registry; pass an EdgeVox agent"):
         load("edgevox_loop").attach(object(), memory)
+
+
+def test_what_is_half_heard_is_recalled_for(edgevox: ModuleType, memory: Memory) -> None:
+    """`ears.partial` has recall ready at the end of the sentence, also of one that is spoken while the agent answers."""
+    memory.store.add_fact("boat.colour", "green")
+    question = "What is the colour of the boat?"
+    agent = Agent(edgevox.HookRegistry())
+    ears = load("edgevox_loop").attach(agent, memory, session_id="kitchen", speaker="alice")
+
+    def hear(text: str) -> None:
+        ears.partial(text)
+        while not memory.ahead.idle:
+            threading.Event().wait(0.001)
+
+    ears.speech_start()
+    hear(question)
+    agent.run(question)
+    assert "boat.colour: green" in agent.handed[-1][-1]["content"]
+
+    def think(_: list[dict[str, Any]]) -> str:
+        hear("And who painted it?")
+        return "Somebody."
+
+    agent.think = think
+    agent.run("Who owns it?")
+    hear("And who painted it?")
+    agent.run("And who painted it?")
+    assert (memory.ahead.counts.turns, memory.ahead.counts.ready) == (2, 2)
+    assert ears.failures() == []

@@ -10,7 +10,7 @@ from edgemem.clock import Clock
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import turns
 
-HIDDEN = "cosines of messages that may not be read, and whom they speak of, count beside them and in their session"
+HIDDEN = "the cosine of a message that may not be read is the best in its session and of all"
 FILLER = [f"{what} is {how}" for what in ("bread", "soup", "weather", "music") for how in ("fine", "late", "good")]
 
 
@@ -38,16 +38,20 @@ def scores(folder, secret, query, *, idle, reader=None):
         robot.close()
 
 
-@pytest.mark.parametrize("idle", [False, pytest.param(True, marks=pytest.mark.xfail(strict=True, reason=HIDDEN))])
+@pytest.mark.parametrize("idle", [False, True])
 @pytest.mark.parametrize(
-    ("query", "secret", "other"),
-    [
-        ("where is the kettle", "hot kettle pot", "xylophones sound odd"),  # as near as can be, or not at all
-        ("what does ann want", "I want ann home", "xylophones in old halls"),
-    ],
+    ("query", "secret"), [("where is the kettle", "hot kettle pot"), ("what does ann want", "I want ann home")]
 )
-def test_what_somebody_said_in_private_changes_nothing_for_others(tmp_path, idle, query, secret, other):
+def test_what_somebody_said_in_private_changes_nothing_for_others(tmp_path, idle, query, secret):
     """What others find, how it scores and why is the same whatever it was, also right beside it."""
-    with_it = scores(tmp_path / "a", secret, query, idle=idle)
-    assert with_it == scores(tmp_path / "b", other, query, idle=idle)
-    assert with_it
+    found = scores(tmp_path / "a", secret, query, idle=idle)
+    assert found == scores(tmp_path / "b", "xylophones sound odd", query, idle=idle)
+    assert found
+
+
+@pytest.mark.xfail(strict=True, reason=HIDDEN)
+def test_a_private_text_that_is_the_nearest_of_all_changes_nothing_for_others(tmp_path):
+    """Where it would be the best answer, others find theirs as if it were not there."""
+    query = "where is the kettle"
+    found = scores(tmp_path / "a", "kettle kettle kettle", query, idle=True)
+    assert found == scores(tmp_path / "b", "xylophones sound odd", query, idle=True)

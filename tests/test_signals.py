@@ -27,7 +27,7 @@ def row(number, **more):
     return plain._replace(**more)
 
 
-def looked_at(rows, question=None, *, slots=None, mentioned=(), **scores):
+def looked_at(rows, question=None, *, slots=None, mentioned=(), hidden=(), **scores):
     """Return the signals of messages by name; scores of words, windows and meaning by slot, of sessions by code."""
     columns = Columns()
     for each in rows:
@@ -47,11 +47,20 @@ def looked_at(rows, question=None, *, slots=None, mentioned=(), **scores):
     )
     spoken_of = np.isin(np.arange(n + 1), list(mentioned))
     found = signals_of(
-        field, np.arange(n) if slots is None else np.array(slots, np.intp), question or asking(), spoken_of
+        field,
+        np.arange(n) if slots is None else np.array(slots, np.intp),
+        question or asking(),
+        spoken_of,
+        lambda some: ~np.isin(some, list(hidden)),
     )
     assert found.dtype == np.float32
     assert found.shape == (n if slots is None else len(slots), len(SIGNALS))
     return dict(zip(SIGNALS, found.T.tolist(), strict=True))
+
+
+def everything(slots):
+    """Let all slots be read."""
+    return np.ones(len(slots), bool)
 
 
 def times(*spans):
@@ -109,6 +118,20 @@ def test_neighbours_lend_what_they_are_worth():
     assert found["meaning_before_2"] == pytest.approx([0, 0, 0.8, 0])
 
 
+def test_what_may_not_be_read_has_no_say():
+    """A message beside another one lends it nothing, if the reader may not know of it."""
+    rows = [row(1), row(2, marks=SAYS_I), row(3, who="bob")]
+    named = asking(people=frozenset({"ann"}))
+    scores = {"words": (1, 0.5, 0.25), "meaning": (0.8, 0.4, 0.2)}
+    found = looked_at(rows, named, slots=[2], hidden=[1], mentioned=[0], **scores)
+    assert [found[name] for name in ("words_before", "meaning_before", "about_beside")] == [[0]] * 3
+    assert found["words_before_2"] == [1]
+    found = looked_at(rows, named, slots=[2], hidden=[0], **scores)
+    assert [found[name] for name in ("words_before_2", "meaning_before_2")] == [[0], [0]]
+    assert found["words_before"] == [0.5]
+    assert found["about_beside"] == [1]
+
+
 def test_who_said_it():
     """Somebody whom the question names says something, and says it of themselves; nobody named, nobody counts."""
     rows = [row(1, marks=SAYS_I), row(2), row(3, who="bob", marks=SAYS_I), row(4, who=None)]
@@ -116,7 +139,6 @@ def test_who_said_it():
     assert named["speaker"] == [1, 1, 0, 0]
     assert named["other_speaker"] == [0, 0, 1, 1]
     assert named["speaker_says_i"] == [1, 0, 0, 0]
-    assert named["robot"] == [0, 0, 0, 1]
     unnamed = looked_at(rows)
     assert [unnamed[name] for name in ("speaker", "other_speaker", "speaker_says_i")] == [[0] * 4] * 3
     unknown = looked_at(rows, asking(people=frozenset({"zoe"})))
@@ -216,10 +238,10 @@ def test_what_came_after_the_question_counts_for_nothing():
         columns.append(row(number))
     field = Field(columns, *(np.array(each, np.float32) for each in ([1, 0, 0], [1, 0, 0], [0, 1], [0.5, 0, 0])))
     question, slots = asking(people=frozenset({"ann"})), np.arange(2)
-    before = signals_of(field, slots, question, np.zeros(3, bool))
+    before = signals_of(field, slots, question, np.zeros(3, bool), everything)
     columns.append(row(3, marks=SAYS_I, session_id=1))
     columns.append(row(4, marks=SAYS_I, session_id=9, times=times((0, 9, 1))))
-    after = signals_of(field, slots, question, np.zeros(3, bool))
+    after = signals_of(field, slots, question, np.zeros(3, bool), everything)
     assert (before == after).all()
 
 

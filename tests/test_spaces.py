@@ -13,6 +13,7 @@ from hash_embedder import HashEmbedder
 from test_index import bytes_of, check, say
 
 import edgemem
+from edgemem.clock import Clock
 from edgemem.config import RecallSettings
 from edgemem.errors import ModelError
 from edgemem.llama.embedder import LlamaEmbedder
@@ -430,6 +431,45 @@ def test_relations_of_two_models_are_never_compared(truth, store, opened):
                 assert index.relation_cosines(query, {"kind", "maker"}) == {}
             work(index)
             assert index.relation_cosines(query, {"kind", "maker"}) == {"kind": pytest.approx(1.0, abs=1e-3)}
+
+
+def test_what_another_process_has_made_meanwhile_is_left_as_it_is(truth, opened):
+    """Two with one model that embed the same texts at the same moment write each vector once."""
+
+    class Raced(HashEmbedder):
+        def embed_texts(self, texts):
+            with opened(HashEmbedder()) as other:
+                work(other)
+            return super().embed_texts(texts)
+
+    for n in range(6):
+        say(truth, n, f"word{n}", f"answer{n}")
+    with opened(Raced()) as index:
+        index.catch_up()
+        index.embed_pending(4)
+        assert count(index, "vectors") == 12
+        assert count(index, "removals") == 0
+        check(index)
+
+
+def test_relations_are_numbered_upwards_after_the_clock_went_back(tmp_path, store, opened, hand):
+    """A robot without a clock starts in the past: a new relation still comes after all that have their vector."""
+    store.add_fact("tea.kind", "green")
+    with opened(HashEmbedder()) as index:
+        work(index)
+    hand.wall -= 5 * HOUR
+    clock = Clock(wall=lambda: hand.wall, monotonic=lambda: hand.monotonic)
+    with (
+        Database(tmp_path / "memory.db", clock=clock) as truth,
+        Index(tmp_path / "index.db", truth, embedder=HashEmbedder()) as index,
+    ):
+        highest = max(number for (number,) in index.database.query("select id from relations"))
+        assert index.database.high_water() >= highest
+        SQLiteMemoryStore(truth).add_fact("tea.maker", "Helene")
+        index.catch_up()
+        assert index.database.query("select count(*) from relations where id > ?", (highest,)) == [(1,)]
+        work(index)
+        assert count(index, "relation_vectors") == 2
 
 
 def test_progress_tells_how_far_it_is(truth, store, opened):

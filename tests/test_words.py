@@ -60,6 +60,8 @@ def test_without_accents(typed: str, said: str) -> None:
         ("the plants die in the sun", "en"),
         ("See you at the café", "en"),
         ("", "en"),
+        ("Klavierstunden kosten fünfzig Euro", "de"),
+        ("¿Mañana habrá montaña?", "es"),
         ("Wo sind die Schlüssel?", "de"),
         ("was hat Anna gesagt", "de"),
         ("¿Dónde están las llaves?", "es"),
@@ -102,6 +104,8 @@ def test_a_name_has_one_stem_everywhere(name: str) -> None:
     ("word", "parts"),
     [
         ("papiertonne", {"papier", "tonne"}),
+        ("versicherungsnummer", {"versicherung", "nummer"}),
+        ("lebensversicherung", {"leben", "versicherung"}),
         ("weihnachtsschmuck", {"weihnacht", "schmuck"}),
         ("haustur", {"haus", "tur"}),
         ("walnusse", {"nuss"}),
@@ -173,7 +177,8 @@ def test_the_index_keeps_terms_as_they_are(text: str, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["中" * 100_000, "e\u0301" * 50_000, "der " * 25_000, "ก" * 100_000, "🙂" * 1000]
+    "text",
+    ["中" * 100_000, "e\u0301" * 50_000, "der " * 25_000, "ก" * 100_000, "中" + "д" * 500, "🙂" * 1000],
 )
 def test_hostile_length(text: str) -> None:
     """Text without an end has terms as well, each no longer than a word."""

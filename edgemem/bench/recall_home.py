@@ -134,12 +134,19 @@ def filled(
     tokenizer: Tokenizer | None = None,
     cache: Path | None = None,
 ) -> Iterator[Filled]:
-    """Open a memory that holds what was said, in a folder that nobody needs afterwards."""
+    """Open a memory that holds what was said, in a folder that nobody needs afterwards.
+
+    Args:
+        embedder: stays open; None: words alone are found.
+        cache: where the filled home is kept; None: nowhere.
+    """
     kept = cache / _key(case, embedder) if cache is not None else None
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)
     vectors = None
-    if embedder is not None:
+    if embedder is None:  # or else a memory opens the one that its profile names
+        profile = msgspec.structs.replace(profile, llama=msgspec.structs.replace(profile.llama, embedder=""))
+    else:
         vectors = KeptVectors(embedder, kept / "vectors.npz" if kept is not None else None)
     clock, home = SetClock(), folder / "home"
     shutil.rmtree(home, ignore_errors=True)

@@ -65,6 +65,12 @@ def _metrics(stats: Stats) -> list[Metric]:
             _each("edgemem_last_turn_tokens", "Tokens of the newest turn's prompts.", "kind", tokens),
             _one("edgemem_last_turn_candidates", "What the newest recall weighed.", turn.candidates),
             _one("edgemem_last_turn_late", "Whether the newest recall hit its deadline.", turn.late),
+            _each(
+                "edgemem_early_turns",
+                "Turns of the newest process that were heard before their end, and those with recall ready then.",
+                "kind",
+                {"heard": turn.heard_early, "ready": turn.ready_early},
+            ),
         ]
     return made
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgemem.context.shown import IN_A_LINE_ABOVE
 from edgemem.hooks.conversation import conversation_of
 from edgemem.llama.tokenlog import common_prefix
 from edgemem.replay import PlayedTurn, Player
@@ -87,8 +88,8 @@ class Stage(Player):
         found = {f"{item.kind}:{item.id}": item for item in played.recalled}
         shown = []
         for item in turn.shown:
-            why = found[item.id].why if item.id in found else ("changed",) if item.fact else ()
-            shown.append(ShownLine(item.line.removeprefix("- "), why))
+            why = found[item.item].why if item.item in found else ("changed",) if item.fact else ()
+            shown.append(ShownLine(item.line.removeprefix("- ") or IN_A_LINE_ABOVE, why))
         compacted = self._stands[0] == line.session and played.epoch > self._stands[1]
         self._stands = (line.session, played.epoch)
         self.scene = Scene(played, tuple(shown), compacted, self._seed(result, played.block))

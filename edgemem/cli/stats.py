@@ -88,6 +88,8 @@ def _turn_rows(turn: TurnFigures) -> Iterator[tuple[str, str]]:
     )
     late = ", late" if turn.late else ""
     yield "  candidates", f"{turn.candidates:,}{late}"
+    if turn.heard_early:
+        yield "recall ahead", f"ready at the end of {turn.ready_early:,} of {turn.heard_early:,} sentences"
 
 
 def _bytes(size: float) -> str:

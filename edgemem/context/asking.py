@@ -11,6 +11,9 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from edgemem.context.excerpt import tells
+from edgemem.context.sentences import split_sentences
+
 _ENGLISH = (
     r"what|when|where|who|whose|whom|which|how|why|do|does|did|can|could|is|are|am|was|were|will|would|shall|should"
     r"|may|might|has|have|had"
@@ -46,7 +49,10 @@ _WITHIN = (
 _ASKS = re.compile(
     rf"[?？؟]|(?:^|[.!,;¿] *)(?:and |so |but |then |und |y |et |e |en )?(?:{_BEGINS})|{_WITHIN}"
 )
-_ONLY_ASKS = re.compile(rf"[?？؟]$|^[^.!]*(?:{_TELL})[^.!]*[.!]?$")
+_LONGEST_QUESTION = 1000
+"""Characters; nobody only asks for longer than a minute, and looking costs the more the longer it is."""
+_TELLS_US = re.compile(rf"^[^.!]*(?:{_TELL})[^.!]*[.!]?$")
+_MARK = re.compile(r"[?？؟][\"'”’)\]]*$")
 
 
 def asks(utterance: str) -> bool:
@@ -56,7 +62,13 @@ def asks(utterance: str) -> bool:
 
 def only_asks(said: str) -> bool:
     """Tell whether something that was said asks and tells nothing; in doubt it does not."""
-    return _ONLY_ASKS.search(_plain(said)) is not None
+    if len(said) > _LONGEST_QUESTION:
+        return False
+    if _TELLS_US.search(_plain(said)):
+        return True
+    if not _MARK.search(said.rstrip()):
+        return False
+    return not any(tells(sentence) for sentence in split_sentences(said) if not _MARK.search(sentence))
 
 
 def _plain(text: str) -> str:

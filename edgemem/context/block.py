@@ -6,7 +6,7 @@ said as a change. Every line is clean (`fence.clean`) and tells where it comes f
 
 from __future__ import annotations
 
-import datetime
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -14,18 +14,13 @@ from typing import NamedTuple
 import msgspec
 
 from edgemem.context import asking
-from edgemem.context.shown import RANK, About, Shown
-from edgemem.fence import clean, storable
-from edgemem.recall.words import plain_words
+from edgemem.context.excerpt import MOST_CHARS
+from edgemem.context.selection import units
+from edgemem.context.shown import RANK, About, Shown, part_of
+from edgemem.context.told import FIRST, LINE_CHARS, as_text, asked_for, fitting, told
+from edgemem.fence import BULLET, clean, storable
+from edgemem.recall.words import plain_words, terms
 from edgemem.records import Fact, Held, Level, Preference, Recalled, level_of_scope
-
-LINE_CHARS = 240
-"""A recalled item longer than this is cut; the whole of it stays retrievable."""
-
-
-TOLD = {"episode": 0.15}
-"""What a tool did is told ahead of a turn that scores a little more: it is short, and it is what happened."""
-
 
 NEAR = 0.75
 """A fact that scores less than this share of the best one is left out; each of its tokens costs silence. Measured with
@@ -61,7 +56,7 @@ def worth_saying(
     settled = sorted((item for item in worth if item.kind in VALUES), key=lambda item: -item.score)
     told = [item for item in worth if item.kind not in VALUES and not only_asks(item)]
     return settled + _each_once(
-        sorted(told, key=lambda item: -item.score - TOLD.get(item.kind, 0.0)), settled, utterance
+        sorted(told, key=lambda item: -item.score - FIRST.get(item.kind, 0.0)), settled, utterance
     )
 
 
@@ -120,12 +115,16 @@ def lines_for(
     session: str,
     kept: Callable[[Shown], bool] = lambda _: True,
     stands: Callable[[Recalled], bool] = lambda _: False,
+    question: str = "",
+    now: float | None = None,
 ) -> list[Shown]:
     """Return the lines for what was recalled and is not in the prompt already, best first.
 
     Args:
         kept: whether the value that was shown was not erased since, so that it may be said once more.
         stands: whether an item stands in the conversation itself.
+        question: what may be answered by that part of a turn which was not shown.
+        now: seconds since the epoch; a day of another year is said with it.
     """
     before = newest_values(visible)
     out = []
@@ -134,7 +133,8 @@ def lines_for(
         if name in visible or (item.session == session and item.turn in visible_turns) or stands(item):
             continue
         if item.kind not in VALUES:
-            out.append(Shown(name, f"- {_told(item)}", item.level, item.owner))
+            if part_of(name) not in visible or _asks_for_the_rest(item, question, visible):
+                out.append(Shown(name, f"{BULLET}{told(item, now=now)}", item.level, item.owner))
             continue
         about = (item.kind, item.scope, storable(item.key or ""))
         value = storable(item.value or "")
@@ -148,12 +148,18 @@ def lines_for(
         if item.doubt is not None:
             # The model may ask whether it heard rightly; saying it again settles it.
             doubt = storable(item.doubt)
-            told = clean(f"perhaps misheard: {_named(about)}: {doubt}", max_chars=LINE_CHARS)
+            heard = clean(f"perhaps misheard: {_named(about)}: {doubt}", max_chars=LINE_CHARS)
             known = [one for one in visible.values() if one.id.startswith(f"doubt:{item.id}:")]
             if all(one.value != doubt for one in known):
                 name = f"doubt:{item.id}:{len(known)}"
-                out.append(Shown(name, f"- {told}", item.level, item.owner, about[1:], doubt))
+                out.append(Shown(name, f"- {heard}", item.level, item.owner, about[1:], doubt))
     return [line for line in out if line.id not in visible]
+
+
+def _asks_for_the_rest(item: Recalled, question: str, visible: Mapping[str, Shown]) -> bool:
+    """Tell whether a question has words of an item that no excerpt shows."""
+    wanted = asked_for(question, [item]).intersection(terms(item.text[:MOST_CHARS]))
+    return bool(wanted.difference(*(terms(line.line) for line in visible.values() if line.item != line.id)))
 
 
 def newest_values(visible: Mapping[str, Shown]) -> dict[About, Shown]:
@@ -261,25 +267,50 @@ class Within(NamedTuple):
     """Of them, and of what was spent before."""
 
 
-def within(shown: Sequence[Shown], *, tokens: float, count: Callable[[str], int], spent: int = 0) -> Within:
+def within(
+    shown: Sequence[Shown],
+    *,
+    tokens: float,
+    count: Callable[[str], int],
+    spent: int = 0,
+    recalled: Iterable[Recalled] = (),
+    question: str = "",
+    now: float | None = None,
+) -> Within:
     """Return the lines that fit, best first; one that is too long lets a shorter one behind it pass.
+
+    Where they do not all fit, facts come first, and what was said is shortened, so that more of it may be told.
 
     Args:
         tokens: the budget of the whole block.
         count: tokens of a text.
         spent: tokens that the fence and other lines take already.
+        recalled: what the lines tell of; a line of anything else stands as it is or not at all.
+        question: by what a turn is shortened.
+        now: as for `lines_for`.
     """
+    items = {
+        name: item for item in recalled if item.kind not in VALUES and (name := f"{item.kind}:{item.id}")
+    }
     # Most often all of them fit, and one text is counted sooner than several.
-    whole = spent + count("".join(f"{item.line}\n" for item in shown)) if shown else 0
-    if whole <= tokens:
+    text, before = as_text(shown), spent
+    whole = spent + count(text) if shown else 0
+    cut = any(len(items[line.id].text) > LINE_CHARS for line in shown if line.id in items)
+    if whole <= tokens and not (cut and math.isfinite(tokens)):
         return Within(list(shown), whole)
     out = []
     for item in shown:
-        cost = count(item.line + "\n")
-        if spent + cost > tokens:
-            continue
-        spent += cost
-        out.append(item)
+        if item.id not in items:
+            cost = count(item.line + "\n")
+            if spent + cost <= tokens:
+                spent += cost
+                out.append(item)
+    told_of = [item for item in shown if item.id in items]
+    if told_of:
+        room, each = int(tokens) - spent, (whole - before) / units(text)
+        some = fitting(told_of, items, question=question, room=room, each=each, count=count, now=now)
+        spent += count(as_text(some))
+        out += some
     return Within(out, spent if out else 0)
 
 
@@ -322,21 +353,3 @@ def value_as_recalled(of: Fact | Preference) -> Recalled:
 def _subject(scope: str) -> str:
     kind, _, name = scope.partition(":")
     return f"{name}'s " if kind == "user" and name else f"{name}, " if name else ""
-
-
-def _told(item: Recalled) -> str:
-    day = day_of(item.event_time or item.recorded_at)
-    if item.kind == "turn":
-        who = item.speaker or ("you" if item.source == "assistant" else "somebody")
-        return clean(f"{day} {who} said: {item.text}", max_chars=LINE_CHARS)
-    if item.kind == "note":
-        return clean(f"note: {item.text}", max_chars=LINE_CHARS)
-    return clean(f"{day} {item.text}", max_chars=LINE_CHARS)
-
-
-def day_of(seconds: float) -> str:
-    """Return a short date such as `2 Nov`, in local time."""
-    if seconds <= 0:
-        return ""
-    when = datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc).astimezone()
-    return f"{when.day} {when:%b}"

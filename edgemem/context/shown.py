@@ -12,6 +12,16 @@ RANK: dict[Level, int] = {"shared": 0, "household": 1, "private": 2}
 About = tuple[str, str, str]
 """What a line gives the value of: `fact` or `preference`, scope and key."""
 
+IN_A_LINE_ABOVE = "(in a line above)"
+"""How a person is told of an item whose line is empty: what one person said on a day stands in one line."""
+
+_PART = "/part"
+
+
+def part_of(name: str) -> str:
+    """Return the id of an excerpt of an item: the rest of it was not shown."""
+    return name + _PART
+
 
 class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of a block: which item it is, and who may read it."""
@@ -27,6 +37,11 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
     """Scope and key, when the item is of a preference."""
     passing: bool = False
     """Whether it is said now and stored nowhere: it tells that something was erased."""
+
+    @property
+    def item(self) -> str:
+        """Return the id of the item, also where only an excerpt of it is shown."""
+        return self.id.removesuffix(_PART)
 
     @property
     def about(self) -> About | None:

@@ -9,7 +9,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.block import (
-    LINE_CHARS,
     Within,
     changes,
     lines_for,
@@ -19,7 +18,8 @@ from edgemem.context.block import (
 )
 from edgemem.context.layout import interruption
 from edgemem.context.shown import About, Shown
-from edgemem.fence import clean, storable
+from edgemem.context.told import LINE_CHARS
+from edgemem.fence import CLOSE, OPEN, clean, storable
 from edgemem.hooks.arguments import header_line, needs
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.listing import Listing
@@ -49,9 +49,6 @@ KEEP_UP_S = 0.05
 """What the end of a turn may cost a store that embeds: nobody notices it beside the reply that is being spoken."""
 
 _PREFERENCE_ID = re.compile(r"\bpreference:(\d+)\b")
-
-FENCE_TOKENS = 12
-"""What the two tags of a block take in common vocabularies (qwen2: 10, llama-bpe: 8, phi-3: 12; counted)."""
 
 
 class MemoryInjectionHook:
@@ -150,19 +147,28 @@ class MemoryInjectionHook:
             )
         lines += self._changed(layout.reader, visible, conversation)
         self.last = list(self._recall(layout.utterance, layout.reader))
+        considered = self.considered(worth_saying(self.last, self.floors, utterance=layout.utterance))
         found = lines_for(
-            self.considered(worth_saying(self.last, self.floors, utterance=layout.utterance)),
+            considered,
             visible=visible,
             visible_turns=layout.visible_turns(),
             session=layout.session,
             kept=self._kept,
             stands=layout.seen().holds,
+            question=layout.utterance,
         )
         told = {line.about for line in lines if line.about is not None}
         lines += [line for line in found if line.about is None or line.about not in told]
-        spent = FENCE_TOKENS + self._header_tokens()
+        spent = self._fence_tokens()
         most = math.inf if self.block_tokens is None else self.block_tokens
-        return within(lines, tokens=most, count=self._count, spent=spent)
+        return within(
+            lines,
+            tokens=most,
+            count=self._count,
+            spent=spent,
+            recalled=considered,
+            question=layout.utterance,
+        )
 
     def _is_joined(self, conversation: Conversation) -> bool:
         """Tell whether what is remembered and what was shown of it stand in one file."""
@@ -172,10 +178,11 @@ class MemoryInjectionHook:
     def _count(self, text: str) -> int:
         return len(self._tokenizer.encode(text))
 
-    def _header_tokens(self) -> int:
-        """Return what the header's line takes, counted once."""
-        if self._counted[0] != self.header:
-            self._counted = (self.header, self._count(f"{self.header}\n"))
+    def _fence_tokens(self) -> int:
+        """Return what the tags of a block take, with the header's line; counted once."""
+        if self._counted[0] != self.header or not self._counted[1]:
+            header = f"{self.header}\n" if self.header else ""
+            self._counted = (self.header, self._count(f"{OPEN}\n") + self._count(f"{header}{CLOSE}"))
         return self._counted[1]
 
     def _keep_up(self) -> None:

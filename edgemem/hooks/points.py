@@ -24,9 +24,11 @@ AFTER_TOOL = "after_tool"
 ON_RUN_END = "on_run_end"
 """Payload `AgentResult`: always fires, also after an error."""
 ON_SPEECH_START = "on_speech_start"
-"""Payload `{"speaker"}`: somebody begins to speak; idle work yields."""
+"""Payload `{"speaker"}`: somebody begins to speak; idle work yields, and what recall needs is brought into memory."""
 ON_PARTIAL = "on_partial"
-"""Payload `{"text", "speaker"}`: what has been heard so far."""
+"""Payload `{"text", "speaker", "audience"}`: what has been heard of the sentence so far, all of it each time; recall begins
+with it. From any thread, as often as the recogniser has something new; who speaks, and who else hears the answer, may be
+left out while it is not known."""
 ON_INTERRUPT = "on_interrupt"
 """Payload `{"heard_text"}`, `{"heard_ms"}` or `{"words", "heard_ms"}`, as `context.spoken.heard_part` takes them: the
 robot was cut off. The answer of the hook that keeps the session has `heard_text`: the beginning of the reply that a loop

@@ -51,6 +51,10 @@ class TurnFigures(msgspec.Struct, frozen=True):
     """Which conversation it was of: `named` of its id; 0: one that is not kept, of an agent within another's tool."""
     agent: int = 0
     """Whose turn it was: `named` of the agent's name; 0: it has none."""
+    heard_early: int = 0
+    """Turns of this process until then whose sentence was heard before its end."""
+    ready_early: int = 0
+    """Those of them for which nothing was left to recall at its end."""
 
 
 def named(name: str) -> int:

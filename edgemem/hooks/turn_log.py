@@ -106,6 +106,7 @@ class TurnLogHook:
         write: Callable[[], bool] = lambda: True,
         keep: Callable[[TurnFigures], None] = lambda _: None,
         recalled: Callable[[], Any] = RecallFigures,
+        early: Callable[[], tuple[int, int]] = lambda: (0, 0),
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.perf_counter,
         conversation: Conversation | None = None,
@@ -115,6 +116,8 @@ class TurnLogHook:
         Args:
             write: tells whether to log, since settings change while a robot runs; figures go to `keep` either way.
             recalled: returns how the newest recall went; an object that stays the same says that there was none.
+            early: returns of how many turns the sentence was heard before its end, and for how many of them recall was
+                ready then.
             now: seconds since the epoch.
             clock: seconds since some moment, never running backwards.
         """
@@ -122,6 +125,7 @@ class TurnLogHook:
         self._write = write
         self._keep = keep
         self._recalled = recalled
+        self._early = early
         self._now = now
         self._clock = clock
         self._conversation = conversation
@@ -224,6 +228,7 @@ class TurnLogHook:
             getattr(payload, "error", None) is not None,
             named(session) if session else 0,
             named(agent) if agent else 0,
+            *self._early(),
         )
         self._keep(figures)
         if self._write() and log.isEnabledFor(logging.INFO):

@@ -76,3 +76,39 @@ worse worst worth wow write wrong wrote yard year years yellow yesterday young z
 """
 COMMON_WORDS = STOP_WORDS.union(_COMMON.split())
 """Lower case, in the forms in which they are mostly said."""
+
+_NAMES = """
+aaron abby abigail ada adam adele adrian agnes ahmed al alan albert alex alexa alexander alexandra alfred ali alice alicia
+alina alison allan alma amanda amber amelia amir amy ana andre andrea andreas andrew andy angela angelina anita ann anna
+anne annette annie anthony anton antonia antonio archie ariana arthur ashley astrid audrey austin ava barbara barry basil
+beatrice becky bella ben benjamin bernard bernd bert bertha beth betty bill billy blake bob bobby bonnie boris brad
+brandon brenda brian bridget britta bruce bruno bryan caleb calvin cameron camilla carl carla carlos carmen carol caroline
+carrie catherine cathy cecil celia charles charlie charlotte chris christian christina christine christoph christopher
+cindy claire clara clark claudia claus colin connie connor cora craig curtis cynthia daisy damian dan dana daniel daniela
+danny daphne darren dave david dawn dean debbie deborah denis denise dennis derek diana diane diego dirk dolores dominic don
+donald donna dora doris dorothy doug douglas duncan dylan ed eddie edgar edith edna edward edwin eileen elaine eleanor elena
+eli elias elisa elise elizabeth ella ellen elliot elsa emil emily emma eric erica erik erin ernest esther ethan eugene eva
+evan eve evelyn felix fernando flora florence frances francis frank franz fred frederick frida frieda fritz gabriel gabriela
+gary gavin gene george georgia gerald gerda gerhard gina gloria gordon grace graham greg gregory greta gus guy hannah hans
+harold harriet harry harvey hassan hazel heather heidi heinz helen helena helene helga henry herbert herman hilda holly
+horst howard hugo ian ida ines inga ingrid irene iris irma isaac isabel isabella ivan ivy jack jackie jacob jaime jake james
+jamie jan jana jane janet janice janis jasmine jason jay jean jeff jeffrey jennifer jenny jeremy jerry jesse jessica jill
+jim jimmy joan joanna joanne joe joel johanna john johnny jon jonas jonathan jordan jose joseph josh joshua joy joyce juan
+juanita judith judy julia julian julie justin karen karin karina karl karla kate katherine kathleen kathy katie katrin keith
+kelly ken kenneth kenny kerry kevin kim kirsten klaus kurt kyle lara larry laura lauren laurie lea leah lee lena leo leon
+leonard leslie lewis liam lily lina linda linh lisa liz lois lola lorenzo louis louise lucas lucia lucy luis lukas luke lydia
+lynn mabel mai mandy manuel mara marc marcel marco marcus margaret maria marie marina mario marion mark marlene martha
+martin martina marvin mary mateo matt matthew maureen max maya megan mel melanie melissa mia michael michelle miguel mike
+mila mildred miles minh miriam mohammed molly monica monika morgan murray myra nadia nancy naomi natalie nathan neil nell
+nick nicholas nicola nicole nina noah noel nora norbert norma norman olga oliver olivia omar oscar otto owen pablo pam pamela
+pat patricia patrick paul paula pauline pedro peggy penny perry pete peter petra phil philip phyllis pia priya rachel ralf
+ralph ramona ray raymond rebecca regina rene ricardo richard rick rita rob robert roberta robin rod roger roland ron ronald
+rory rosa rose rosie ross roy ruben ruby rudi rudolf russell ruth ryan sabine sally sam samantha samuel sandra sara sarah
+scott sean sebastian selma sergio seth shane shannon sharon shaun shawn sheila shirley sidney silvia simon simone sofia
+sonia sophia sophie stan stefan stella stephanie stephen steve steven stuart sue susan susanne sven sylvia tamara tania tara
+ted teresa terry tess thea theo theresa thomas tim timothy tina toby todd tom tommy tony tracy trevor tristan troy tyler
+ursula uwe valerie vanessa vera verena vernon veronica vicky victor victoria vincent viola violet virginia vivian walter wanda
+warren wayne wendy werner wilhelm will william winston wolfgang yolanda yusuf yvonne zoe
+"""
+COMMON_NAMES = frozenset(_NAMES.split())
+"""First names that a recogniser writes rightly, so that who is called so is mostly meant."""

@@ -60,10 +60,9 @@ def parts_of(word: str) -> tuple[str, ...]:
         head = whole[begin:]
         if head not in nouns:
             continue
-        rest = word[:begin]
-        stems = dict.fromkeys([stem(rest, "de"), *([stem(rest[:-1], "de")] if rest.endswith("s") else [])])
-        if len(head) >= _SURE_HEAD or not nouns.isdisjoint(stems):
-            return (head, *stems)
+        rest = stem(word[:begin], "de")  # also without the s that binds: Weihnachts is of Weihnacht
+        if len(head) >= _SURE_HEAD or rest in nouns:
+            return head, rest
     return ()
 
 

@@ -206,26 +206,26 @@ class Embedding:
 
     def _embed_older(self, space: Space, limit: int, stop: Stop | None) -> int:
         """Go on with what was there before the space, from the newest to the oldest."""
-        rows = self._database.query(
+        rows = self._older(space, limit)
+        without = [_Row(*row[:4]) for row in rows if not row[4]]
+        if without:
+            return self._embed(space, without, rows[-1][0], stop)
+        # What came later than the space was embedded before them, from the queue.
+        rows = list(itertools.takewhile(lambda row: row[4], self._older(space, _LOOKED_AT)))
+        if rows or space.docs_left > 0:
+            self._database.write(lambda tx: _pass(tx, space.number, rows[-1][0] if rows else 1))
+        return len(rows)
+
+    def _older(self, space: Space, limit: int) -> list[tuple[int, int, int, str, int]]:
+        """Return the next docs of those before the space, and whether they have a vector."""
+        return self._database.query(
             """
             select d.id, d.kind, d.ref, d.terms, exists (
               select 1 from vectors v where v.doc = d.id and v.space = ?)
             from docs d where d.id <= ? and d.past = 0 order by d.id desc limit ?
             """,
-            (space.number, space.docs_left, _LOOKED_AT),
+            (space.number, space.docs_left, limit),
         )
-        if not rows:
-            if space.docs_left > 0:
-                self._database.write(lambda tx: _pass(tx, space.number, 1))
-            return 0
-        without = [_Row(*row[:4]) for row in rows if not row[4]]
-        if not without:
-            self._database.write(lambda tx: _pass(tx, space.number, rows[-1][0]))
-            return len(rows)
-        last = without[:limit][-1].doc
-        if len(without) <= limit:
-            last = rows[-1][0]
-        return self._embed(space, without[:limit], last, stop)
 
     def _embed(self, space: Space, rows: list[_Row], passed: int | None, stop: Stop | None) -> int:
         """Make the vectors of some docs, the first of them if it is stopped; return of how many docs.

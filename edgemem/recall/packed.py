@@ -1,21 +1,21 @@
-"""Packed vectors: two bits a dimension in memory, enough to say which few vectors must be compared exactly.
+"""Packed vectors: enough of each vector in memory to say which few must be compared exactly.
 
-The first bit of a dimension is its sign. The second says whether the value is large for its vector; together they make
-four levels, the best ones for values that are spread like a bell. A question goes through three sieves:
+A question goes through three sieves:
 
 1. signs are compared with signs, 64 dimensions at a time, over all rows that it may see;
-2. the nearest some hundred are compared with the question itself, by tables of what eight bits are worth;
-3. of these, all that may be among the k nearest, given the error of two bits, are compared exactly, by whoever has the
-   vectors.
+2. of the nearest some hundred, two bits a dimension are compared with the question itself (`two_bits`);
+3. of these, all that may be among the k nearest are compared exactly, by whoever has the vectors.
 
 A vector of 384 dimensions takes 118 bytes: 48 for each of the two bits, 8 for its id, 8 for its tick, 4 for its label,
-2 for its scale. Rows stand in blocks, so that growing copies little, and what is wiped is cut out of its block.
+2 for its scale. What is wiped is overwritten.
 """
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
+
+from edgemem.recall.packed_block import BLOCK, Block, places
+from edgemem.recall.two_bits import ERROR, Asked, pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,29 +23,21 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    Ids = NDArray[np.int64]
+    from edgemem.recall.packed_block import Ids, Rows
+
     Exact = Callable[[list[int]], Mapping[int, float]]
 
-BLOCK = 32_768
-"""Rows of a block: their signs and what is computed of them stay in a cache of 2 MB."""
-_ROOM = 2048  # rows by which the newest block grows, and that are packed at once
-_LARGE = 0.9816  # times the root mean square: where the second bit changes
-_LEVELS = (
-    0.9814,
-    0.5286,
-)  # what the first and the second bit are worth: .4528 and 1.51 are the best four levels
-_ERROR = (
-    0.365  # of an estimate, times sin(angle) / sqrt(dimensions): sqrt(.1175 / .8825), the loss of four levels
-)
-_SURE = 3.0  # times that error: one in some hundred true neighbours is further off (100,000 vectors, k = 10)
-_FIRST, _FIRST_EACH, _FIRST_OF = (
-    300,
-    30,
-    250,
-)  # rows after signs: so many, for each wanted, and one of so many rows
-_EXACT, _EXACT_EACH = 200, 10  # ids that are compared exactly at most: 8 microseconds each in SQLite
+_PACKED_AT_ONCE = 256  # vectors: .4 MB of each intermediate result
+_ESTIMATED_AT_ONCE = 4096  # rows: 3 MB of intermediate results
 _SAMPLE = 16_384  # distances that are counted to guess the limit
-_ESTIMATED = 4096  # rows that are estimated at once: 3 MB of intermediate results
+
+# Which rows pass the first sieve: their signs differ in so many more than those of the k-th, times sqrt(dimensions): two
+# and a half times what chance does. At least and at most so many, and so many for each that is wanted, and one of so many.
+_CHANCE = 1.3
+_LEAST, _LEAST_EACH = 100, 4
+_MOST, _MOST_EACH, _MOST_OF = 4000, 30, 250
+_SURE = 3.0  # so many times the error of an estimate: 50 pass the second sieve for k = 10
+_EXACT, _EXACT_EACH = 260, 4  # at most, however alike all are: each costs 8 microseconds in SQLite
 
 
 class PackedVectors:
@@ -55,19 +47,21 @@ class PackedVectors:
 
     Args:
         dimensions: of the vectors, which are unit vectors.
+        block: rows that are kept together.
     """
 
-    def __init__(self, dimensions: int) -> None:
+    def __init__(self, dimensions: int, *, block: int = BLOCK) -> None:
         self.dimensions = dimensions
-        self._blocks: list[_Block] = []
+        self._room = block
+        self._blocks: list[Block] = []
 
     def __len__(self) -> int:
         return sum(block.n for block in self._blocks)
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of all arrays, with the room that is kept for more."""
-        return sum(array.nbytes for block in self._blocks for array in block.arrays.values())
+        """Return the bytes of all rows."""
+        return sum(block.nbytes for block in self._blocks)
 
     @property
     def ids(self) -> Ids:
@@ -78,17 +72,15 @@ class PackedVectors:
         """Return a mask of the rows that have one of these labels."""
         import numpy as np
 
-        wanted = np.atleast_1d(np.asarray(labels, np.int32))
+        wanted = np.unique(np.asarray(labels, np.int32))
         own = self._column("labels")
-        if len(wanted) == 1:
-            one: NDArray[np.bool_] = own == wanted[0]
-            return one
-        return np.isin(own, wanted)
+        mask: NDArray[np.bool_] = own == wanted[0] if len(wanted) == 1 else np.isin(own, wanted)
+        return mask
 
     def append(
         self, ids: ArrayLike, seqs: ArrayLike, vectors: NDArray[Any], labels: ArrayLike | None = None
     ) -> None:
-        """Put rows behind the others.
+        """Put rows beside the others.
 
         Args:
             ids: `int64[n]`; what is there under the same ids stays.
@@ -98,29 +90,25 @@ class PackedVectors:
         """
         import numpy as np
 
-        own_ids, own_seqs = np.asarray(ids, np.int64), np.asarray(seqs, np.int64)
-        own_labels = np.zeros(len(own_ids), np.int32) if labels is None else np.asarray(labels, np.int32)
-        if not len(own_ids) == len(own_seqs) == len(own_labels) == len(vectors):
+        columns: dict[str, NDArray[Any]] = {
+            "ids": np.asarray(ids, np.int64),
+            "seqs": np.asarray(seqs, np.int64),
+            "labels": np.zeros(len(vectors), np.int32) if labels is None else np.asarray(labels, np.int32),
+        }
+        if any(len(rows) != len(vectors) for rows in columns.values()):
             raise ValueError("Each vector has one id, one tick and one label.")
         begin = 0
-        while begin < len(own_ids):
+        while begin < len(vectors):
             if not self._blocks or self._blocks[-1].sealed:
-                self._blocks.append(_Block(self.dimensions))
+                self._blocks.append(Block(self.dimensions, self._room))
             block = self._blocks[-1]
-            some = slice(begin, begin + min(_ROOM, BLOCK - block.n))
-            signs, steps, scales = _packed(np.asarray(vectors[some], np.float32))
-            block.append(
-                ids=own_ids[some],
-                seqs=own_seqs[some],
-                labels=own_labels[some],
-                scales=scales,
-                signs=signs,
-                steps=steps,
-            )
+            some = slice(begin, begin + min(_PACKED_AT_ONCE, block.room - block.n))
+            signs, steps, scales = pack(np.asarray(vectors[some], np.float32))
+            block.append(signs, steps, scales=scales, **{name: rows[some] for name, rows in columns.items()})
             begin = some.stop
 
     def wipe(self, ids: ArrayLike, before: ArrayLike | None = None) -> int:
-        """Take out all rows of some ids, and leave nothing of them in memory; return how many rows.
+        """Take out all rows of some ids, and leave nothing of them; return how many rows there were.
 
         Args:
             ids: those that are not there are fine.
@@ -135,9 +123,9 @@ class PackedVectors:
         wiped = 0
         for block in self._blocks:
             rows = block.find(wanted)
-            if before is not None:
-                place, _ = _places(wanted, block.get("ids")[rows])
-                rows = rows[block.get("seqs")[rows] < ticks[place]]
+            if before is not None and len(rows):
+                place, _ = places(wanted, block.column("ids")[rows])
+                rows = rows[block.column("seqs")[rows] < ticks[place]]
             block.cut(rows)
             wiped += len(rows)
         if wiped:
@@ -152,9 +140,9 @@ class PackedVectors:
         Args:
             query: a unit vector.
             k: how many.
-            allowed: which rows count: a mask of rows, or ids; None: all.
-            exact: returns the exact cosines of those ids that still have a vector; the others are left out. None:
-                cosines are estimates.
+            allowed: which rows count: a mask of rows (the quick way to filter), or ids; None: all.
+            exact: returns the cosines of those ids that still have a vector; the others are left out. None: cosines
+                are estimates.
         """
         import numpy as np
 
@@ -162,63 +150,61 @@ class PackedVectors:
         n = len(self) if rows is None else len(rows)
         if k <= 0 or n == 0:
             return []
-        asked = _Asked(np.asarray(query, np.float32))
+        asked = Asked(np.asarray(query, np.float32))
         distances = self._distances(asked, rows)
-        wanted = _FIRST + _FIRST_EACH * k + n // _FIRST_OF
+        near = _near(distances, k, self.dimensions)
         while True:
-            near = _lowest(distances, wanted)
-            ids, estimates = self._estimates(asked, near if rows is None else rows[near])
-            ids, estimates = _best_of_each(ids, estimates)
-            if len(ids) >= k or wanted >= n:  # or else they are pieces of a few texts
+            ids, cosines = _best_of_each(*self._estimates(asked, near if rows is None else rows[near]))
+            if len(ids) >= k or len(near) == n:  # or else they are pieces of a few texts
                 break
-            wanted *= 4
+            near = _lowest(distances, 4 * len(near))
         if exact is not None:
-            cosines = exact(ids[: asked.in_doubt(estimates, k)].tolist())
-            ids = np.fromiter(cosines.keys(), np.int64, len(cosines))
-            ids, estimates = _best_of_each(ids, np.fromiter(cosines.values(), np.float32, len(cosines)))
-        return list(zip(ids[:k].tolist(), estimates[:k].tolist(), strict=True))
+            found = exact(ids[: _in_doubt(cosines, k, self.dimensions)].tolist())
+            ids = np.fromiter(found.keys(), np.int64, len(found))
+            ids, cosines = _best_of_each(ids, np.fromiter(found.values(), np.float32, len(found)))
+        return list(zip(ids[:k].tolist(), cosines[:k].tolist(), strict=True))
 
     def cosines(self, query: NDArray[np.float32], ids: ArrayLike) -> dict[int, float]:
-        """Return estimates of the cosines of those ids that are there: .02 off where one in three is further off."""
+        """Return estimated cosines of those ids that are there, the best of each; one in three is .016 off or more."""
         import numpy as np
 
-        rows = self._rows_of(np.atleast_1d(np.asarray(ids, np.int64)))
-        found, estimates = _best_of_each(*self._estimates(_Asked(np.asarray(query, np.float32)), rows))
-        return dict(zip(found.tolist(), estimates.tolist(), strict=True))
+        asked = Asked(np.asarray(query, np.float32))
+        found, cosines = _best_of_each(*self._estimates(asked, self._rows_of(ids)))
+        return dict(zip(found.tolist(), cosines.tolist(), strict=True))
 
     def _column(self, name: str) -> NDArray[Any]:
         import numpy as np
 
-        empty = np.zeros(0, np.int32 if name == "labels" else np.int64)
-        return np.concatenate([empty, *(block.get(name) for block in self._blocks)])
+        columns = [block.column(name) for block in self._blocks]
+        return np.concatenate(columns) if columns else np.zeros(0, np.int64)
 
-    def _allowed(self, allowed: NDArray[Any]) -> NDArray[np.intp]:
-        """Return the numbers of the rows that count."""
+    def _allowed(self, allowed: NDArray[Any]) -> Rows:
+        """Return the numbers of the rows that count, in ascending order."""
         import numpy as np
 
         if allowed.dtype != np.bool_:
-            return self._rows_of(allowed.astype(np.int64))
+            return self._rows_of(allowed)
         if len(allowed) != len(self):
-            raise ValueError("A mask has one value for each row; rows were added or wiped since it was made.")
+            raise ValueError("A mask has one value for each row; rows came or went since it was made.")
         return np.flatnonzero(allowed)
 
-    def _rows_of(self, ids: Ids) -> NDArray[np.intp]:
-        """Return the numbers of the rows of some ids."""
+    def _rows_of(self, ids: ArrayLike) -> Rows:
+        """Return the numbers of the rows of some ids, in ascending order."""
         import numpy as np
 
-        wanted = np.unique(ids)
-        found = [np.sort(block.find(wanted)) + first for first, block in self._numbered()]
-        return np.concatenate([np.zeros(0, np.intp), *found])
+        wanted = np.unique(np.asarray(ids, np.int64))
+        found = [block.find(wanted) + first for first, block in self._numbered()]
+        return np.concatenate(found) if found else np.zeros(0, np.intp)
 
-    def _numbered(self) -> Iterator[tuple[int, _Block]]:
+    def _numbered(self) -> Iterator[tuple[int, Block]]:
         """Yield the blocks with the number of their first row."""
         first = 0
         for block in self._blocks:
             yield first, block
             first += block.n
 
-    def _split(self, rows: NDArray[np.intp]) -> Iterator[tuple[slice, _Block, NDArray[np.intp]]]:
-        """Yield the blocks of rows in ascending order: which part of `rows`, the block, and the rows in it."""
+    def _split(self, rows: Rows) -> Iterator[tuple[slice, Block, Rows]]:
+        """Yield which part of rows in ascending order is in which block, and where."""
         import numpy as np
 
         for first, block in self._numbered():
@@ -226,197 +212,60 @@ class PackedVectors:
             if begin < end:
                 yield slice(begin, end), block, rows[begin:end] - first
 
-    def _distances(self, asked: _Asked, rows: NDArray[np.intp] | None) -> NDArray[np.uint16]:
+    def _distances(self, asked: Asked, rows: Rows | None) -> NDArray[np.uint16]:
         """Return in how many signs rows differ from the question."""
         import numpy as np
 
         if rows is None:
-            blocks = [asked.differences(block.get("signs")) for block in self._blocks]
-            return np.concatenate(blocks)
+            return np.concatenate([asked.differences(block.signs) for block in self._blocks])
         found = np.empty(len(rows), np.uint16)
         for part, block, own in self._split(rows):
-            signs = block.get("signs")
-            # Picking rows costs as much as comparing them.
-            if 2 * len(own) > block.n:
-                found[part] = asked.differences(signs)[own]
-            else:
-                found[part] = asked.differences(signs.take(own, axis=1))
+            most = 2 * len(own) > block.n  # picking a row costs as much as comparing it
+            signs = block.signs if most else block.signs.take(own, axis=1)
+            found[part] = asked.differences(signs)[own if most else slice(None)]
         return found
 
-    def _estimates(self, asked: _Asked, rows: NDArray[np.intp]) -> tuple[Ids, NDArray[np.float32]]:
-        """Return ids and estimated cosines of rows in ascending order."""
+    def _estimates(self, asked: Asked, rows: Rows) -> tuple[Ids, NDArray[np.float32]]:
+        """Return the ids and estimated cosines of rows in ascending order."""
         import numpy as np
 
-        ids, estimates = np.empty(len(rows), np.int64), np.empty(len(rows), np.float32)
+        ids, cosines = np.empty(len(rows), np.int64), np.empty(len(rows), np.float32)
         for part, block, own in self._split(rows):
-            ids[part] = block.get("ids")[own]
-            for begin in range(0, len(own), _ESTIMATED):
-                some = own[begin : begin + _ESTIMATED]
+            ids[part] = block.column("ids")[own]
+            for begin in range(0, len(own), _ESTIMATED_AT_ONCE):
+                some = own[begin : begin + _ESTIMATED_AT_ONCE]
                 at = slice(part.start + begin, part.start + begin + len(some))
-                estimates[at] = asked.sums(block.codes(some)) * block.get("scales")[some]
-        return ids, estimates
+                cosines[at] = asked.sums(block.codes(some)) * block.column("scales")[some]
+        return ids, cosines
 
     def _join(self) -> None:
-        """Drop empty blocks, and join those that wiping left nearly empty."""
-        kept: list[_Block] = []
+        """Drop empty blocks, and join those that wiping has left nearly empty."""
+        kept: list[Block] = []
         for block in self._blocks:
-            if block.sealed and kept and kept[-1].sealed and kept[-1].n + block.n <= BLOCK // 2:
-                kept[-1].append(**{name: block.get(name) for name in block.arrays})
-                kept[-1].seal()
+            before = kept[-1] if kept else None
+            if before and before.sealed and block.sealed and before.n + block.n <= self._room // 2:
+                before.absorb(block)
             elif block.n:
                 kept.append(block)
         self._blocks = kept
 
 
-class _Block:
-    """Some rows; once full, in the order of their ids, so that these are found."""
-
-    def __init__(self, dimensions: int) -> None:
-        import numpy as np
-
-        words = -(-dimensions // 64)
-        self.n = 0
-        self.sealed = False
-        # The rows are the last axis of the signs: the same word of all rows is compared at once.
-        self.arrays: dict[str, NDArray[Any]] = {
-            "ids": np.zeros(0, np.int64),
-            "seqs": np.zeros(0, np.int64),
-            "labels": np.zeros(0, np.int32),
-            "scales": np.zeros(0, np.float16),
-            "signs": np.zeros((words, 0), np.uint64),
-            "steps": np.zeros((0, 8 * words), np.uint8),
-        }
-
-    def get(self, name: str) -> NDArray[Any]:
-        """Return a column, without the room behind it."""
-        array = self.arrays[name]
-        return array[:, : self.n] if name == "signs" else array[: self.n]
-
-    def codes(self, rows: NDArray[np.intp]) -> NDArray[np.uint8]:
-        """Return both bits of some rows: the bytes of all signs, then of all second bits."""
-        import numpy as np
-
-        signs = np.ascontiguousarray(self.arrays["signs"].take(rows, axis=1).T)
-        return np.concatenate([signs.view(np.uint8), self.arrays["steps"].take(rows, axis=0)], axis=1)
-
-    def append(self, **columns: NDArray[Any]) -> None:
-        """Put rows behind the others, and seal the block if it is full."""
-        n = self.n + len(columns["ids"])
-        room = -(-n // _ROOM) * _ROOM
-        for name, rows in columns.items():
-            array = self.arrays[name]
-            if array.shape[name == "signs"] < n:
-                array = self.arrays[name] = _with_room(array, room, axis=int(name == "signs"))
-            if name == "signs":
-                array[:, self.n : n] = rows
-            else:
-                array[self.n : n] = rows
-        self.n = n
-        if n == BLOCK:
-            self.seal()
-
-    def seal(self) -> None:
-        """Put the rows in the order of their ids; no more are added."""
-        import numpy as np
-
-        self._pick(np.argsort(self.get("ids"), kind="stable"))
-        self.sealed = True
-
-    def find(self, wanted: Ids) -> NDArray[np.intp]:
-        """Return the rows of ids, which are given in ascending order and once each."""
-        import numpy as np
-
-        ids = self.get("ids")
-        if not self.sealed:
-            return np.flatnonzero(_places(wanted, ids)[1])
-        begin, there = _places(ids, wanted)
-        begin = begin[there]
-        many = np.searchsorted(ids, wanted[there], side="right") - begin
-        # For each id that is there: its first row, and so many after it.
-        return np.repeat(begin - np.cumsum(many) + many, many) + np.arange(many.sum())
-
-    def cut(self, rows: NDArray[np.intp]) -> None:
-        """Take rows out; those behind them move up."""
-        import numpy as np
-
-        if len(rows):
-            self._pick(np.delete(np.arange(self.n), rows))
-
-    def _pick(self, rows: NDArray[np.intp]) -> None:
-        """Keep these rows, in this order, and no room."""
-        for name, array in self.arrays.items():
-            self.arrays[name] = array.take(rows, axis=int(name == "signs"))
-        self.n = len(rows)
-
-
-class _Asked:
-    """A question, made ready to be compared with packed rows."""
-
-    def __init__(self, query: NDArray[np.float32]) -> None:
-        import numpy as np
-
-        self.query = query
-        words = -(-len(query) // 64)
-        self._signs = np.zeros(8 * words, np.uint8)
-        packed = np.packbits(query > 0, bitorder="little")
-        self._signs[: len(packed)] = packed
-        values = np.zeros(64 * words, np.float32)
-        values[: len(query)] = query
-        # What each value of a byte is worth in each place: its eight bits, each for or against.
-        worth = values.reshape(-1, 8) @ _bytes_as_signs().T
-        self._worth = np.concatenate([level * worth for level in _LEVELS]).astype(np.float32).ravel()
-        self._places = np.arange(0, len(self._worth), 256)
-
-    def differences(self, signs: NDArray[np.uint64]) -> NDArray[np.uint16]:
-        """Return in how many signs rows differ, `uint16[n]` of `uint64[words, n]`."""
-        import numpy as np
-
-        total = np.zeros(signs.shape[1], np.uint16)
-        words = self._signs.view(np.uint64)
-        for first in range(0, len(words), 3):  # three words differ in 192 bits at most, which a byte holds
-            some = slice(first, first + 3)
-            total += _ones(signs[some] ^ words[some, None]).sum(axis=0, dtype=np.uint8)
-        return total
-
-    def sums(self, codes: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return what rows are worth before they are scaled."""
-        total: NDArray[np.float32] = self._worth.take(codes + self._places).sum(axis=1)
-        return total
-
-    def in_doubt(self, estimates: NDArray[np.float32], k: int) -> int:
-        """Return how many of the best estimates may be among the k nearest."""
-        if len(estimates) <= k:
-            return len(estimates)
-        last = float(estimates[k - 1])
-        error = _SURE * _ERROR * (max(0.0, 1 - last * last) / len(self.query)) ** 0.5
-        may_be = int((estimates >= last - error).sum())
-        return max(k, min(may_be, _EXACT + _EXACT_EACH * k))
-
-
-def _packed(
-    vectors: NDArray[np.float32],
-) -> tuple[NDArray[np.uint64], NDArray[np.uint8], NDArray[np.float16]]:
-    """Return the signs `uint64[words, n]`, second bits `uint8[n, 8 * words]` and scales `float16[n]` of vectors."""
+def _near(distances: NDArray[np.uint16], k: int, dimensions: int) -> Rows:
+    """Return where the distances are low enough for one of the k nearest, in ascending order."""
     import numpy as np
 
-    n, dimensions = vectors.shape
-    size = np.abs(vectors)
-    squares = np.einsum("ij,ij->i", vectors, vectors)
-    large = size > (_LARGE * np.sqrt(squares / dimensions))[:, None]
-    positive = vectors > 0
-    pad = ((0, 0), (0, -dimensions % 64))
-    signs = np.packbits(np.pad(positive, pad), axis=1, bitorder="little")
-    # Set where it adds: the size of a large positive value, and what a small negative one has less.
-    steps = np.packbits(np.pad(positive == large, pad), axis=1, bitorder="little")
-    first, second = _LEVELS
-    along = (first - second) * size.sum(axis=1) + 2 * second * np.where(large, size, 0).sum(axis=1)
-    with np.errstate(all="ignore"):
-        scales = (squares / along).astype(np.float16)
-    scales[~np.isfinite(scales)] = 0  # of a vector that is none
-    return np.ascontiguousarray(signs.view(np.uint64).T), steps, scales
+    lowest = _lowest(distances, _LEAST + _LEAST_EACH * k)
+    if len(lowest) == len(distances):
+        return lowest
+    last = int(np.partition(distances[lowest], k - 1)[k - 1])
+    near = np.flatnonzero(distances <= last + int(_CHANCE * dimensions**0.5))
+    most = _MOST + _MOST_EACH * k + len(distances) // _MOST_OF
+    if len(near) > most:
+        return _lowest(distances, most)
+    return near if len(near) > len(lowest) else lowest
 
 
-def _lowest(distances: NDArray[np.uint16], wanted: int) -> NDArray[np.intp]:
+def _lowest(distances: NDArray[np.uint16], wanted: int) -> Rows:
     """Return where about the lowest `wanted` distances are, at least so many, in ascending order."""
     import numpy as np
 
@@ -443,63 +292,10 @@ def _best_of_each(ids: Ids, cosines: NDArray[np.float32]) -> tuple[Ids, NDArray[
     return ids[order], cosines[order]
 
 
-def _places(wanted: Ids, ids: Ids) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return where ids stand among the wanted ones, which are in ascending order, and which do."""
-    import numpy as np
-
-    if not len(wanted):
-        return np.zeros(len(ids), np.intp), np.zeros(len(ids), np.bool_)
-    places = np.minimum(np.searchsorted(wanted, ids), len(wanted) - 1)
-    return places, wanted[places] == ids
-
-
-def _with_room(array: NDArray[Any], room: int, *, axis: int) -> NDArray[Any]:
-    """Return an array with room for so many rows along an axis."""
-    import numpy as np
-
-    shape = list(array.shape)
-    shape[axis] = room
-    grown = np.zeros(shape, array.dtype)
-    grown[tuple(slice(0, length) for length in array.shape)] = array
-    return grown
-
-
-@functools.cache
-def _bytes_as_signs() -> NDArray[np.float32]:
-    """Return the eight bits of each byte as +1 or -1, `float32[256, 8]`."""
-    import numpy as np
-
-    every = np.arange(256, dtype=np.uint8)[:, None]
-    return np.unpackbits(every, axis=1, bitorder="little").astype(np.float32) * 2 - 1
-
-
-def _ones(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """Count the bits of each word; the words are overwritten."""
-    import numpy as np
-
-    if hasattr(np, "bitwise_count"):  # numpy 2
-        counted: NDArray[np.uint8] = np.bitwise_count(words)
-        return counted
-    return _ones_by_adding(words)
-
-
-def _ones_by_adding(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """Count the bits of each word by adding pairs, then pairs of pairs, in four times the time of one instruction."""
-    import numpy as np
-
-    pairs, fours, eights, all_ = (
-        np.uint64(int(digit * (16 // len(digit)), 16)) for digit in ("5", "3", "0f", "01")
-    )
-    shifted = words >> np.uint64(1)
-    shifted &= pairs
-    words -= shifted
-    np.right_shift(words, np.uint64(2), out=shifted)
-    shifted &= fours
-    words &= fours
-    words += shifted
-    np.right_shift(words, np.uint64(4), out=shifted)
-    words += shifted
-    words &= eights
-    words *= all_
-    words >>= np.uint64(56)
-    return words.astype(np.uint8)
+def _in_doubt(cosines: NDArray[np.float32], k: int, dimensions: int) -> int:
+    """Return how many of the best estimates may be among the k nearest."""
+    if len(cosines) <= k:
+        return len(cosines)
+    last = float(cosines[k - 1])
+    error = _SURE * ERROR * (max(0.0, 1 - last * last) / dimensions) ** 0.5
+    return max(k, min(int((cosines >= last - error).sum()), _EXACT + _EXACT_EACH * k))

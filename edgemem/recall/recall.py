@@ -134,6 +134,10 @@ class Recall:
             # The index is made again, and no reply waits for that; if the truth is broken, it raises once more.
             search, hits = self._search(query, reader, people, allowed, limits, None)
             self._index.blame(error)
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            # A damaged row may be anything; upkeep looks whether the file is broken. A fault of ours raises once more.
+            self._index.suspect(error)
+            search, hits = self._search(query, reader, people, allowed, limits, None)
         unwanted = frozenset(exclude)
         good = [hit for hit in hits if hit.score >= min_score]
         if unwanted:

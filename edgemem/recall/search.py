@@ -6,6 +6,7 @@ the deadline; what is late is left out. Messages are then scored by a linear mod
 
 from __future__ import annotations
 
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +17,7 @@ from edgemem.recall.candidates import Candidate, Filter
 from edgemem.recall.columns import COLUMNS, Columns, Row
 from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, reasons, score
 from edgemem.recall.lexical import Statistics, count_docs, match
-from edgemem.recall.linear import Models
+from edgemem.recall.linear import LinearModel, Models
 from edgemem.recall.matching import matched
 from edgemem.recall.question import Question, people_in, read_question
 from edgemem.recall.signals import SIGNALS, Field, on_dates, signals_of
@@ -198,7 +199,7 @@ class Search:
             return reasons(hit.signals, self._weights)
         return self._model().reasons(hit.signals)
 
-    def _model(self) -> Any:
+    def _model(self) -> LinearModel:
         return self._models.words_only if self._near is None else self._models.with_meaning
 
     def _subjects(self, people: Collection[str], tail: Tail) -> set[str]:
@@ -313,13 +314,8 @@ class Search:
                 sets = [set(self._index.postings.having(stem).tolist()) for stem in stems]
                 slots += set.intersection(*sets)
             called = columns.called
-            found[
-                [
-                    s
-                    for s in slots
-                    if s < len(self._words) and not called.get(s, frozenset()).issuperset(stems)
-                ]
-            ] = True
+            spoken_of = [slot for slot in slots if not called.get(slot, frozenset()).issuperset(stems)]
+            found[self._may(np.array(spoken_of, np.intp))] = True
         return found
 
     def _about(self, question: Question) -> NDArray[np.intp]:
@@ -382,7 +378,8 @@ class Search:
         found = self._slots.copy()
         for step in (-2, -1, 1):
             found.update(self._columns.beside(docs, step).tolist())
-        return {slot for slot in found if 0 <= slot < len(self._words)}
+        beside = np.array([slot for slot in found if slot >= 0], np.intp)
+        return set(self._may(beside).tolist())
 
     def _look_up_relations(self, question: Question, embedder: Embedder) -> None:
         """Where the question names what a fact is about, see also how near the rest of both is."""
@@ -424,13 +421,17 @@ class Search:
         if not len(slots) or self._question is None:
             return []
         columns, n = self._columns, len(self._words)
-        meaning = np.zeros(n + 1, np.float32)
         near = self._near or {}
-        for doc, slot in columns.slots(near).items():
-            if slot < n:
-                meaning[slot] = max(0.0, near[doc])
+        known = {slot: max(0.0, near[doc]) for doc, slot in columns.slots(near).items() if slot < n}
+        meaning = np.zeros(n + 1, np.float32)
+        meaning[list(known)] = list(known.values())
+        if known:
+            # What waits for its vector is as near as others are: not knowing speaks neither for it nor against it.
+            meaning[[slot for slot in slots.tolist() if slot not in known]] = np.median(list(known.values()))
         field = Field(columns, np.append(self._words, 0), np.append(self._window, 0), self._session, meaning)
-        signals = signals_of(field, slots, self._question, self._mentioned)
+        signals = signals_of(
+            field, slots, self._question, self._mentioned, partial(columns.allowed, only=self._allowed)
+        )
         scores = self._model().scores(signals).tolist()
         return [
             Hit(score, row, self._candidate(slot))
@@ -443,7 +444,7 @@ class Search:
         for slot in slots.tolist():
             candidate = self._candidate(slot)
             number, words = int(self._columns.rows["id"][slot]), float(self._words[slot])
-            meaning = None if self._near is None else self._near.get(number, 0.0)
+            meaning = None if self._near is None else self._near.get(number)
             signals = Signals(
                 words,
                 meaning,

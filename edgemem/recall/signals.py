@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from edgemem.recall.traits import ASKS, COUNTS, NAMES, SAYS_I, SAYS_YOU
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -26,7 +28,7 @@ SIGNALS: dict[str, str] = {
     "meaning_before_2": "neighbour", "session_meaning": "session", "speaker": "person", "other_speaker": "person",
     "speaker_says_i": "person", "mentioned": "person", "about": "person", "about_beside": "person",
     "other_mentioned": "person", "date": "date", "date_said": "date", "when": "date", "number": "kind", "name": "kind",
-    "length": "form", "asks": "form", "robot": "form", "says_i": "form", "says_you": "form",
+    "length": "form", "asks": "form", "says_i": "form", "says_you": "form",
 }  # fmt: skip
 """The signals in the order of the columns, each with the reason that it stands for in `Recalled.why`."""
 
@@ -47,18 +49,25 @@ class Field(NamedTuple):
     """Cosines; 0 where there is none."""
 
 
-def signals_of(field: Field, slots: Slots, question: Question, mentioned: NDArray[np.bool_]) -> Numbers:
+def signals_of(
+    field: Field,
+    slots: Slots,
+    question: Question,
+    mentioned: NDArray[np.bool_],
+    may: Callable[[Slots], NDArray[np.bool_]],
+) -> Numbers:
     """Return the signals of some messages, `float32[n, len(SIGNALS)]`.
 
     Args:
         mentioned: by slot, whether the text speaks of somebody whom the question names; one more at the end.
+        may: tells which slots may be read; what may not has no say, though it stands beside what may.
     """
     import numpy as np
 
     columns, n = field.columns, len(field.words) - 1
     rows = columns.rows
     some = rows[slots]
-    before, after, before_2 = (_within(columns.beside(some["id"], step), n) for step in (-1, 1, -2))
+    before, after, before_2 = (_readable(columns.beside(some["id"], step), n, may) for step in (-1, 1, -2))
     words, meaning = _share(field.words), field.meaning
     best = max(float(meaning.max()), _LEAST_BEST)
     near = meaning / best
@@ -97,7 +106,6 @@ def signals_of(field: Field, slots: Slots, question: Question, mentioned: NDArra
         "name": (marks & NAMES) > 0 if question.asks_name else np.zeros(len(slots)),
         "length": np.log1p(np.minimum(some["length"], _LONG)) / 4,
         "asks": (marks & ASKS) > 0,
-        "robot": some["who"] == 0,
         "says_i": (marks & SAYS_I) > 0,
         "says_you": (marks & SAYS_YOU) > 0,
     }
@@ -113,7 +121,8 @@ def on_dates(columns: Columns, question: Question) -> Slots:
         return np.zeros(0, np.intp)
     worth = _overlap(spans, question)
     found = np.flatnonzero(worth > 0)
-    return spans[found[np.argsort(-worth[found], kind="stable")], 0].astype(np.intp)
+    best: Slots = spans[found[np.argsort(-worth[found], kind="stable")], 0].astype(np.intp)
+    return best
 
 
 def _dates(
@@ -153,8 +162,11 @@ def _share(values: Numbers) -> Numbers:
     return values / best if best > 0 else values
 
 
-def _within(slots: Slots, n: int) -> Slots:
-    """Return slots as they were when the question was asked: what came later is none."""
+def _readable(slots: Slots, n: int, may: Callable[[Slots], NDArray[np.bool_]]) -> Slots:
+    """Return slots, and -1 for those that may not be read, or that came after the question."""
     import numpy as np
 
-    return np.where(slots < n, slots, -1)
+    known = np.where(slots < n, slots, -1)
+    good = np.zeros(len(slots), bool)
+    good[known >= 0] = may(known[known >= 0])
+    return np.where(good, known, -1)

@@ -131,6 +131,12 @@ class Database:
             reader.version = self._ticks.look(reader.connection, reader.version)
         return self.clock.now()
 
+    def version(self) -> int:
+        """Return a number that is another one after each commit, of any process; it compares within this object only."""
+        self._check_open()
+        with _meaningful(self.path), self._readers.shared() as reader:
+            return int(reader.connection.execute("pragma data_version").fetchone()[0])
+
     def high_water(self) -> int:
         """Return the highest tick that the file holds; 0 if it holds none."""
         self._check_open()

@@ -288,6 +288,8 @@ _TICKS = {
     "sessions": "(select max(recorded) from sessions)",
     "vectors": "(select max(seq) from vectors)",
     "removals": "(select max(seq) from removals)",
+    "relations": "(select max(id) from relations)",
+    "spaces": "(select max(used) from spaces)",
 }
 
 TRUTH: tuple[Migration, ...] = (

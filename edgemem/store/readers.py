@@ -31,6 +31,7 @@ class Readers:
         self._local = threading.local()
         self._lock = threading.Lock()
         self._all: list[Reader] = []
+        self._shared: Reader | None = None
         self._closed = False
 
     def __len__(self) -> int:
@@ -47,11 +48,26 @@ class Readers:
                 raise ClosedError("The database was closed; open it again.")
             yield reader
 
+    @contextmanager
+    def shared(self) -> Iterator[Reader]:
+        """Lend a connection that is no thread's own, for what SQLite counts for each connection apart."""
+        with self._lock:
+            if self._shared is None and not self._closed:
+                self._shared = Reader(self._connect())
+            reader = self._shared
+        if reader is None:
+            raise ClosedError("The database was closed; open it again.")
+        with reader.lock:
+            if self._closed:
+                raise ClosedError("The database was closed; open it again.")
+            yield reader
+
     def close(self) -> None:
         """Close every connection, each once its query has ended."""
         with self._lock:
             self._closed = True
             readers, self._all = self._all, []
+            readers += [self._shared] if self._shared is not None else []
         for reader in readers:
             with reader.lock:
                 reader.connection.close()

@@ -1,0 +1,254 @@
+"""How long a reply waits for what is remembered, where recall begins while somebody still speaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import monotonic, perf_counter, sleep
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import edgemem
+from edgemem.bench.early_speech import FACTS, FORMS, Form, Utterance, store_weeks, utterances_in
+from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts
+from edgemem.bench.report import at_least, median, percentile, report, say
+from edgemem.errors import InvalidInputError
+from edgemem.hooks.early_recall import EarlyRecallHook, Waited
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.llama.embedder import LlamaEmbedder
+    from edgemem.memory import Memory
+
+READY_MS = 2.0
+READY_SHARE = 0.9
+EQUAL_SHARE = 0.95
+IDLE_S = 3600.0
+TURNS_A_SESSION = 8
+_PAUSE_S = 0.001
+
+
+class Spoken(NamedTuple):
+    """What one utterance cost, without recall ahead and with it."""
+
+    whole: Waited
+    early: Waited
+    equal: bool
+    block: bool
+    """Whether there was a block at all."""
+    queries: tuple[int, int]
+    """Embeddings without recall ahead, and with it."""
+    partial_ms: list[float]
+    """What each partial took of the caller's time."""
+
+
+class Slowed:
+    """An embedder that takes as long for each question as one on a slow board, and remembers none.
+
+    Args:
+        query_s: seconds that a question takes, 0 for no longer than it takes.
+    """
+
+    def __init__(self, embedder: LlamaEmbedder, query_s: float) -> None:
+        self._embedder = embedder
+        self.query_s = query_s
+        self.queries = 0
+        self.fingerprint, self.dimensions = embedder.fingerprint, embedder.dimensions
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._embedder, name)
+
+    def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32] | None:
+        """Embed a question, not faster than a slow board."""
+        begun = monotonic()
+        self.queries += 1
+        vector = self._embedder.embed_query(text, timeout_s=timeout_s)
+        sleep(max(0.0, begun + self.query_s - monotonic()))
+        return vector
+
+    def close(self) -> None:
+        """Leave the model open: several memories use it one after the other."""
+
+
+def run(
+    *,
+    utterances: int = 40,
+    prepared: int = 120,
+    messages: int = 3000,
+    words_s: float = 3.0,
+    embed_ms: float = 30.0,
+    end_ms: float = 300.0,
+    late_end_ms: float = 800.0,
+    home: Path | None = None,
+) -> dict[str, Any]:
+    """Speak to a robot that remembers ten weeks, word by word in real time, and time what its reply waits for recall.
+
+    Each utterance is answered twice with the same memory and the same conversation before it: first as a whole, and that
+    turn is thrown away; then word by word. A third of them are questions about the weeks, a third about facts, a third is what people say.
+
+    Args:
+        utterances: spoken in real time, half as recognisers write that put punctuation, half without.
+        prepared: of each form handed over whole and awaited, for the share of equal blocks only.
+        messages: how much of the weeks is stored at most.
+        words_s: words a second.
+        embed_ms: what each embedding of a question takes at least.
+        end_ms: how long after the last word the end of an utterance is known.
+        late_end_ms: the same of a patient recogniser; a fifth of the utterances is also spoken to one.
+        home: where scratch files go; default: the temporary files.
+    """
+    from edgemem.llama.embedder import LlamaEmbedder
+
+    tokenizer = real_tokenizer()
+    model = LlamaEmbedder(real_embedder())
+    embedder = Slowed(model, 0.0)
+    with scratch(home) as folder:
+        try:
+            with _home(folder, embedder, tokenizer) as memory:
+                say("storing ten weeks …")
+                memory.database.write(lambda tx: store_weeks(tx, messages))
+                store_facts(memory, FACTS)
+                memory.idle(IDLE_S)
+                say("handing sentences over …")
+                equal = {form: _equal(memory, embedder, form, prepared) for form in FORMS}
+            say("speaking …")
+            embedder.query_s = embed_ms / 1e3
+            half = utterances // 2
+            with _home(folder, embedder, tokenizer) as memory:
+                spoken = _speak(memory, embedder, "written", utterances - half, words_s, end_ms / 1e3)
+                spoken += _speak(memory, embedder, "plain", half, words_s, end_ms / 1e3)
+            with _home(folder, embedder, tokenizer) as memory:
+                patient = _speak(memory, embedder, "plain", utterances // 5, words_s, late_end_ms / 1e3)
+        finally:
+            tokenizer.close()
+            model.close()
+    return _figures(spoken, patient, equal)
+
+
+def _home(folder: Path, embedder: Slowed, tokenizer: Any) -> Memory:
+    """Open the memory, with nothing learnt of how people speak yet."""
+    # No worker: what is indexed between two utterances would be no part of what is compared.
+    return edgemem.open(folder / "home", embedder=embedder, tokenizer=tokenizer, worker=False)
+
+
+def _figures(
+    spoken: Sequence[Spoken], patient: Sequence[Spoken], equal: dict[Form, dict[str, float]]
+) -> dict[str, Any]:
+    whole = [one.whole.ms for one in spoken]
+    early = [one.early.ms for one in spoken]
+    partials = [ms for one in spoken for ms in one.partial_ms]
+    n = len(spoken)
+    sides = {
+        "waited_p50_ms": {"whole": median(whole), "early": median(early)},
+        "waited_p90_ms": {"whole": percentile(whole, 0.9), "early": percentile(early, 0.9)},
+        "waited_max_ms": {"whole": round(max(whole), 4), "early": round(max(early), 4)},
+        "ready_share": {
+            "whole": sum(ms <= READY_MS for ms in whole) / n,
+            "early": sum(ms <= READY_MS for ms in early) / n,
+        },
+        "embeddings_a_turn": {
+            "whole": sum(one.queries[0] for one in spoken) / n,
+            "early": sum(one.queries[1] for one in spoken) / n,
+        },
+    }
+    outcomes = [one.early.outcome for one in spoken]
+    same = sum(one.equal for one in spoken) / n
+    figures = {
+        "side_by_side": sides,
+        "utterances": n,
+        "with_a_block": sum(one.block for one in spoken),
+        "equal_share": same,
+        "outcomes": {outcome: outcomes.count(outcome) for outcome in dict.fromkeys(outcomes)},
+        "partials_a_turn": len(partials) / n,
+        "partial_p50_ms": median(partials),
+        "partial_p99_ms": percentile(partials, 0.99),
+        "patient": {
+            "ready_share": sum(one.early.ms <= READY_MS for one in patient) / max(1, len(patient)),
+            # The first shows how late the end is known.
+            "embeddings_a_turn": sum(one.queries[1] for one in patient[1:]) / max(1, len(patient) - 1),
+        },
+        "handed_over_whole": equal,
+    }
+    bars = {
+        "ready_share": at_least(sides["ready_share"]["early"], READY_SHARE),
+        "equal_share": at_least(same, EQUAL_SHARE),
+    }
+    return report("early", figures, bars)
+
+
+def _speak(
+    memory: Memory, embedder: Slowed, form: Form, n: int, words_s: float, end_s: float
+) -> list[Spoken]:
+    """Speak utterances in real time."""
+    spoken: list[Spoken] = []
+    for number, utterance in enumerate(utterances_in(form, n)):
+        if number % TURNS_A_SESSION == 0:
+            talk = _Talk(memory, embedder, f"{form} {number}")
+        spoken.append(talk.speak(utterance, 1 / words_s, end_s))
+    return spoken
+
+
+def _equal(memory: Memory, embedder: Slowed, form: Form, n: int) -> dict[str, float]:
+    """Return for how many utterances that were handed over whole the recall was ready, and the block equal."""
+    spoken: list[Spoken] = []
+    for number, utterance in enumerate(utterances_in(form, n)):
+        if number % TURNS_A_SESSION == 0:
+            talk = _Talk(memory, embedder, f"whole {form} {number}")
+        spoken.append(talk.speak(utterance._replace(partials=utterance.partials[-1:]), 0.0, None))
+    return {
+        "ready": sum(one.early.outcome == "ready" for one in spoken) / n,
+        "equal": sum(one.equal for one in spoken) / n,
+    }
+
+
+class _Talk:
+    """A conversation with the robot."""
+
+    def __init__(self, memory: Memory, embedder: Slowed, session: str) -> None:
+        self._memory = memory
+        self._embedder = embedder
+        hooks = memory.hooks(session_id=session)
+        self._early = next(hook for hook in hooks if isinstance(hook, EarlyRecallHook))
+        self._robot = Robot(hooks)
+
+    def speak(self, utterance: Utterance, gap_s: float, end_s: float | None) -> Spoken:
+        """Have an utterance answered as a whole, and once more while it is spoken.
+
+        Args:
+            gap_s: between two words.
+            end_s: between the last word and the end; None: as long as a recall takes.
+        """
+        loop, begun = self._robot.loop, self._memory.ahead.counts.begun
+        before = self._embedder.queries
+        whole_block = self._block(utterance)
+        whole = self._early.last
+        loop.abort()
+        asked = self._embedder.queries
+        loop.speech_start(speaker=utterance.speaker)
+        took = []
+        at = monotonic()
+        for partial in utterance.partials:
+            at += gap_s
+            sleep(max(0.0, at - monotonic()))
+            started = perf_counter()
+            loop.partial(partial, speaker=utterance.speaker)
+            took.append((perf_counter() - started) * 1e3)
+        if end_s is None:
+            while self._memory.ahead.counts.begun == begun:
+                sleep(_PAUSE_S)
+        else:
+            sleep(max(0.0, at + end_s - monotonic()))
+        block = self._block(utterance)
+        early = self._early.last
+        loop.commit()
+        for failure in loop.hooks.failures():
+            raise InvalidInputError(f"{failure.hook} failed at {failure.point}: {failure.message}")
+        queries = asked - before, self._embedder.queries - asked
+        return Spoken(whole, early, block == whole_block, bool(block), queries, took)
+
+    def _block(self, utterance: Utterance) -> str:
+        """Prepare a turn, and return what memory put before the utterance."""
+        result = self._robot.loop.prepare(utterance.text, speaker=utterance.speaker)
+        content: str = result.handed[0][-1]["content"]
+        return content.removesuffix(utterance.text)

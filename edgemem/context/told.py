@@ -1,0 +1,127 @@
+"""Told: how what was said, done and noted stands in a line, whole or in an excerpt, with who said it and when."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING
+
+from edgemem.context.excerpt import GAP, excerpts
+from edgemem.context.selection import Choice, Length, Taken, select
+from edgemem.context.shown import Shown, part_of
+from edgemem.fence import BULLET, clean
+from edgemem.recall.words import terms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from edgemem.records import Recalled
+
+LINE_CHARS = 240
+"""A recalled item longer than this is cut; the whole of it stays retrievable."""
+
+FIRST = {"episode": 0.15}
+"""What a tool did is told ahead of a turn that scores a little more: it is short, and it is what happened."""
+
+_A_YEAR_S = 300 * 86_400.0
+"""From then on a day is said with its year."""
+_ASIDE = " / "
+"""Between things that one person said on one day."""
+
+
+def told(item: Recalled, *, now: float | None = None) -> str:
+    """Return what a line says of a whole item, without its bullet."""
+    lead = _lead(item, now)
+    text = f"note: {item.text}" if item.kind == "note" else item.text
+    return clean(f"{lead}{text}", max_chars=LINE_CHARS)
+
+
+def fitting(
+    lines: Sequence[Shown],
+    items: Mapping[str, Recalled],
+    *,
+    question: str,
+    room: int,
+    each: float,
+    count: Callable[[str], int],
+    now: float | None = None,
+) -> list[Shown]:
+    """Return those lines that are worth most within the room: turns shortened, what one person said on a day in one line.
+
+    Args:
+        lines: of items that are not facts, best first.
+        items: what they tell of, by their ids.
+        question: what goes last when a turn is shortened.
+        room: tokens.
+        each: tokens that one of the `units` of these lines takes, about.
+        count: tokens of a text.
+    """
+    wanted = asked_for(question, [items[line.id] for line in lines])
+    choices = [_choice(line, items[line.id], wanted, now) for line in lines]
+
+    def say(taken: Sequence[Taken]) -> list[Shown]:
+        return _said(lines, items, choices, taken)
+
+    return say(select(choices, room=room, each=each, count=lambda taken: count(as_text(say(taken)))))
+
+
+def as_text(lines: Iterable[Shown]) -> str:
+    """Return lines as they stand in a block."""
+    return "".join(f"{each.line}\n" for each in lines if each.line)
+
+
+def asked_for(question: str, items: Sequence[Recalled]) -> frozenset[str]:
+    """Return the stems of a question, without the names of those who speak in the items: each line bears one."""
+    names = {stem for item in items for stem in terms(item.speaker or "")}
+    return frozenset(terms(question)).difference(names)
+
+
+def day_of(seconds: float, *, now: float | None = None) -> str:
+    """Return a short date such as `2 Nov`, in local time; with its year where that is not plain from `now`."""
+    if seconds <= 0:
+        return ""
+    when = datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc).astimezone()
+    day = f"{when.day} {when:%b}"
+    return day if now is None or abs(now - seconds) < _A_YEAR_S else f"{day} {when.year}"
+
+
+def _lead(item: Recalled, now: float | None) -> str:
+    """Return who told it and when, in as few tokens as tell it: `Ann 7 May: `."""
+    if item.kind == "note":
+        return ""
+    day = day_of(item.event_time or item.recorded_at, now=now)
+    if item.kind != "turn":
+        return f"{day} " if day else ""
+    who = item.speaker or ("you" if item.source == "assistant" else "somebody")
+    return f"{who} {day}: " if day else f"{who}: "
+
+
+def _choice(line: Shown, item: Recalled, wanted: frozenset[str], now: float | None) -> Choice:
+    score = item.score + FIRST.get(item.kind, 0.0)
+    if item.kind != "turn":
+        return Choice("", (Length(line.line),), score)
+    lead = f"{BULLET}{_lead(item, now)}"
+    lengths = tuple(Length(*each) for each in excerpts(item.text, wanted))
+    return Choice(lead, lengths, score, group=f"{lead}{item.level} {item.owner}")
+
+
+def _said(
+    lines: Sequence[Shown], items: Mapping[str, Recalled], choices: Sequence[Choice], taken: Sequence[Taken]
+) -> list[Shown]:
+    """Return the lines; of a group the first bears it all, in the order in which it was said, and the others are empty."""
+    groups: dict[str, list[Taken]] = {}
+    for each in taken:
+        groups.setdefault(choices[each.number].group or str(each.number), []).append(each)
+    out = []
+    for group in groups.values():
+        first = choices[group[0].number]
+        texts = [
+            each.length.text
+            for each in sorted(group, key=lambda one: items[lines[one.number].id].recorded_at)
+        ]
+        line = clean(f"{first.lead}{_ASIDE.join(texts)}", max_chars=2 * LINE_CHARS * len(texts))
+        for each in group:
+            shown, item = lines[each.number], items[lines[each.number].id]
+            name = shown.id if each.length.text.count(GAP) <= item.text.count(GAP) else part_of(shown.id)
+            out.append(Shown(name, line, shown.level, shown.owner))
+            line = ""
+    return out

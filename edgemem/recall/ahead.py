@@ -1,0 +1,328 @@
+"""Ahead: a recall that runs while somebody still speaks, so that it is there when they have ended.
+
+What was heard so far is handed over in microseconds; one thread recalls for the newest of it, for all conversations of a
+memory. What it finds is lent out only if the whole sentence turns out to be the same, for the same reader, who has the
+same before them, and if nothing at all was written meanwhile: else it is as if nobody had looked. Nothing is kept on disk.
+"""
+
+from __future__ import annotations
+
+import threading
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from edgemem.errors import ClosedError, EdgememError
+from edgemem.recall.pace import Pace
+from edgemem.recall.utterance import as_said, goes_on
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from edgemem.recall.utterance import Said
+    from edgemem.records import Recalled
+
+MAX_CHARS = 2000
+"""Of a longer sentence recall reads the end only, and nobody speaks as long as that before they are answered."""
+
+KEPT_S = 10.0
+"""For how long a sentence is kept that no turn comes of; so late, a fact that time has begun could be missed."""
+
+Outcome = Literal["ready", "waited", "stale", "missed", "unheard"]
+"""How a turn found its recall: made, or being made; made for the same sentence, but not valid any more; made for another
+sentence or not yet begun; or the sentence was never heard before its end."""
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """How often it paid, since the memory was opened."""
+
+    turns: int = 0
+    """Turns whose sentence was heard before its end."""
+    ready: int = 0
+    """Those of them that had nothing to wait for."""
+    begun: int = 0
+    """Recalls that were made ahead, needed or not."""
+
+
+class Taken(NamedTuple):
+    """What a turn gets."""
+
+    outcome: Outcome
+    found: list[Recalled] | None = None
+    """None: recall now."""
+
+
+class _Wanted(NamedTuple):
+    """A sentence so far, and how to recall for it."""
+
+    text: str
+    said: Said
+    arguments: Mapping[str, Any]
+
+    def matches(self, said: Said, arguments: Mapping[str, Any]) -> bool:
+        return self.said == said and self.arguments == arguments
+
+
+class _Made(NamedTuple):
+    """What was recalled, and the state of everything that it was recalled from."""
+
+    wanted: _Wanted
+    found: list[Recalled]
+    stamp: object
+    at: float
+
+
+class _Speech:
+    """What one conversation hears at the moment."""
+
+    def __init__(self) -> None:
+        self.waiting: _Wanted | None = None
+        self.since = 0.0
+        """When the newest text was first heard."""
+        self.running: _Wanted | None = None
+        self.made: _Made | None = None
+        self.newest: _Wanted | None = None
+
+
+class _Job(NamedTuple):
+    """What the thread does next; without a sentence, it brings into memory what a search needs."""
+
+    by: Any = None
+    speech: Any = None
+    wanted: _Wanted | None = None
+    due: float = 0.0
+
+
+class Ahead:
+    """Recalls for half-heard sentences in a thread of its own; safe to use from several threads.
+
+    Args:
+        search: recalls, with the arguments of `Recall.recall`.
+        stamp: returns something that is unequal after any change to what is recalled from.
+        late: whether the newest search was cut off by its deadline; one that was is not lent out.
+        warm: brings into memory what a search needs, until its argument, a function, returns true.
+        settle_s: how long a text must stand at least; `Pace` tells more.
+        share: the part of one core that it may take; 0: nothing is recalled ahead.
+        now: seconds since the epoch.
+        clock: seconds since some moment, never running backwards.
+    """
+
+    def __init__(
+        self,
+        search: Callable[..., list[Recalled]],
+        *,
+        stamp: Callable[[], object],
+        late: Callable[[], bool] = lambda: False,
+        warm: Callable[[Callable[[], bool]], object] = lambda _: None,
+        settle_s: float = 0.06,
+        share: float = 0.5,
+        now: Callable[[], float],
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.search = search
+        self.pace = Pace(settle_s, share)
+        self.counts = Counts()
+        self.marks_late = False
+        """Whether the recogniser marks the end of a sentence only when that is over; whoever hears the whole of it says so."""
+        self._stamp = stamp
+        self._late = late
+        self._warm = warm
+        self._now = now
+        self._clock = clock
+        self._changed = threading.Condition()
+        # Weak, so that a conversation that is dropped in the middle of a sentence leaves nothing here.
+        self._speeches: WeakKeyDictionary[Any, _Speech] = WeakKeyDictionary()
+        self._faults: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+        self._cold = False
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    @property
+    def idle(self) -> bool:
+        """Tell whether all that was heard has been recalled for."""
+        with self._changed:
+            return all(each.waiting is None and each.running is None for each in self._speeches.values())
+
+    def wake(self) -> None:
+        """Begin to bring into memory what a search needs, and return at once: somebody begins to speak."""
+        with self._changed:
+            self._cold = True
+            self._start()
+
+    def ask(self, by: object, text: str, arguments: Mapping[str, Any]) -> None:
+        """Hand over what was heard so far, and return at once; only the newest of each conversation counts.
+
+        Args:
+            by: whose sentence it is: the same object for the same conversation.
+            arguments: those of the search, beside the text.
+        """
+        if len(text) > MAX_CHARS:
+            return
+        text = " ".join(text.split())
+        said = as_said(text)
+        if not said.words or not self.pace.share or goes_on(said):
+            return
+        wanted = _Wanted(text, said, arguments)
+        with self._changed:
+            speech = self._speeches.setdefault(by, _Speech())
+            if wanted == speech.newest:
+                return
+            speech.newest, speech.since = wanted, self._clock()
+            if wanted == speech.running or (speech.made is not None and wanted == speech.made.wanted):
+                # The recogniser has gone back to what it heard before.
+                speech.waiting = None
+                return
+            speech.waiting = wanted
+            self._start()
+
+    def take(self, by: object, text: str, arguments: Mapping[str, Any]) -> Taken:
+        """Return what was found for a sentence that has ended, waiting for what is being looked up for it.
+
+        Args:
+            arguments: those of the search; `deadline_s` is the longest that it waits.
+        """
+        with self._changed:
+            if by not in self._speeches:
+                return Taken("unheard")
+        said = as_said(text[: MAX_CHARS + 1])
+        with self._changed:
+            speech = self._speeches.get(by) or _Speech()
+            speech.waiting = None
+            if speech.newest is not None and speech.newest.said == said:
+                self.pace.ended(self._clock() - speech.since)
+            made, waited = speech.made, False
+            if speech.running is not None and speech.running.matches(said, arguments):
+                running = speech.running
+                if made is None or not made.wanted.matches(said, arguments):
+                    self._changed.wait_for(
+                        lambda: speech.running is not running, arguments.get("deadline_s") or 1.0
+                    )
+                    made, waited = speech.made, True
+        taken = Taken("missed")
+        if made is not None and made.wanted.said == said:
+            good = made.wanted.arguments == arguments and self._holds(made)
+            taken = Taken("waited" if waited else "ready", made.found) if good else Taken("stale")
+        with self._changed:
+            before = self.counts
+            self.counts = Counts(before.turns + 1, before.ready + (taken.outcome == "ready"), before.begun)
+        return taken
+
+    def drop(self, by: object) -> None:
+        """Forget what a conversation has heard and what was found for it."""
+        with self._changed:
+            self._speeches.pop(by, None)
+
+    def fault(self, by: object) -> str:
+        """Return what kind of error a conversation's recall ended in since this was last asked; empty if none did."""
+        with self._changed:
+            return self._faults.pop(by, "")
+
+    def close(self) -> None:
+        """Stop the thread, and wait a little for a recall that runs; a second call does nothing."""
+        with self._changed:
+            self._closed = True
+            self._speeches.clear()
+            self._changed.notify_all()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(5.0)
+
+    def _holds(self, made: _Made) -> bool:
+        """Tell whether what was found is what would be found now."""
+        try:
+            if self._clock() - made.at > KEPT_S or made.stamp != self._stamp():
+                return False
+        except EdgememError:
+            return False  # the recall that follows says what is wrong
+        now = self._now()
+        return all(item.valid_to is None or item.valid_to > now for item in made.found)
+
+    def _start(self) -> None:
+        """Let the thread look again; whoever calls holds the lock."""
+        if self._closed:
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="edgemem-ahead", daemon=True)
+            self._thread.start()
+        self._changed.notify_all()
+
+    def _run(self) -> None:
+        while self._work():
+            pass
+
+    def _work(self) -> bool:
+        """Wait for something to do, and do it; False once this is closed. Between two calls nothing is named here."""
+        with self._changed:
+            job = self._next()
+        if job is None:
+            return False
+        if job.wanted is None:
+            self._make_warm()
+        else:
+            self._recall(job.by, job.speech, job.wanted, job.due)
+        return True
+
+    def _next(self) -> _Job | None:
+        """Wait until something is due, and return it; whoever calls holds the lock."""
+        while not self._closed:
+            job, wait_s = self._look()
+            if job is not None:
+                return job
+            self._changed.wait(wait_s)
+        return None
+
+    def _look(self) -> tuple[_Job | None, float | None]:
+        """Return what is due, or for how many seconds nothing is; None: until something is asked."""
+        now = self._clock()
+        wait_s: float | None = None
+        first: tuple[float, _Job] | None = None
+        for by, speech in list(self._speeches.items()):
+            if speech.waiting is not None:
+                due = self.pace.due(speech.since)
+                if first is None or due < first[0]:
+                    first = due, _Job(by, speech, speech.waiting, due)
+            elif now - speech.since >= KEPT_S:
+                del self._speeches[by]  # nobody came for it
+            else:
+                wait_s = min(wait_s or KEPT_S, speech.since + KEPT_S - now)
+        if first is not None and first[0] <= now:
+            job = first[1]
+            job.speech.running, job.speech.waiting = job.wanted, None
+            return job, None
+        if self._cold:
+            self._cold = False
+            return _Job(), None
+        return None, (wait_s if first is None else first[0] - now)
+
+    def _make_warm(self) -> None:
+        try:
+            self._warm(self._is_wanted)
+        except Exception:  # noqa: BLE001 - it only saves time: whatever is broken, the search itself says so
+            return
+
+    def _is_wanted(self) -> bool:
+        return self._closed or any(speech.waiting is not None for speech in list(self._speeches.values()))
+
+    def _recall(self, by: object, speech: _Speech, wanted: _Wanted, due: float) -> None:
+        begun, made, fault = self._clock(), None, ""
+        try:
+            stamp = self._stamp()
+            found = self.search(wanted.text, **wanted.arguments)
+            if not self._late():
+                made = _Made(wanted, found, stamp, self._clock())
+        except ClosedError:
+            pass
+        except Exception as error:  # noqa: BLE001 - it is raised in the next call of the conversation's hook
+            # Its kind only: a message may quote the sentence, which must leave no trace if no turn comes of it.
+            fault = type(error).__name__
+        end = self._clock()
+        with self._changed:
+            self.pace.took(due, begun, end)
+            self.counts = msgspec.structs.replace(self.counts, begun=self.counts.begun + 1)
+            speech.running = None
+            if made is not None and (speech.made is None or speech.made.wanted != speech.newest):
+                speech.made = made
+            if fault:
+                self._faults[by] = fault
+            self._changed.notify_all()

@@ -1,0 +1,221 @@
+"""Readings: how a name may be spoken, by the rules of several spellings, and how much alike two of them sound.
+
+A reading is a string of sounds, one letter each: capitals are consonants (X as in shoe, C as in church, J as in jam),
+small letters vowels. Each spelling is a short list of rules, from the letters to the sounds, tried in order at each
+place; they are written from what is generally known of how these languages are spelled and are far from whole. A
+recogniser that expects English writes what it heard in English spelling, so what was heard is read as English, and as
+itself in the spelling that is tried.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache, lru_cache
+from itertools import accumulate
+
+_LETTERS = str.maketrans({"đ": "d", "ø": "o", "æ": "e", "œ": "e", "ß": "ss", "ı": "i", "ð": "d", "þ": "t"})
+_MOST_LETTERS = 24  # no name that is called is longer; reading takes time by the letter
+
+# pattern = sounds; ^ begins and $ ends a name. What no rule knows is read by _PLAIN.
+_PLAIN = """
+b=B d=D f=F g=K h=H j=J k=K l=L m=M n=N p=P q=K r=R s=S t=T v=V w=W x=KS z=Z c=K ł=L y=i a=a e=e i=i o=o u=u
+"""
+_SPELLINGS = {
+    "english": """
+^isl=aiL ^kn=N ^gn=N ^pn=N ^ps=S ^wr=R ^x=Z ^wh=W ^ts=S ^mc=MaK tsch=C tch=C sch=SK sh=X ch=C ph=F th=T ck=K cq=K kh=K
+dg(?=[eiy])=J igh=ai eigh=e augh=o ough=o gh(?=[aeiou])=K gh= qu=KW c(?=[eiy])=S cc(?=[eiy])=KS x=KS zh=J dj=J
+mb$=M mn$=M ^ng=N ng$=N ng=NK gue$=K que$=K g(?=[eiy])=J ti(?=on)=X si(?=on)=J
+eau=o eigh=e ee=i ea=i ei=e ey$=i ey=e ay=e ai=e ie$=i ie=i oo=u ou=u ow=o oa=o oe=o oy=oi oi=oi au=o aw=o ew=iu ue$=u eu=iu
+ah$=a oh$=o uh$=a er$=eR e$= y(?=[aeiou])=Y wy=Wai y$=i y=i
+""",
+    "english e": "sch=X ^x=Z g(?=[eiy])=K ch=K e$=i ei=ai ie=ai i(?=[^aeiou]e$)=ai y=ai ow=au ou=au c(?=[eiy])=S ph=F th=T sh=X ee=i oo=u ck=K",
+    "german": """
+tsch=C sch=X ^st=XT ^sp=XP chs=KS ch=K ph=F th=T dt=T qu=KV tz=S z=S ck=K v=F w=V j=Y y=i s(?=[aeiou])=Z ss=S
+ei=ai ai=ai ey=ai ay=ai ie=i eu=oi au=au oe=e ue=i ae=e ee=e oo=o h(?![aeiou])= d$=T g$=K b$=P c(?=[eiy])=S
+""",
+    "spanish": """
+ll=Y ch=C qu(?=[ei])=K gu(?=[ei])=K g(?=[ei])=H j=H ^x=H x=H z=S c(?=[ei])=S ^hu(?=[aeiou])=W h= v=B rr=R ii=i ia=iYa y(?=[aeiou])=Y y=i
+""",
+    "nahuatl": "^x=S x=X tl$=L hu=W z=S ch=C qu=K c(?=[ei])=S j=H ll=Y h= y=i",
+    "irish": """
+bhf=V bh=V mh=V dhbh=V aidh=ai aigh=ai adh(?=[bgdv])=ai adh=ai agh=ai oidh=ai idh=i igh=i eogha=oWa ogha=oWa ogh=o dh= gh= th=H sh=H ph=F fh= ch=K
+sc(?=[ei])=XK s(?=[eiéí])=X (?<=[ei])s=X c=K aoi=i ao=i eoi=o eo=o iai=ia ia=i io=i iu=u ea=a eai=a ei=e ai=a oi=o ui=i ua=ua e$=a
+""",
+    "slavic": """
+szcz=XC sz=X cz=C rz=J ch=K dz=Z zh=J ts=S tz=S ci(?=[aou])=C si(?=[aou])=X zi(?=[aou])=J ni(?=[aou])=N c=S w=V j=Y l=L ł=W ck=SK v$=F w$=F ia=Ya io=Yo iu=Yu ie=e y=i h=H
+dj=J lj=L nj=N kh=K sh=X
+""",
+    "french": """
+eaux=o eau=o aux=o au=o oi=Wa oy=Wa ou=u oeu=e eu=e ch=X gn=N gu(?=[eiy])=K qu=K ph=F th=T g(?=[eiy])=J j=J ill=iY c(?=[eiy])=S hu(?=[aeiou])=W h=
+(?<=[aeiou])s(?=[aeiou])=Z er$=e ez$=e et$=e es$= e$= ts$= ds$= lt$= ld$= [tdsxzp]$= x=X y=i ai=e ei=e en=aN em=aM in=aN w=V
+""",
+    "italian": """
+gli=Li gn=N sci(?=[aou])=X sc(?=[ei])=X ci(?=[aou])=C gi(?=[aou])=J cc(?=[ei])=C c(?=[ei])=C gg(?=[ei])=J g(?=[ei])=J ch=K gh=K qu=KW z=S h= j=Y
+""",
+    "portuguese": """
+nh=N lh=L ch=X x=X j=J g(?=[ei])=J c(?=[ei])=S qu(?=[ei])=K gu(?=[ei])=K ^ti=Ci ^thi=Ci t(?=i)=C ão=au ao$=au oao=oau joao=Joau
+cao$=Sau coes$=SoiS lho=Lu o$=u e$=i s$=X z$=S h= ^r=H
+""",
+    "vietnamese": """
+ngh=N ng=N nh=N ph=F th=T tr=C ch=C kh=K gh=K gi=Z qu=KW ^d=Z ^đ=D x=S uy=Wi uye=We uo=u oa=Wa c=K y=i ^hoa=Wa
+""",
+    "chinese": """
+zh=J ch=C sh=X ^x=X ^q=C ^c=S ^z=S xi(?=[aou])=X qi(?=[aou])=C ji(?=[aou])=J ui=We iu=Yo ou=o ei=e ai=ai ao=au y=Y w=W
+""",
+    "nordic": """
+skj=X sj=X kj=X ^ki=Xi gj=Y hj=Y lj=Y dj=Y j=Y hv=V ei=ai oy=oi øy=oi y=i th=T ch=K w=V v=V c(?=[eiy])=S c=K g(?=[eiy])=Y ö=e ø=e å=o aa=o z=S x=KS
+""",
+    "turkish": "c=J gh= ğ= g(?=[aou])=K y(?=[aeiou])=Y y=Y sh=X ch=C v=V h=H x=K",
+    "hungarian": "sz=S zs=J cs=C cz=S gy=J ny=N ly=Y s=X c=S j=Y y=i w=V",
+    "dutch": "sch=SK oe=u ij=ai ei=ai ui=ai eu=e ie=i uu=i oo=o aa=a ee=e ou=au sj=X tj=C j=Y ^g=H g=H ch=K w=V v=F z=Z th=T dt=T d$=T",
+    "semitic": "kh=K gh=K dh=D ch=H tz=S ts=S sh=X th=T ou=u ei=e ay=e ai=ai ee=i oo=u aa=a y(?=[aeiou])=Y y=i j=J q=K c=K x=S h$=",
+    "greek": "^gi(?=[aou])=Yo gi=Yi ge=Ye ch=H ph=F th=T ou=u oi=i ei=i ai=e eu=eF au=aF x=KS y=i rh=R",
+}  # fmt: skip
+
+# What it costs to take one sound for another, beyond the plain costs below.
+_NEAR = """
+bp.15 dt.15 Kk.0 fv.0 FV.1 SZ.1 XC.2 XJ.2 CJ.15 SX.3 ZJ.25 ZX.35 SC.4 SJ.4 ZC.45 BP.15 DT.15 VW.15 FW.35 BV.25 PF.4 PV.45 MN.3 LR.45
+YJ.3 KH.3 DZ.4 TC.35 DJ.4 KC.4 HF.5 HX.5 KX.5 YZ.4 YL.4 KJ.45 NL.5 TS.5 HJ.4 HY.4 RH.5 WR.4 WL.4 WK.6 TK.6 DK.6 DN.5 TN.6 YW.5 BM.5 KS.6
+"""
+_LIGHT = {"H": 0.25, "W": 0.35, "Y": 0.3, "R": 0.5, "N": 0.6, "T": 0.6, "D": 0.6}
+_GLIDES, _GLIDE = {frozenset(both) for both in ("Yi", "Wu", "Wo", "Re")}, 0.25
+_VOWEL, _VOWEL_LOST, _LOST, _OTHER = 0.22, 0.28, 0.8, 1.0
+_FAR_VOWELS = {frozenset("iu"): 0.35, frozenset("io"): 0.32, frozenset("ia"): 0.3, frozenset("eu"): 0.32, frozenset("ei"): 0.12, frozenset("ou"): 0.12,
+               frozenset("ao"): 0.15, frozenset("ae"): 0.2}  # fmt: skip
+
+
+class _Spelling:
+    """The rules of one spelling, by the letter at which each begins: most letters are read by two or three of them.
+
+    Args:
+        rules: as they stand above.
+    """
+
+    def __init__(self, rules: str) -> None:
+        by_letter: dict[str, list[tuple[str, str]]] = {}
+        for pattern, _, sounds in (rule.rpartition("=") for rule in f"{rules} {_PLAIN}".split()):
+            for letter in (
+                _FIRST.sub("", pattern).partition("]")[0]
+                if "[" in _FIRST.sub("", pattern)[:1]
+                else _FIRST.sub("", pattern)[0]
+            ):
+                by_letter.setdefault(letter, []).append((pattern, sounds))
+        self._rules = {
+            letter: (
+                re.compile("|".join(f"({pattern})" for pattern, _ in rules)).match,
+                tuple(sounds for _, sounds in rules),
+            )
+            for letter, rules in by_letter.items()
+        }
+
+    def read(self, word: str) -> str:
+        """Return a reading of a word."""
+        said, at = "", 0
+        while at < len(word):
+            match, sounds = self._rules.get(word[at], _NO_RULE)
+            found = match(word, at)
+            if found is None:
+                at += 1
+                continue
+            said += sounds[(found.lastindex or 1) - 1]
+            at = found.end()
+        return _TWICE.sub(r"\1", said)
+
+
+_FIRST = re.compile(r"^(?:\^|\(\?<=[^)]*\))")
+_TWICE = re.compile(r"([A-Z])\1+")
+_NO_RULE = (re.compile("(?!)").match, ("",))
+_HEARD_AS = ("english", "english e", "spanish")
+
+
+@cache
+def _spelling(name: str) -> _Spelling:
+    """Return the rules of a spelling, ready; made when they are first needed."""
+    return _Spelling(_SPELLINGS[name])
+
+
+_PAIRS = {frozenset(each[:2]): float(each[2:]) for each in _NEAR.split()} | _FAR_VOWELS
+
+
+@lru_cache(maxsize=8192)
+def readings(word: str) -> frozenset[str]:
+    """Return how a word in small letters may be spoken; none for what has a letter that is not Latin, or is too long."""
+    word = word.translate(_LETTERS)
+    if not 1 < len(word) <= _MOST_LETTERS or not (word.isalpha() and word.replace("ł", "l").isascii()):
+        return frozenset()
+    return frozenset(spoken for name in _SPELLINGS if (spoken := _spelling(name).read(word)))
+
+
+@lru_cache(maxsize=2048)
+def as_heard(word: str) -> frozenset[str]:
+    """Return how a word is spoken that a recogniser has written by the rules of English."""
+    word = word.translate(_LETTERS)
+    if not 1 < len(word) <= _MOST_LETTERS or not (word.isascii() and word.isalpha()):
+        return frozenset()
+    return frozenset(spoken for name in _HEARD_AS if (spoken := _spelling(name).read(word)))
+
+
+def distance(one: str, other: str, at_most: float = 1.0) -> float:
+    """Return how far two readings are from one another: 0 is the same, 1 has nothing in common, or more than asked for.
+
+    Args:
+        at_most: where it is clear that they are farther than this, nothing more is looked at.
+    """
+    whole = (weight(one) + weight(other)) / 2
+    if not whole:
+        return 0.0 if one == other else 1.0
+    limit = at_most * whole
+    losses = [_LOSSES[meant] for meant in other]
+    row = [0.0, *accumulate(losses)]
+    for sound in one:
+        lost, costs = _LOSSES[sound], _COSTS[sound]
+        above = row[0]
+        best = left = row[0] = above + lost
+        for n, meant in enumerate(other):
+            here = row[n + 1]
+            cheapest = above + costs[meant]
+            if here + lost < cheapest:
+                cheapest = here + lost
+            if left + losses[n] < cheapest:
+                cheapest = left + losses[n]
+            row[n + 1] = left = cheapest
+            above = here
+            if cheapest < best:
+                best = cheapest
+        if best > limit:
+            return 1.0
+    return min(1.0, row[-1] / whole)
+
+
+def skeleton(reading: str) -> str:
+    """Return the classes of the consonants of a reading, in which most of what is misheard is the same; "-" for none."""
+    kept = re.sub(r"[aeiouHWY]", "", reading).translate(_CLASSES)
+    return re.sub(r"(.)\1+", r"\1", kept) or "-"
+
+
+_CLASSES = str.maketrans("BPDTFVKSZXCJMNLR", "PPTTFFKSSSSSNNLR")
+SOUND_CLASSES = "PTFKSNLR"
+"""What a skeleton is made of."""
+
+
+@lru_cache(maxsize=8192)
+def weight(reading: str) -> float:
+    """Return what it costs to hear nothing of a reading."""
+    return sum(_LOSSES[sound] for sound in reading)
+
+
+def _cost(one: str, other: str) -> float:
+    """Return what it costs to take one sound for another."""
+    if one == other:
+        return 0.0
+    both = frozenset((one, other))
+    if one.islower() and other.islower():
+        return _PAIRS.get(both, _VOWEL)
+    if one.islower() or other.islower():
+        return _GLIDE if both in _GLIDES else _OTHER + 0.1
+    return _PAIRS.get(both, _OTHER)
+
+
+_SOUNDS = "BCDFHJKLMNPRSTVWXYZaeiou"
+_LOSSES = {sound: _VOWEL_LOST if sound.islower() else _LIGHT.get(sound, _LOST) for sound in _SOUNDS}
+_COSTS = {one: {other: _cost(one, other) for other in _SOUNDS} for one in _SOUNDS}

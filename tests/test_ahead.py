@@ -1,0 +1,280 @@
+"""Recall ahead: when it begins, what it costs, and what it forgets."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from conftest import HandClock
+
+from edgemem.errors import ClosedError, DiskError
+from edgemem.recall.ahead import KEPT_S, Ahead
+from edgemem.records import Recalled
+
+
+class Talk:
+    """A conversation: anything that can be referred to weakly."""
+
+
+class Searches:
+    """A search that finds its own question, and notes what it was asked."""
+
+    def __init__(self, hand: HandClock) -> None:
+        self.hand = hand
+        self.asked: list[str] = []
+        self.takes_s = 0.0
+        self.stamp = 0
+        self.late = False
+
+    def __call__(self, text: str, **_: Any) -> list[Recalled]:
+        self.asked.append(text)
+        self.hand.advance(self.takes_s)
+        return [Recalled("note", "1", text, 1.0, ())]
+
+
+@pytest.fixture
+def searches(hand: HandClock) -> Searches:
+    return Searches(hand)
+
+
+@pytest.fixture
+def ahead(searches: Searches, hand: HandClock) -> Iterator[Ahead]:
+    made = Ahead(
+        searches,
+        stamp=lambda: searches.stamp,
+        late=lambda: searches.late,
+        settle_s=0.0,
+        share=1.0,
+        now=lambda: hand.wall,
+        clock=lambda: hand.monotonic,
+    )
+    yield made
+    made.close()
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for something that another thread does."""
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def hear(ahead: Ahead, by: object, text: str) -> None:
+    """Hand a text over, and wait for its recall."""
+    ahead.ask(by, text, {})
+    until(lambda: ahead.idle)
+
+
+def test_it_waits_as_long_as_the_end_of_sentences_allows(ahead: Ahead, hand: HandClock) -> None:
+    """Where the end is known late, a text stands long before it is recalled for; twice what a recall takes is left."""
+    by = Talk()
+    assert ahead.pace.settles_s == 0.0
+    hear(ahead, by, "so far")
+    hand.advance(0.8)
+    assert ahead.take(by, "so far", {}).outcome == "ready"
+    assert ahead.pace.settles_s == pytest.approx(0.75 * 0.8)
+    ahead.ask(by, "and on", {})
+    assert not ahead.idle
+    hand.advance(0.3)
+    ahead.take(by, "and on further", {})  # says nothing of when the end of what was heard is known
+    assert ahead.pace.settles_s == pytest.approx(0.75 * 0.8)
+    ahead.take(by, "and on", {})
+    assert ahead.pace.settles_s == pytest.approx(0.75 * 0.3)
+
+
+def test_what_recall_takes_is_left_for_it(ahead: Ahead, searches: Searches, hand: HandClock) -> None:
+    """A slow recall begins sooner, and never sooner than the profile says."""
+    by = Talk()
+    searches.takes_s = 0.25
+    hear(ahead, by, "so far")
+    hand.advance(0.55)
+    ahead.take(by, "so far", {})
+    assert ahead.pace.settles_s == pytest.approx(0.75 * (0.8 - 2 * 0.25))
+    ahead.pace.settle_s = 0.4
+    assert ahead.pace.settles_s == 0.4
+
+
+def test_it_rests_between_recalls(ahead: Ahead, searches: Searches, hand: HandClock) -> None:
+    """With half a core, a recall of a second is followed by a second of rest, whoever speaks."""
+    one, other = Talk(), Talk()
+    ahead.pace.share = 0.5
+    searches.takes_s = 1.0
+    hear(ahead, one, "first")
+    searches.takes_s = 0.0
+    ahead.ask(other, "second", {})
+    time.sleep(0.05)
+    assert searches.asked == ["first"]
+    hand.advance(1.0)
+    ahead.wake()
+    until(lambda: ahead.idle)
+    assert searches.asked == ["first", "second"]
+
+
+def test_what_nobody_comes_for_is_forgotten(ahead: Ahead, hand: HandClock) -> None:
+    """After some seconds neither the text nor what was found is kept."""
+    by = Talk()
+    hear(ahead, by, "so far")
+    hand.advance(KEPT_S)
+    ahead.wake()
+    until(lambda: ahead.take(by, "so far", {}).outcome == "unheard")
+
+
+def test_what_is_old_is_not_lent_out(ahead: Ahead, hand: HandClock) -> None:
+    """Also where the thread has not come to forget it yet."""
+    by = Talk()
+    hear(ahead, by, "so far")
+    hand.advance(KEPT_S + 1)
+    assert ahead.take(by, "so far", {}).found is None
+
+
+def test_what_has_changed_is_not_lent_out(ahead: Ahead, searches: Searches) -> None:
+    """Nor is what was found before something was written, for other arguments, or within the deadline only."""
+    by = Talk()
+    hear(ahead, by, "so far")
+    searches.stamp = 1
+    assert ahead.take(by, "so far", {}) == ("stale", None)
+    hear(ahead, by, "so far so good")
+    assert ahead.take(by, "so far so good", {"k": 5}) == ("stale", None)
+    searches.late = True
+    hear(ahead, by, "late")
+    assert ahead.take(by, "late", {}) == ("missed", None)
+
+
+def test_what_cannot_be_looked_at_is_not_lent_out() -> None:
+    """Where nobody can tell whether anything has changed, the turn's own recall says what is wrong."""
+    broken: list[bool] = []
+
+    def stamp() -> int:
+        if broken:
+            raise DiskError("The disk could not be read.")
+        return 0
+
+    by = Talk()
+    ahead = Ahead(lambda text: [], stamp=stamp, settle_s=0.0, now=lambda: 0.0)
+    hear(ahead, by, "so far")
+    broken.append(True)
+    assert ahead.take(by, "so far", {}) == ("stale", None)
+    ahead.close()
+
+
+def test_a_memory_that_is_closed_is_no_failure() -> None:
+    """A recall that runs while everything is closed ends quietly; any other error is told once, by its kind."""
+    faults: list[Exception] = [ClosedError("The database was closed."), ValueError("so far")]
+
+    def search(text: str) -> list[Recalled]:
+        raise faults.pop(0)
+
+    by = Talk()
+    ahead = Ahead(search, stamp=lambda: 0, settle_s=0.0, share=1.0, now=lambda: 0.0)
+    hear(ahead, by, "so far")
+    assert ahead.fault(by) == ""
+    hear(ahead, by, "so far so good")
+    assert ahead.fault(by) == "ValueError"
+    assert ahead.fault(by) == ""
+    assert ahead.take(by, "so far so good", {}) == ("missed", None)
+    ahead.close()
+
+
+def test_nothing_is_recalled_for_a_sentence_that_is_over(ahead: Ahead, searches: Searches) -> None:
+    """What has not begun when the turn asks for it is left to the turn."""
+    by = Talk()
+    ahead.pace.settle_s = 60.0
+    ahead.ask(by, "so far", {})
+    assert ahead.take(by, "so far", {}) == ("missed", None)
+    assert ahead.idle
+    assert searches.asked == []
+
+
+def test_a_recogniser_may_change_its_mind_back(ahead: Ahead, searches: Searches, hand: HandClock) -> None:
+    """What was recalled for already is kept when the text between was given up."""
+    by = Talk()
+    hear(ahead, by, "so far")
+    ahead.pace.settle_s = 60.0
+    ahead.ask(by, "sofa", {})
+    ahead.ask(by, "so far", {})
+    assert ahead.idle
+    assert ahead.take(by, "So far", {}).outcome == "ready"
+    assert searches.asked == ["so far"]
+
+
+@pytest.mark.parametrize("text", ["where is the", "boat " * 1000, "…"])
+def test_what_cannot_be_a_whole_sentence_is_not_recalled_for(
+    ahead: Ahead, searches: Searches, text: str
+) -> None:
+    """An article is the end of nothing, and nobody speaks for half an hour."""
+    by = Talk()
+    hear(ahead, by, text)
+    hear(ahead, by, "the end")
+    assert searches.asked == ["the end"]
+
+
+def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
+    """A recall for a text that was given up meanwhile leaves the one of the text that was taken back."""
+    go, running = threading.Event(), threading.Event()
+
+    def search(text: str) -> list[Recalled]:
+        if text == "sofa":
+            running.set()
+            assert go.wait(20)
+        return [Recalled("note", "1", text, 1.0, ())]
+
+    by = Talk()
+    ahead = Ahead(search, stamp=lambda: 0, settle_s=0.0, share=1.0, now=lambda: 0.0)
+    hear(ahead, by, "so far")
+    ahead.ask(by, "sofa", {})
+    assert running.wait(20)
+    ahead.ask(by, "so far", {})
+    go.set()
+    until(lambda: ahead.idle)
+    taken = ahead.take(by, "so far", {})
+    assert taken.found is not None
+    assert taken.found[0].text == "so far"
+    ahead.close()
+
+
+def test_the_index_is_read_into_memory_until_somebody_says_something(hand: HandClock) -> None:
+    """Warming gives way to a recall, and what fails there stops nothing."""
+    warm: list[bool] = []
+    asked = threading.Event()
+
+    def warming(stop: Callable[[], bool]) -> None:
+        warm.append(stop())
+        assert asked.wait(20)
+        until(stop)
+        raise OSError("the index cannot be read")
+
+    by = Talk()
+    ahead = Ahead(lambda text: [], stamp=lambda: 0, warm=warming, settle_s=0.0, now=lambda: 0.0)
+    ahead.wake()
+    until(lambda: warm == [False])
+    ahead.ask(by, "so far", {})
+    asked.set()
+    until(lambda: ahead.idle)
+    assert ahead.take(by, "so far", {}).outcome == "ready"
+    ahead.close()
+    ahead.close()
+
+
+def test_closing_waits_for_nobody_who_waits(searches: Searches) -> None:
+    """After it, texts are taken and left alone."""
+    ahead = Ahead(searches, stamp=lambda: 0, now=lambda: 0.0)
+    ahead.close()
+    ahead.ask(Talk(), "so far", {})
+    ahead.wake()
+    assert searches.asked == []
+
+
+def test_the_same_text_again_is_no_news(ahead: Ahead, hand: HandClock) -> None:
+    """A recogniser that repeats itself thirty times a second keeps no text from settling."""
+    by = Talk()
+    ahead.pace.settle_s = 0.1
+    ahead.ask(by, "so far", {})
+    hand.advance(0.06)
+    ahead.ask(by, "so  far", {})
+    hand.advance(0.06)
+    until(lambda: ahead.idle)
+    assert ahead.take(by, "so far", {}).outcome == "ready"

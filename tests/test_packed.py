@@ -1,0 +1,364 @@
+"""Packed vectors: found as by comparing all, whatever was added, wiped, filtered or cut into pieces."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgemem.recall import two_bits
+from edgemem.recall.packed import PackedVectors, _lowest, _near
+from edgemem.recall.packed_block import BLOCK
+
+DIMENSIONS = 64
+VECTORS = np.random.default_rng(1).standard_normal((40, DIMENSIONS)).astype(np.float32)
+VECTORS /= np.linalg.norm(VECTORS, axis=1, keepdims=True)
+
+
+def unit(*shape: int, seed: int = 1) -> np.ndarray:
+    """Return random unit vectors."""
+    found = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return found / np.linalg.norm(found, axis=-1, keepdims=True)
+
+
+def alike(n: int, dimensions: int = 384, *, seed: int = 1) -> np.ndarray:
+    """Return unit vectors between a few others, as texts about the same things have."""
+    dice = np.random.default_rng(seed)
+    centres = unit(200, dimensions, seed=99)
+    one, other = dice.integers(0, 200, (2, n))
+    share = dice.random((n, 1), np.float32)
+    rows = share * centres[one] + (1 - share) * centres[other] + 0.4 * unit(n, dimensions, seed=seed + 1000)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def best_of_each(ids, rows, query, k, allowed=None):
+    """Return what comparing all rows finds."""
+    best: dict[int, float] = {}
+    for place, (id_, row) in enumerate(zip(ids, rows, strict=True)):
+        if allowed is None or allowed[place]:
+            best[id_] = max(best.get(id_, -2.0), float(row @ query))
+    return sorted(best.items(), key=lambda found: (-found[1], found[0]))[:k]
+
+
+def exactly(ids, rows, query):
+    """Return a function that gives exact cosines, as a file does."""
+    return lambda some: {id_: c for id_, c in best_of_each(ids, rows, query, None) if id_ in set(some)}
+
+
+changes = st.lists(
+    st.one_of(
+        # ids, and which vectors; the same id several times is a text in pieces
+        st.tuples(
+            st.just("add"),
+            st.lists(st.tuples(st.integers(1, 25), st.integers(0, 39)), min_size=1, max_size=9),
+        ),
+        st.tuples(st.just("wipe"), st.lists(st.integers(1, 25), max_size=6)),
+        st.tuples(
+            st.just("wipe before"), st.lists(st.tuples(st.integers(1, 25), st.integers(0, 90)), max_size=6)
+        ),
+    ),
+    max_size=14,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    changes=changes,
+    block=st.integers(1, 12),
+    k=st.integers(0, 30),
+    seed=st.integers(0, 5),
+    filtered=st.sampled_from(["no", "labels", "ids"]),
+)
+def test_what_is_found_is_what_comparing_all_finds(changes, block, k, seed, filtered):
+    """After any additions and wipes, in blocks of any size, filtered or not, the same ids come in the same order."""
+    packed, kept, tick = PackedVectors(DIMENSIONS, block=block), [], 0
+    for what, those in changes:
+        if what == "add":
+            rows = [(id_, tick + n, v, (id_ + v) % 3) for n, (id_, v) in enumerate(those)]
+            tick += len(rows)
+            ids, ticks, which, labels = zip(*rows, strict=True)
+            packed.append(ids, ticks, VECTORS[list(which)], labels)
+            kept += rows
+        elif what == "wipe":
+            gone = [row for row in kept if row[0] in those]
+            assert packed.wipe(those) == len(gone)
+            kept = [row for row in kept if row not in gone]
+        else:
+            latest = {id_: max(t for i, t in those if i == id_) for id_, _ in those}
+            gone = [row for row in kept if row[1] < latest.get(row[0], -1)]
+            assert packed.wipe([i for i, _ in those], before=[t for _, t in those]) == len(gone)
+            kept = [row for row in kept if row not in gone]
+    assert len(packed) == len(kept)
+    assert sorted(packed.ids.tolist()) == sorted(row[0] for row in kept)
+
+    query = unit(DIMENSIONS, seed=seed + 50)
+    counts, allowed = None, None
+    if filtered == "labels":
+        counts, allowed = [row[3] == 1 for row in kept], packed.labelled(1)
+    elif filtered == "ids":
+        some = [3, 4, 5, 17, 99]
+        counts, allowed = [row[0] in some for row in kept], np.array(some)
+    ids, rows = [row[0] for row in kept], VECTORS[[row[2] for row in kept]]
+    if counts is not None:
+        ids = [id_ for id_, counted in zip(ids, counts, strict=True) if counted]
+        rows = rows[np.array(counts, bool)]
+    found = packed.nearest(query, k, allowed, exactly(ids, rows, query))
+    true = best_of_each(ids, rows, query, k)
+    assert [id_ for id_, _ in found] == [id_ for id_, _ in true]
+    assert dict(found) == pytest.approx(dict(true), abs=1e-6)
+    estimated = packed.cosines(query, sorted(set(ids)))
+    if filtered != "labels":
+        assert estimated.keys() == set(ids)
+        everything = dict(best_of_each(ids, rows, query, None))
+        assert all(abs(estimated[id_] - everything[id_]) < 0.35 for id_ in estimated)
+
+
+def test_nearly_all_true_neighbours_are_found():
+    """Of 20,000 vectors the ten nearest are found, also when few or most of them count, and their cosines are exact."""
+    rows, queries = alike(20_000), alike(30, seed=2)
+    labels = np.random.default_rng(3).integers(0, 10, len(rows))
+    packed = PackedVectors(384)
+    packed.append(np.arange(1, len(rows) + 1), np.arange(len(rows)), rows, labels)
+    filters = {
+        "few": (labels == 4, packed.labelled(4)),
+        "most": (labels > 2, packed.labelled(range(3, 10))),
+    }
+    hits = dict.fromkeys(("all", *filters), 0)
+    for query in queries:
+        cosines = rows @ query
+        exact = lambda ids, cosines=cosines: {id_: cosines[id_ - 1] for id_ in ids}  # noqa: E731
+        found = packed.nearest(query, 10, exact=exact)
+        assert dict(found) == pytest.approx({id_: cosines[id_ - 1] for id_, _ in found}, abs=1e-6)
+        hits["all"] += len({id_ for id_, _ in found} & set((np.argsort(-cosines)[:10] + 1).tolist()))
+        for name, (counts, allowed) in filters.items():
+            among = np.where(counts, cosines, -2.0)
+            found = packed.nearest(query, 10, allowed, exact)
+            hits[name] += len({id_ for id_, _ in found} & set((np.argsort(-among)[:10] + 1).tolist()))
+    assert min(hits.values()) >= 0.99 * 300
+
+
+def test_only_the_doubtful_are_compared_exactly():
+    """Out of 20,000 vectors fewer than a hundred are asked for exactly, and never more than is promised."""
+    rows, query = alike(20_000), alike(1, seed=2)[0]
+    packed = PackedVectors(384)
+    packed.append(np.arange(1, len(rows) + 1), np.arange(len(rows)), rows)
+    asked: list[int] = []
+
+    def exact(ids):
+        asked.extend(ids)
+        return {id_: float(rows[id_ - 1] @ query) for id_ in ids}
+
+    packed.nearest(query, 10, exact=exact)
+    assert 10 <= len(asked) < 100
+    same = PackedVectors(384)
+    same.append(np.arange(1, 5001), np.arange(5000), np.tile(rows[:1], (5000, 1)))
+    asked.clear()
+    same.nearest(query, 10, exact=exact)
+    assert len(asked) == 300
+
+
+def test_estimates_are_near():
+    """Without the exact vectors, a cosine is off by .02 where one in six is further off."""
+    rows, query = alike(5000), alike(1, seed=2)[0]
+    packed = PackedVectors(384)
+    packed.append(np.arange(1, 5001), np.arange(5000), rows)
+    estimated = packed.cosines(query, np.arange(1, 5001))
+    off = np.abs(np.array([estimated[n] for n in range(1, 5001)]) - rows @ query)
+    assert np.quantile(off, 0.8) < 0.025
+    assert off.max() < 0.1
+
+
+def test_what_is_gone_from_the_file_is_not_returned():
+    """An id of which there is no exact cosine any more is left out, and so is what the file holds twice."""
+    rows = VECTORS[:5]
+    packed = PackedVectors(DIMENSIONS)
+    packed.append([1, 2, 3, 4, 5], range(5), rows)
+    query = VECTORS[1]
+    gone = exactly([1, 3, 4, 5], rows[[0, 2, 3, 4]], query)
+    assert [id_ for id_, _ in packed.nearest(query, 9, exact=gone)] == [
+        id_ for id_, _ in best_of_each([1, 3, 4, 5], rows[[0, 2, 3, 4]], query, 9)
+    ]
+    assert packed.nearest(query, 9, exact=lambda ids: {}) == []
+
+
+def test_many_pieces_of_one_text_hide_no_other():
+    """A text whose two thousand pieces are all nearer than anything else takes one place of three."""
+    query = unit(DIMENSIONS, seed=8)
+    near = query + 0.2 * unit(2000, DIMENSIONS, seed=9)
+    far = -query + 0.9 * unit(2000, DIMENSIONS, seed=10)
+    packed = PackedVectors(DIMENSIONS, block=1000)
+    packed.append([7] * 2000, range(2000), near / np.linalg.norm(near, axis=1, keepdims=True))
+    packed.append(range(100, 2100), range(2000, 4000), far / np.linalg.norm(far, axis=1, keepdims=True))
+    found = packed.nearest(query, 3)
+    assert found[0][0] == 7
+    assert len({id_ for id_, _ in found}) == 3
+
+
+def test_wiping_leaves_no_trace():
+    """After a wipe neither the id, the tick, the label nor a bit of the vector is in any array, full block or not."""
+    for block in (8, 64):
+        packed = PackedVectors(DIMENSIONS, block=block)
+        packed.append(range(1, 21), range(101, 121), VECTORS[:20], range(201, 221))
+        lonely = two_bits.pack(VECTORS[4:5])
+        packed.wipe([5])
+        for one in packed._blocks:
+            assert 5 not in one._columns["ids"]
+            assert 105 not in one._columns["seqs"]
+            assert 205 not in one._columns["labels"]
+            assert lonely[0][0, 0] not in one._signs
+            assert lonely[1][0, 0] not in one._steps
+            assert not one._signs[:, one.n :].any()
+            assert not one._steps[one.n :].any()
+            assert not any(column[one.n :].any() for column in one._columns.values())
+        assert packed.wipe(range(1, 21)) == 19
+        assert (len(packed), packed.nbytes, packed._blocks) == (0, 0, [])
+        assert packed.nearest(VECTORS[0], 5) == []
+
+
+def test_blocks_that_are_nearly_empty_are_joined():
+    """When most is wiped, memory shrinks with what is left, and what is left is found."""
+    packed = PackedVectors(DIMENSIONS, block=100)
+    rows = unit(1000, DIMENSIONS, seed=4)
+    ids = np.random.default_rng(5).permutation(1000) + 1
+    packed.append(ids, range(1000), rows[ids - 1])
+    packed.wipe([n for n in range(1, 1001) if n % 20])
+    assert len(packed) == 50
+    assert len(packed._blocks) <= 2
+    assert [packed.nearest(rows[n - 1], 1)[0][0] for n in range(20, 1001, 20)] == list(range(20, 1001, 20))
+    packed.append([2000], [2000], rows[:1])
+    assert packed.nearest(rows[0], 1)[0][0] == 2000
+    assert packed.wipe(range(1, 2001)) == 51
+
+
+def test_differences_are_counted_over_all_words():
+    """Signs that all differ, some, or none are counted right, also where there are more than a byte can say."""
+    for dimensions in (64, 128, 192, 384, 1024):
+        rows, query = unit(50, dimensions, seed=7), unit(dimensions, seed=8)
+        rows[0], rows[1] = query, -query
+        signs = two_bits.pack(rows)[0]
+        counted = two_bits.Asked(query).differences(np.ascontiguousarray(signs.T))
+        assert counted.tolist() == ((rows > 0) != (query > 0)).sum(axis=1).tolist()
+        assert counted[:2].tolist() == [0, dimensions]
+
+
+def test_a_vector_takes_118_bytes():
+    """All that is kept of 384 dimensions fits in 118 bytes, whether a block is full or not."""
+    for n in (100, 2000):
+        packed = PackedVectors(384, block=500)
+        packed.append(np.arange(n), np.arange(n), unit(n, 384))
+        assert packed.nbytes == 118 * n
+    assert BLOCK >= 16_384
+
+
+def test_large_and_unordered_ids():
+    """Ids beyond 32 bits, in any order, are found, wiped and chosen by."""
+    ids = [2**40 + 7, 3, 2**62, 9, 2**33]
+    packed = PackedVectors(DIMENSIONS, block=5)
+    packed.append(ids, range(5), VECTORS[:5])
+    assert packed.nearest(VECTORS[2], 1)[0][0] == 2**62
+    assert {id_ for id_, _ in packed.nearest(VECTORS[2], 9, np.array([9, 2**40 + 7]))} == {9, 2**40 + 7}
+    packed.wipe([2**62])
+    assert sorted(packed.ids.tolist()) == sorted({*ids} - {2**62})
+
+
+def test_a_mask_that_is_too_old_is_refused():
+    """A mask that was made before rows were added would choose others; so would labels of another number."""
+    packed = PackedVectors(DIMENSIONS)
+    packed.append([1, 2], [1, 2], VECTORS[:2])
+    mask = packed.labelled([0, 1])
+    assert mask.tolist() == [True, True]
+    packed.append([3], [3], VECTORS[2:3])
+    with pytest.raises(ValueError, match="mask"):
+        packed.nearest(VECTORS[0], 1, mask)
+    with pytest.raises(ValueError, match="one id"):
+        packed.append([4, 5], [4, 5], VECTORS[:1])
+    assert len(packed) == 3
+
+
+def test_nothing_allowed_finds_nothing():
+    """Where no row counts, or nothing is there, there is nothing and no error."""
+    packed = PackedVectors(DIMENSIONS)
+    assert packed.nearest(VECTORS[0], 3) == []
+    assert packed.nearest(VECTORS[0], 3, np.array([1])) == []
+    assert packed.cosines(VECTORS[0], [1]) == {}
+    assert packed.wipe([1]) == 0
+    assert not len(packed.labelled(0))
+    packed.append([1], [1], VECTORS[:1])
+    assert packed.nearest(VECTORS[0], 3, np.zeros(1, bool)) == []
+    assert packed.nearest(VECTORS[0], 3, packed.labelled([5, 6])) == []
+    assert packed.nearest(VECTORS[0], 3, np.zeros(0, np.int64)) == []
+
+
+def test_vectors_that_are_none_do_no_harm():
+    """Zeros, infinities and what is no number are never better than a vector, and stop nothing."""
+    bad = np.zeros((4, DIMENSIONS), np.float32)
+    bad[1], bad[2], bad[3, 0] = np.nan, np.inf, 1e30
+    packed = PackedVectors(DIMENSIONS)
+    packed.append([1, 2, 3, 4], range(4), bad)
+    packed.append([9], [9], VECTORS[:1])
+    assert packed.nearest(VECTORS[0], 1)[0][0] == 9
+    assert len(packed.nearest(VECTORS[0], 5)) == 5
+
+
+@pytest.mark.parametrize("dimensions", [1, 63, 64, 100, 384, 1024])
+def test_any_number_of_dimensions(dimensions):
+    """Dimensions that fill no whole word count like others."""
+    rows = unit(50, dimensions, seed=6)
+    packed = PackedVectors(dimensions, block=20)
+    packed.append(range(1, 51), range(50), rows)
+    for n in (1, 7, 50):
+        exact = exactly(range(1, 51), rows, rows[n - 1])
+        assert packed.nearest(rows[n - 1], 1, exact=exact)[0][1] == pytest.approx(1.0, abs=1e-5)
+
+
+def test_bits_are_counted_alike_without_the_instruction():
+    """Where numpy counts no bits (before 2.0), adding them gives the same."""
+    words = np.random.default_rng(5).integers(0, 2**63, (3, 500), np.uint64) * np.uint64(2)
+    words[0, :3] = 0, 2**64 - 1, 1
+    true = [[word.bit_count() for word in row] for row in words.tolist()]
+    assert two_bits._ones(words.copy()).tolist() == true
+    added = two_bits._ones_by_adding(words.copy())
+    assert added.dtype == np.uint8
+    assert added.tolist() == true
+
+
+def test_a_sample_that_misleads_costs_only_time():
+    """However distances are ordered, at least so many of the lowest are returned, and not many more."""
+    n = 60_000
+    step = n // 16_384
+    for seed, stepped in ((1, 5), (2, 300)):
+        distances = np.random.default_rng(seed).integers(100, 300, n).astype(np.uint16)
+        distances[::step] = stepped  # what the sample sees
+        for wanted in (10, 700, n - 1, n):
+            near = _lowest(distances, wanted)
+            assert (np.diff(near) > 0).all()
+            assert wanted <= len(near) <= max(2 * wanted, 20)
+            left = np.delete(distances, near)
+            assert not len(left) or distances[near].max() <= left.min()
+
+
+def test_rows_pass_the_signs_as_far_as_chance_may_have_put_them():
+    """All within 25 signs (of 384) of the k-th pass and no others, but never fewer or more than is promised."""
+    distances = np.full(60_000, 300, np.uint16)
+    distances[:9], distances[9], distances[10:210], distances[210:510], distances[510:900] = (
+        90,
+        100,
+        110,
+        125,
+        126,
+    )
+    dice = np.random.default_rng(1)
+    dice.shuffle(distances)
+    assert _near(distances, 10, 384).tolist() == np.flatnonzero(distances <= 125).tolist()
+    distances[distances > 100] = 300
+    few = _near(distances, 10, 384)
+    assert 140 <= len(few) <= 2 * 140
+    assert set(np.flatnonzero(distances <= 100)) <= set(few)
+    distances[dice.integers(0, 60_000, 40_000)] = 110
+    distances[:10] = 90
+    many = _near(distances, 10, 384)
+    most = 4000 + 300 + 240
+    assert most <= len(many) <= 2 * most
+    assert set(range(10)) <= set(many)
+    assert _near(distances[:100], 10, 384).tolist() == list(range(100))
