@@ -161,6 +161,8 @@ def test_whom_it_is_about():
     assert found["about_beside"] == [1, 0, 1, 0, 0]
     assert found["other_mentioned"] == [1, 0, 0, 0, 1]
     assert looked_at(rows)["other_mentioned"] == [0] * 5
+    both = looked_at([row(1, marks=SAYS_I), row(2, marks=SAYS_I)], asking(people=frozenset({"ann"})))
+    assert (both["about"], both["about_beside"]) == ([1, 1], [0, 0]), "what is about them itself needs no neighbour"
 
 
 def test_kinds_of_answers():
