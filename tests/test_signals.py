@@ -241,8 +241,8 @@ def test_what_came_after_the_question_counts_for_nothing():
     field = Field(columns, *(np.array(each, np.float32) for each in ([1, 0, 0], [1, 0, 0], [0, 1], [0.5, 0, 0])))
     question, slots = asking(people=frozenset({"ann"})), np.arange(2)
     before = signals_of(field, slots, question, np.zeros(3, bool), everything)
-    columns.append(row(3, marks=SAYS_I, session_id=1))
     columns.append(row(4, marks=SAYS_I, session_id=9, times=times((0, 9, 1))))
+    columns.append(row(3, marks=SAYS_I, session_id=1))
     after = signals_of(field, slots, question, np.zeros(3, bool), everything)
     assert (before == after).all()
 
