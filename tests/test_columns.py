@@ -148,9 +148,7 @@ def test_who_may_read_what_is_what_sql_says(tmp_path_factory, taken, reader, kin
         slots = np.arange(columns.n)
         may = columns.allowed(slots, only)
         assert sorted(columns.rows["id"][slots[may]].tolist()) == sorted(number for (number,) in asked)
-        assert may.tolist() == [
-            only.allows(docs[int(ref)]) for ref in columns.rows["ref"][: columns.n]
-        ]
+        assert may.tolist() == [only.allows(docs[int(ref)]) for ref in columns.rows["ref"][: columns.n]]
 
 
 def test_an_empty_slot_may_never_be_found():

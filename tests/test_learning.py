@@ -22,7 +22,8 @@ def asked(n, weights, *, seed=1, candidates=12, noise=1.0):
     signals = [random.random((candidates, len(NAMES))).astype(np.float32) for _ in range(n)]
     # The best of sums with such noise is the one that softmax draws.
     right = [
-        np.arange(candidates) == np.argmax(x @ vector + noise * random.gumbel(size=candidates)) for x in signals
+        np.arange(candidates) == np.argmax(x @ vector + noise * random.gumbel(size=candidates))
+        for x in signals
     ]
     return signals, right
 
@@ -101,7 +102,9 @@ def test_questions_without_an_answer_teach_nothing():
     more, _ = asked(30, {"says_you": 5.0}, seed=7)
     more.append(np.zeros((0, len(NAMES)), np.float32))
     nothing = [np.zeros(len(x), bool) for x in more]
-    assert learnt([*more, *signals], [*nothing, *right], l2=0.01) == pytest.approx(learnt(signals, right, l2=0.01))
+    assert learnt([*more, *signals], [*nothing, *right], l2=0.01) == pytest.approx(
+        learnt(signals, right, l2=0.01)
+    )
 
 
 def test_a_signal_that_is_always_the_same_weighs_nothing():

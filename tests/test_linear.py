@@ -48,14 +48,17 @@ def test_scores_lie_between_0_and_1_and_keep_the_order(rows):
         sums = [sum(model.weights.get(name, 0) * value for name, value in row.items()) for row in rows]
         order = sorted(range(len(rows)), key=lambda at: sums[at])
         assert all(
-            scores[low] <= scores[high] + 1e-6 for low, high in zip(order, order[1:])  # noqa: B905, RUF007
+            scores[low] <= scores[high] + 1e-6
+            for low, high in zip(order, order[1:])  # noqa: B905, RUF007
         )
 
 
 def test_reasons_are_what_speaks_for_it_strongest_first():
     """Signals of one reason are added up; what speaks against it, or hardly for it, explains nothing, nor does form."""
     model = LinearModel(
-        bias=0.0, scale=1.0, weights={"words": 1.0, "meaning": 0.5, "meaning_share": 1.0, "asks": 3.0, "date": -1.0}
+        bias=0.0,
+        scale=1.0,
+        weights={"words": 1.0, "meaning": 0.5, "meaning_share": 1.0, "asks": 3.0, "date": -1.0},
     )
     row = {"words": 1.0, "meaning": 1.0, "meaning_share": 1.0, "asks": 1.0, "date": 1.0, "speaker": 1.0}
     assert model.reasons(signals(row)[0]) == ("meaning", "words")
@@ -70,7 +73,11 @@ def test_reasons_are_what_speaks_for_it_strongest_first():
 def test_equal_reasons_stand_in_the_order_of_the_alphabet():
     """Explanations do not change from one run to the next."""
     model = LinearModel(bias=0.0, scale=1.0, weights={"words": 1.0, "meaning": 1.0, "date": 1.0})
-    assert model.reasons(signals({"words": 1.0, "meaning": 1.0, "date": 1.0})[0]) == ("date", "meaning", "words")
+    assert model.reasons(signals({"words": 1.0, "meaning": 1.0, "date": 1.0})[0]) == (
+        "date",
+        "meaning",
+        "words",
+    )
 
 
 @pytest.mark.parametrize("name", ["with_meaning", "words_only"])
@@ -104,7 +111,11 @@ def test_signals_and_their_groups_are_known():
 def test_shipped_scores_tell_all_from_nothing(name):
     """A message that shows nothing of an answer scores under a half, and one that has all words and meaning higher."""
     model = getattr(shipped_models(), name)
-    best = {signal: 1.0 for signal, reason in SIGNALS.items() if reason in {"words", "meaning", "neighbour", "session"}}
+    best = {
+        signal: 1.0
+        for signal, reason in SIGNALS.items()
+        if reason in {"words", "meaning", "neighbour", "session"}
+    }
     nothing, everything = model.scores(signals({}, best)).tolist()
     assert nothing < min(0.5, everything)
 

@@ -100,7 +100,8 @@ def by_hand(texts, asked, statistics):
             if any(own[other.id] > 0 for other in three):
                 long = sum(other.length for other in three)
                 window[t.id] = sum(
-                    weight[w] * saturated(sum(o.words.count(w) for o in three), long, 3 * average) for w in asked
+                    weight[w] * saturated(sum(o.words.count(w) for o in three), long, 3 * average)
+                    for w in asked
                 )
     all_sessions = {t.session for t in texts if t.session is not None}
     lengths = {s: sum(t.length for t in texts if t.session == s) for s in all_sessions}
@@ -141,9 +142,7 @@ others = st.tuples(st.sampled_from([FACT, EPISODE]), st.integers(0, 2), st.boole
     st.integers(1, 3),
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=4, unique=True),
 )
-def test_scores_are_those_of_plain_python(
-    talk, facts, order, reader, kinds, turns, past, parts, asked
-):
+def test_scores_are_those_of_plain_python(talk, facts, order, reader, kinds, turns, past, parts, asked):
     """In whatever order texts came and whoever asks, texts, windows and sessions have the BM25 that the formula gives."""
     texts = [
         Text(n, TURN, session, turn, level, owner, past=False, words=said)
@@ -188,9 +187,7 @@ def test_an_answer_is_found_by_the_words_of_its_question():
     """A message in which no word stands is found by those of the message before it, and not by those two before it."""
     texts = talk("where is the ladder", "in the garage", "thanks", "bye")
     columns = columns_of(texts)
-    found = matched(
-        columns, occurrences(columns, texts, ["ladder"]), statistics_of(texts), make_filter(None)
-    )
+    found = matched(columns, occurrences(columns, texts, ["ladder"]), statistics_of(texts), make_filter(None))
     assert found.own[0] > 0
     assert found.own[1:].tolist() == [0, 0, 0]
     assert found.window[1] > 0

@@ -201,7 +201,9 @@ def test_what_holds_again_or_no_more_is_seen(tmp_path, past):
         assert bool(columns.row(columns.slots([FIRST_OTHER])[FIRST_OTHER]).past) is not past
 
 
-@pytest.mark.xfail(strict=True, reason="empty slots are counted: a word then weighs nothing, and finds nothing")
+@pytest.mark.xfail(
+    strict=True, reason="empty slots are counted: a word then weighs nothing, and finds nothing"
+)
 def test_what_is_gone_is_not_counted(tmp_path):
     """A word stands in as many docs as are there, however often they were replaced."""
     with opened(tmp_path) as database:
@@ -213,7 +215,9 @@ def test_what_is_gone_is_not_counted(tmp_path):
         assert memory.counts(state_of(database), ["cup"]) == {"cup": 1}
 
 
-@pytest.mark.xfail(strict=True, reason="words of what was erased stay in memory until half of all slots are empty")
+@pytest.mark.xfail(
+    strict=True, reason="words of what was erased stay in memory until half of all slots are empty"
+)
 def test_memory_keeps_no_word_of_what_was_erased(tmp_path):
     """Once idle time has followed, a word that stands nowhere any more is not in memory either."""
     with opened(tmp_path) as database:
@@ -226,9 +230,13 @@ def test_memory_keeps_no_word_of_what_was_erased(tmp_path):
         assert set(memory._postings) == {"cup"}
 
 
-@pytest.mark.xfail(strict=True, reason="a number that does not fit raises OverflowError at each question and in upkeep, for ever")
+@pytest.mark.xfail(
+    strict=True,
+    reason="a number that does not fit raises OverflowError at each question and in upkeep, for ever",
+)
 @pytest.mark.parametrize(
-    "damage", ["times = '[[1,2'", "times = '\"x\"'", "marks = 300", "level = 900", "length = 1e12", "at = 'x'"]
+    "damage",
+    ["times = '[[1,2'", "times = '\"x\"'", "marks = 300", "level = 900", "length = 1e12", "at = 'x'"],
 )
 def test_a_row_that_cannot_be_is_said_to_be_damage(tmp_path, damage):
     """A card turned a bit over: the file is to be made again, and whoever asks is told by the error that says so."""

@@ -11,7 +11,9 @@ from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import turns
 
 HIDDEN = "the cosine of a message that may not be read is the best in its session and of all"
-FILLER = [f"{what} is {how}" for what in ("bread", "soup", "weather", "music") for how in ("fine", "late", "good")]
+FILLER = [
+    f"{what} is {how}" for what in ("bread", "soup", "weather", "music") for how in ("fine", "late", "good")
+]
 
 
 def scores(folder, secret, query, *, idle, reader=None):
@@ -22,7 +24,12 @@ def scores(folder, secret, query, *, idle, reader=None):
         for n, text in enumerate(FILLER, start=1):
             robot.say(n, text, speaker="bob")
         private = Turn(
-            "s", 50, (StoredMessage("user", secret),), heard=Heard(speaker="ann"), level="private", owner="ann"
+            "s",
+            50,
+            (StoredMessage("user", secret),),
+            heard=Heard(speaker="ann"),
+            level="private",
+            owner="ann",
         )
         robot.say(49, "somebody wants the cup", speaker="bob")
         robot.truth.write(lambda tx: turns.commit_turn(tx, private))
@@ -40,7 +47,8 @@ def scores(folder, secret, query, *, idle, reader=None):
 
 @pytest.mark.parametrize("idle", [False, True])
 @pytest.mark.parametrize(
-    ("query", "secret"), [("where is the kettle", "hot kettle pot"), ("what does ann want", "I want ann home")]
+    ("query", "secret"),
+    [("where is the kettle", "hot kettle pot"), ("what does ann want", "I want ann home")],
 )
 def test_what_somebody_said_in_private_changes_nothing_for_others(tmp_path, idle, query, secret):
     """What others find, how it scores and why is the same whatever it was, also right beside it."""

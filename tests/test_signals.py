@@ -162,7 +162,9 @@ def test_whom_it_is_about():
     assert found["other_mentioned"] == [1, 0, 0, 0, 1]
     assert looked_at(rows)["other_mentioned"] == [0] * 5
     both = looked_at([row(1, marks=SAYS_I), row(2, marks=SAYS_I)], asking(people=frozenset({"ann"})))
-    assert (both["about"], both["about_beside"]) == ([1, 1], [0, 0]), "what is about them itself needs no neighbour"
+    assert (both["about"], both["about_beside"]) == ([1, 1], [0, 0]), (
+        "what is about them itself needs no neighbour"
+    )
 
 
 def test_kinds_of_answers():
@@ -238,7 +240,9 @@ def test_what_came_after_the_question_counts_for_nothing():
     columns = Columns()
     for number in (1, 2):
         columns.append(row(number))
-    field = Field(columns, *(np.array(each, np.float32) for each in ([1, 0, 0], [1, 0, 0], [0, 1], [0.5, 0, 0])))
+    field = Field(
+        columns, *(np.array(each, np.float32) for each in ([1, 0, 0], [1, 0, 0], [0, 1], [0.5, 0, 0]))
+    )
     question, slots = asking(people=frozenset({"ann"})), np.arange(2)
     before = signals_of(field, slots, question, np.zeros(3, bool), everything)
     columns.append(row(4, marks=SAYS_I, session_id=9, times=times((0, 9, 1))))

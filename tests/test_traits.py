@@ -119,7 +119,7 @@ def test_of_a_long_text_the_beginning_counts():
 @pytest.mark.parametrize("at", [0.0, -1e18, 1e18, 1e308, float("inf"), float("nan"), 2**53])
 def test_a_clock_that_is_wrong_does_no_harm(at):
     """No moment is too strange: there is a zone for it, and no time is noted that no calendar knows."""
-    assert zone_at(at).utcoffset(None if zone_at(at) is timezone.utc else datetime(2026, 1, 1)) is not None
+    assert zone_at(at).utcoffset(None) is not None
     traits = traits_of("I saw Ann yesterday at 5", at)
     assert traits.marks == SAYS_I | COUNTS | NAMES
     assert len(traits.times) <= MOST_TIMES
@@ -135,7 +135,9 @@ def test_the_zone_is_that_of_the_machine():
 hostile = st.one_of(
     st.text(max_size=300),
     st.lists(
-        st.sampled_from(["hey ", "Ann", "a'", ", ", ".", "  ", "\n", "?", "yes, ", "Mr. ", "3", "？", "\x00"]),
+        st.sampled_from(
+            ["hey ", "Ann", "a'", ", ", ".", "  ", "\n", "?", "yes, ", "Mr. ", "3", "？", "\x00"]
+        ),
         max_size=200,
     ).map("".join),
 )
@@ -152,7 +154,9 @@ def test_any_text_has_traits_that_fit_the_file(text, at):
         assert 0 < sure <= 1
 
 
-@pytest.mark.parametrize("piece", ["hey ", "a'", "Ann ", ", ", ",  ", "Mr. ", "a.", "A b, ", "yes ", "\n", "’"])
+@pytest.mark.parametrize(
+    "piece", ["hey ", "a'", "Ann ", ", ", ",  ", "Mr. ", "a.", "A b, ", "yes ", "\n", "’"]
+)
 def test_endless_text_is_read_once(piece):
     """No pattern reads the same letters over and over: what is 100 kB long is done at once, or the test never ends."""
     assert traits_of(piece * 100_000, NOW).marks < 32
