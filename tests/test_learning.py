@@ -99,7 +99,7 @@ def test_signals_can_be_left_out():
 def test_questions_without_an_answer_teach_nothing():
     """Weights are the same with and without them, also where they have no candidates at all."""
     signals, right = asked(100, TRUE)
-    more, _ = asked(30, {"robot": 5.0}, seed=7)
+    more, _ = asked(30, {"says_you": 5.0}, seed=7)
     more.append(np.zeros((0, len(NAMES)), np.float32))
     nothing = [np.zeros(len(x), bool) for x in more]
     assert learnt([*more, *signals], [*nothing, *right], l2=0.01) == pytest.approx(
@@ -174,4 +174,4 @@ def test_data_that_leaves_no_doubt_makes_a_finite_model(always):
         model = calibrated({"words": 5.0}, signals, right)
         assert np.isfinite([model.bias, model.scale]).all()
         scores, good = best_five(model, signals, right)
-        assert scores[good].mean() > 0.9 if good.any() else scores.mean() < 0.1
+        assert scores[good].mean() > 0.85 if good.any() else scores.mean() < 0.1

@@ -118,7 +118,7 @@ def test_of_a_long_text_the_beginning_counts():
 @pytest.mark.parametrize("at", [0.0, -1e18, 1e18, 1e308, float("inf"), float("nan"), 2**53])
 def test_a_clock_that_is_wrong_does_no_harm(at):
     """No moment is too strange: there is a zone for it, and no time is noted that no calendar knows."""
-    assert zone_at(at).utcoffset(None if zone_at(at) is timezone.utc else datetime(2026, 1, 1)) is not None
+    assert zone_at(at).utcoffset(None) is not None
     traits = traits_of("I saw Ann yesterday at 5", at)
     assert traits.marks == SAYS_I | COUNTS | NAMES
     assert len(traits.times) <= MOST_TIMES
