@@ -217,7 +217,6 @@ def test_thousands_of_rows_stay_where_they_are():
     assert columns.words_in(ALL)[1:].tolist() == [27, *[30] * 199, 3]
 
 
-@pytest.mark.xfail(strict=True, reason="turns are kept in 32 bits, and recall raises OverflowError for ever")
 def test_turns_may_have_any_number():
     """Whoever numbers turns by milliseconds is understood."""
     columns = filled(row(1, turn=1_770_000_000_000))

@@ -241,9 +241,6 @@ def test_the_words_of_a_hidden_text_find_nothing():
     assert beside_hidden("cup cup cup") == beside_hidden("x x x")
 
 
-HIDDEN = "the length of what may not be found still counts, in windows and in sessions"
-
-
 @pytest.mark.parametrize("text", ["x", "x x x x x x x x x x x x"])
 def test_the_length_of_a_hidden_text_makes_no_difference(text):
     """How much somebody else said in private cannot be told from what others find."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgemem.errors import CorruptError
 from edgemem.recall import postings
 from edgemem.recall.candidates import make_filter
 from edgemem.recall.docs import add_docs, remove_doc, replace_doc
@@ -104,6 +105,7 @@ def test_memory_finds_what_the_file_does(tmp_path_factory, taken):
 def test_much_that_is_new_is_left_to_idle_time(tmp_path, monkeypatch):
     """A question reads in a few docs; before more are read in, the file has to be asked."""
     monkeypatch.setattr(postings, "AT_ONCE", 5)
+    monkeypatch.setattr(postings, "_STEP", 4)
     with opened(tmp_path) as database:
         memory = ResidentPostings(database)
         database.write(lambda tx: add_docs(tx, [doc(n, f"cup {n}") for n in range(1, 20)]))
@@ -112,6 +114,7 @@ def test_much_that_is_new_is_left_to_idle_time(tmp_path, monkeypatch):
         assert memory.warm(state)
         assert memory.counts(state, ["cup"]) == {"cup": 19}
         assert not memory.warm(state)
+        assert len(memory.columns) == 19
 
 
 def test_warming_yields(tmp_path):
@@ -218,6 +221,32 @@ def test_memory_keeps_no_word_of_what_was_erased(tmp_path):
         memory.warm(state_of(database))
         assert memory.counts(state_of(database), ["cup"]) == {"cup": 1}
         assert set(memory._postings) == {"cup"}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["times = '[[1,2'", "times = '\"x\"'", "marks = 300", "level = 900", "length = 1e12", "at = 'x'"],
+)
+def test_a_row_that_cannot_be_is_said_to_be_damage(tmp_path, damage):
+    """A card turned a bit over: the file is to be made again, and whoever asks is told by the error that says so."""
+    with opened(tmp_path) as database:
+        database.write(lambda tx: add_docs(tx, [doc(1, "cup"), doc(2, "kettle")]))
+        database.write(lambda tx: tx.execute(f"update docs set {damage} where id = 1"))
+        memory = ResidentPostings(database)
+        with pytest.raises(CorruptError):
+            memory.counts(state_of(database), ["cup"])
+
+
+def test_questions_alone_do_not_make_memory_grow(tmp_path, monkeypatch):
+    """Where nobody ever warms it, empty slots do not pile up either."""
+    monkeypatch.setattr(postings, "AT_ONCE", 5)
+    with opened(tmp_path) as database:
+        memory = ResidentPostings(database)
+        database.write(lambda tx: add_docs(tx, [doc(1, "cup"), doc(2, "kettle")]))
+        for n in range(30):
+            database.write(lambda tx, n=n: replace_doc(tx, doc(1, "cup " * (n % 3 + 1))))
+            memory.counts(state_of(database), ["cup"])
+        assert memory.columns.n - len(memory.columns) <= 6
 
 
 def test_having_tells_where_a_stem_stands(tmp_path):

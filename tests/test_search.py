@@ -46,14 +46,18 @@ def scores(folder, secret, query, *, idle, reader=None):
 
 @pytest.mark.parametrize("idle", [False, True])
 @pytest.mark.parametrize(
-    ("query", "secret", "other"),
-    [
-        ("where is the kettle", "hot kettle pot", "xylophones sound odd"),  # as near as can be, or not at all
-        ("what does ann want", "I want ann home", "xylophones in old halls"),
-    ],
+    ("query", "secret"),
+    [("where is the kettle", "hot kettle pot"), ("what does ann want", "I want ann home")],
 )
-def test_what_somebody_said_in_private_changes_nothing_for_others(tmp_path, idle, query, secret, other):
+def test_what_somebody_said_in_private_changes_nothing_for_others(tmp_path, idle, query, secret):
     """What others find, how it scores and why is the same whatever it was, also right beside it."""
-    with_it = scores(tmp_path / "a", secret, query, idle=idle)
-    assert with_it == scores(tmp_path / "b", other, query, idle=idle)
-    assert with_it
+    found = scores(tmp_path / "a", secret, query, idle=idle)
+    assert found == scores(tmp_path / "b", "xylophones sound odd", query, idle=idle)
+    assert found
+
+
+def test_a_private_text_that_is_the_nearest_of_all_changes_nothing_for_others(tmp_path):
+    """Where it would be the best answer, others find theirs as if it were not there."""
+    query = "where is the kettle"
+    found = scores(tmp_path / "a", "kettle kettle kettle", query, idle=True)
+    assert found == scores(tmp_path / "b", "xylophones sound odd", query, idle=True)

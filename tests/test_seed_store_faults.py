@@ -342,7 +342,9 @@ def test_08_another_model_is_noticed_and_everything_embedded_again(tmp_path: Pat
                 (fact, distance), *_ = store.search_facts(f"{key}: {value}")
                 assert fact.key == key
                 assert distance == pytest.approx(0, abs=0.05)
-            assert store.index.database.query("select count(*) from vectors where space = (select max(id) from spaces)") == [(len(facts),)]
+            assert store.index.database.query(
+                "select count(*) from vectors where space = (select max(id) from spaces)"
+            ) == [(len(facts),)]
         # The first of all is the probe that tells one model from another; each question has the words of a fact.
         assert sorted(function.texts[1:]) == sorted(2 * texts)
     same = Embedding("two", dimensions)

@@ -30,7 +30,7 @@ COLUMNS = """
 """What a Row is made of, from `docs d`."""
 
 _TYPE = [
-    ("id", "i8"), ("ref", "i8"), ("at", "f8"), ("session", "i4"), ("turn", "i4"), ("who", "i4"), ("owner", "i4"),
+    ("id", "i8"), ("ref", "i8"), ("at", "f8"), ("session", "i4"), ("turn", "i8"), ("who", "i4"), ("owner", "i4"),
     ("length", "i4"), ("kind", "u1"), ("level", "u1"), ("past", "?"), ("marks", "u1"),
 ]  # fmt: skip
 PRIVATE = 2

@@ -13,6 +13,9 @@ from array import array
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from edgemem.errors import CorruptError
 from edgemem.recall.columns import COLUMNS, Columns, Row
 from edgemem.recall.removals import newest_removal, read_removals
 from edgemem.recall.state import FIRST_OTHER, State
@@ -108,7 +111,8 @@ class ResidentPostings:
 
     def _follow(self, state: State) -> bool:
         """Read in a few changes; return whether memory holds what the index does."""
-        if not self._drop_removed(AT_ONCE):
+        empty = self.columns.n - len(self.columns)
+        if empty > max(AT_ONCE, self.columns.n // 2) or not self._drop_removed(AT_ONCE):
             if state.docs > AT_ONCE:
                 return False
             self._forget()  # so few are read anew at once
@@ -156,9 +160,12 @@ class ResidentPostings:
 
     def _take(self, rows: Sequence[tuple[Any, ...]]) -> None:
         for *columns, terms in rows:
-            row = Row(*columns)
-            self._drop(row.id)
-            slot = self.columns.append(row)
+            try:
+                row = Row(*columns)
+                self._drop(row.id)
+                slot = self.columns.append(row)
+            except (TypeError, ValueError, OverflowError, msgspec.DecodeError) as error:
+                raise CorruptError(f"{self._database.path} is damaged: a row cannot be ({error}).") from error
             for term, times in Counter(terms.split()).items():
                 found = self._postings.get(term)
                 if found is None:

@@ -167,10 +167,14 @@ class Search:
             near = dict(vectors.nearest(vector, 4 * wanted))
             readable = self._take_up(near)
         self._slots |= readable
+        docs = self._columns.rows["id"]
+        # What may not be read leaves no trace: its cosine would be the best of all, or of its session.
+        near = {int(docs[slot]): near[int(docs[slot])] for slot in readable}
         about = self._about(question)
         if len(about):
-            docs = self._columns.rows["id"][about].tolist()
-            self._slots |= self._take_up([doc for doc, _ in vectors.nearest(vector, wanted, docs)])
+            theirs = vectors.nearest(vector, wanted, docs[about].tolist())
+            near.update(theirs)
+            self._slots |= self._take_up(doc for doc, _ in theirs)
         known = {int(self._columns.rows["id"][slot]) for slot in self._with_neighbours()}
         self._near = {**vectors.estimates(vector, known - near.keys()), **near}
         self._look_up_relations(question, self._embedder)
