@@ -101,8 +101,8 @@ def test_shares_are_of_the_best_in_the_memory():
 
 def test_meaning_is_given_as_it_is_and_as_a_share():
     """The best cosine is a share of 1; where nothing is near, nothing is the best."""
-    found = looked_at([row(1), row(2), row(3, session_id=2)], meaning=(0.04, 0.8, 0.4))
-    assert found["meaning"] == pytest.approx([0.04, 0.8, 0.4])
+    found = looked_at([row(1), row(2), row(3, session_id=2)], meaning=(0.2, 0.8, 0.4))
+    assert found["meaning"] == pytest.approx([0.2, 0.8, 0.4])
     assert found["meaning_share"] == pytest.approx([0.25, 1, 0.5])
     assert found["session_meaning"] == pytest.approx([0.8, 0.8, 0.4])
     assert looked_at([row(1)], meaning=(0.01,))["meaning_share"] == pytest.approx([0.04])
