@@ -84,7 +84,7 @@ class Columns:
         self._sessions: dict[int | None, int] = {None: NOBODY}
         self._slots: dict[int, int] = {}
         self._passing: set[int] = set()
-        self._spans: list[tuple[int, float, float, float]] = []
+        self._spans: dict[int, list[tuple[float, float, float]]] = {}
         self._packed: NDArray[np.float64] | None = None
         self._words_in = np.zeros((2, 1), np.int64)
         self._private: dict[int, dict[int, int]] = {}
@@ -120,7 +120,7 @@ class Columns:
         if row.called:
             self.called[slot] = frozenset(row.called.split())
         if row.times:
-            self._spans += [(slot, *span) for span in row.spans]
+            self._spans[slot] = row.spans
             self._packed = None
         self._slots[row.id] = slot
         self.n = slot + 1
@@ -135,8 +135,8 @@ class Columns:
         self._count(slot, -int(self.rows["length"][slot]))
         self.rows[slot] = (0,) * len(_TYPE)
         self.facts.pop(slot, None)
-        if self.called.pop(slot, None) is not None or self._spans:
-            self._spans = [span for span in self._spans if span[0] != slot]
+        self.called.pop(slot, None)
+        if self._spans.pop(slot, None) is not None:
             self._packed = None
 
     def drop_passing(self) -> None:
@@ -212,7 +212,8 @@ class Columns:
         import numpy as np
 
         if self._packed is None:
-            self._packed = np.array(self._spans, np.float64).reshape(-1, 4)
+            spans = [(slot, *span) for slot, own in self._spans.items() for span in own]
+            self._packed = np.array(spans, np.float64).reshape(-1, 4)
         return self._packed
 
     def beside(self, docs: NDArray[np.int64], step: int) -> Slots:

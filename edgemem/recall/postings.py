@@ -136,9 +136,8 @@ class ResidentPostings:
             message, other = self._reached
             if doc <= message or FIRST_OTHER <= doc <= other:
                 # Replaced under its number: what is there now is beyond nobody's watermark.
-                self._take(
-                    self._database.query(f"select {COLUMNS}, d.terms from docs d where d.id = ?", (doc,))
-                )
+                sql = f"select {COLUMNS}, d.terms from docs d where d.id = ?"  # noqa: S608 - our own text
+                self._take(self._database.query(sql, (doc,)))
         return True
 
     def _drop(self, doc: int) -> None:

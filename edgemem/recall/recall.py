@@ -17,7 +17,6 @@ from edgemem.recall.fusion import Weights
 from edgemem.recall.linear import shipped_models
 from edgemem.recall.search import Hit, Limits, RecallStats, Search
 from edgemem.recall.sources import KINDS
-from edgemem.recall.state import State
 from edgemem.recall.tail import Tail
 
 if TYPE_CHECKING:
@@ -128,15 +127,15 @@ class Recall:
         )
         people = {**{name: name for name in names}, **(called or {})}
         try:
-            search, hits = self._search(query, reader, people, allowed, limits, self._index.state())
+            search, hits = self._search(query, reader, people, allowed, limits)
         except (StoreError, ClosedError) as error:
             # The index is made again, and no reply waits for that; if the truth is broken, it raises once more.
-            search, hits = self._search(query, reader, people, allowed, limits, None)
+            search, hits = self._search(query, reader, people, allowed, limits, indexed=False)
             self._index.blame(error)
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             # A damaged row may be anything; upkeep looks whether the file is broken. A fault of ours raises once more.
             self._index.suspect(error)
-            search, hits = self._search(query, reader, people, allowed, limits, None)
+            search, hits = self._search(query, reader, people, allowed, limits, indexed=False)
         unwanted = frozenset(exclude)
         good = [hit for hit in hits if hit.score >= min_score]
         if unwanted:
@@ -158,7 +157,7 @@ class Recall:
         """Return the ids of the messages that were considered for a question, and their signals."""
         allowed = make_filter(reader, kinds={"turn"})
         limits = Limits(candidates=self._settings.candidates)
-        search, hits = self._search(query, reader, {}, allowed, limits, self._index.state())
+        search, hits = self._search(query, reader, {}, allowed, limits)
         rows = [hit.signals for hit in hits]
         return [str(hit.candidate.ref) for hit in hits], search.table(rows)
 
@@ -169,19 +168,22 @@ class Recall:
         names: Mapping[str, str],
         allowed: Filter,
         limits: Limits,
-        state: State | None,
+        *,
+        indexed: bool = True,
     ) -> tuple[Search, list[Hit]]:
-        search = Search(
-            self._index,
-            state,
-            self._embedder,
-            allowed,
-            limits,
-            self._weights,
-            shipped_models(),
-            now=self._clock.now(),
-        )
         with self._tail_lock:
+            # Read here: who has an older one than the tail would take the same text from both.
+            state = self._index.state() if indexed else None
+            search = Search(
+                self._index,
+                state,
+                self._embedder,
+                allowed,
+                limits,
+                self._weights,
+                shipped_models(),
+                now=self._clock.now(),
+            )
             self._tail.refresh(state)
             question = search.look_up_words(
                 query, self._tail, names=names, reader=reader.speaker if reader else None

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index import Index
     from edgemem.recall.tail import Tail
+    from edgemem.recall.vectors import Vector, VectorIndex
 
 _HALF_LIFE_S = 30 * 86400.0
 _FEWEST = 8  # candidates by meaning that a reader must be left with, before more are looked for
@@ -159,6 +160,12 @@ class Search:
         vector = self._embed(self._embedder, question.meaning)
         if vector is None or self._is_late():
             return
+        with self._index.postings.lock:
+            self._find_near(vectors, vector, question)
+        self._look_up_relations(question, self._embedder)
+
+    def _find_near(self, vectors: VectorIndex, vector: Vector, question: Question) -> None:
+        """Find what is near to a question, also among what is about the people whom it names."""
         wanted = max(1, self._limits.candidates // 2)
         near = dict(vectors.nearest(vector, wanted))
         readable = self._take_up(near)
@@ -177,17 +184,17 @@ class Search:
             self._slots |= self._take_up(doc for doc, _ in theirs)
         known = {int(self._columns.rows["id"][slot]) for slot in self._with_neighbours()}
         self._near = {**vectors.estimates(vector, known - near.keys()), **near}
-        self._look_up_relations(question, self._embedder)
 
     def rank(self) -> list[Hit]:
         """Return the best candidates, best first."""
-        if not self._slots:
-            self._slots = self._take_up(self._newest())
         import numpy as np
 
-        slots = np.array(sorted(self._slots), np.intp)
-        kinds = self._columns.rows["kind"][slots]
-        hits = self._score_turns(slots[kinds == TURN]) + self._score_others(slots[kinds != TURN])
+        with self._index.postings.lock:
+            if not self._slots:
+                self._slots = self._take_up(self._newest())
+            slots = self._may(np.array(sorted(self._slots), np.intp))
+            kinds = self._columns.rows["kind"][slots]
+            hits = self._score_turns(slots[kinds == TURN]) + self._score_others(slots[kinds != TURN])
         hits.sort(key=lambda hit: (-hit.score, -hit.candidate.at, -hit.candidate.ref))
         return hits
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.columns import Columns
+    from edgemem.recall.columns import Columns, Row
     from edgemem.recall.index import Index
     from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
@@ -49,6 +49,7 @@ class Tail:
         self._postings: dict[str, dict[int, int]] = defaultdict(dict)
         self._lengths: dict[int, int] = {}
         self._next = {True: 0, False: 0}
+        self._rows: dict[int, Row] = {}
         self._poured: Columns | None = None
         self._stale = False
 
@@ -107,7 +108,10 @@ class Tail:
         there = columns.slots(self.docs)
         for number, doc in self.docs.items():
             if number not in there:
-                columns.append(row_of(number, doc, self._lengths[number]), passing=True)
+                row = self._rows.get(number)
+                if row is None:
+                    row = self._rows[number] = row_of(number, doc, self._lengths[number])
+                columns.append(row, passing=True)
 
     def people(self) -> set[str]:
         """Return who said something in it."""
@@ -115,6 +119,7 @@ class Tail:
 
     def _start(self, state: State) -> None:
         self._stale = True
+        self._rows.clear()
         self.docs.clear()
         self._postings.clear()
         self._lengths.clear()
