@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.candidates import make_filter
+from edgemem.recall.candidates import Candidate, make_filter
 from edgemem.recall.columns import NOBODY, Columns, Row
 from edgemem.recall.docs import add_docs
 from edgemem.recall.postings import ResidentPostings
@@ -102,8 +102,13 @@ def test_columns_hold_what_is_there_and_nothing_else(taken):
     assert len(columns) == len(there)
     sessions: dict[int, int] = {}
     for number, slot in slots.items():
-        own, found = there[number], columns.row(slot)
-        assert found._replace(session_id=own.session_id, called=own.called, times=own.times) == own
+        own, found = there[number], columns.rows[slot]
+        for name in ("id", "ref", "level", "at", "past", "marks", "length", "kind"):
+            assert found[name] == getattr(own, name)
+        assert columns.candidates(np.array([slot])) == [
+            Candidate(own.kind, own.ref, own.who, own.at, own.subject, own.relation)
+        ]
+        assert columns.names[found["owner"]] == own.owner
         assert columns.called.get(slot, frozenset()) == frozenset((own.called or "").split())
         code = int(columns.rows["session"][slot])
         assert code not in sessions or sessions[code] == own.session_id
@@ -178,12 +183,12 @@ def test_neighbours_are_of_the_same_session():
         row(FIRST_OTHER + 1, session_id=None),
         row(FIRST_OTHER - 1, session_id=None),
     )
-    asked = np.array([1, 2, 3, 4, FIRST_OTHER, FIRST_OTHER + 1, FIRST_OTHER - 1, 77, 0])
-    assert columns.beside(asked, 1).tolist() == [1, -1, 3, -1, -1, -1, -1, -1, -1]
-    assert columns.beside(asked, -1).tolist() == [-1, 0, -1, 2, -1, -1, -1, -1, -1]
-    assert columns.beside(asked, -2).tolist() == [-1] * 9
+    asked = np.arange(7)
+    assert columns.beside(asked, 1).tolist() == [1, -1, 3, -1, -1, -1, -1]
+    assert columns.beside(asked, -1).tolist() == [-1, 0, -1, 2, -1, -1, -1]
+    assert columns.beside(asked, -2).tolist() == [-1] * 7
     columns.drop(2)
-    assert columns.beside(np.array([1, 3]), 1).tolist() == [-1, 3]
+    assert columns.beside(np.array([0, 1, 2]), 1).tolist() == [-1, -1, 3]
     assert columns.beside(np.array([], np.int64), 1).tolist() == []
 
 
@@ -191,8 +196,8 @@ def test_a_replaced_neighbour_is_still_beside():
     """A message that moved to another slot is found there."""
     columns = filled(row(1), row(2), row(3))
     columns.append(row(2, length=9))
-    assert columns.beside(np.array([1, 3]), 1).tolist() == [3, -1]
-    assert columns.beside(np.array([1, 3]), -1).tolist() == [-1, 3]
+    assert columns.beside(np.array([0, 2]), 1).tolist() == [3, -1]
+    assert columns.beside(np.array([0, 2]), -1).tolist() == [-1, 3]
 
 
 def test_what_the_index_takes_in_is_passing_no_more():
@@ -220,7 +225,7 @@ def test_thousands_of_rows_stay_where_they_are():
 def test_turns_may_have_any_number():
     """Whoever numbers turns by milliseconds is understood."""
     columns = filled(row(1, turn=1_770_000_000_000))
-    assert columns.row(0).turn == 1_770_000_000_000
+    assert columns.rows["turn"][0] == 1_770_000_000_000
     only = make_filter(None, session_id=1, turns={1_770_000_000_000})
     assert not columns.allowed(np.arange(1), only).any()
 

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 
     from edgemem.records import Reader
 
-COLUMNS = "d.id, d.kind, d.ref, d.who, d.session_id, d.at, d.subject, d.relation"
-"""What a Candidate is made of, after its number, from `docs d`."""
-
 
 class Candidate(NamedTuple):
     """One doc that a signal found."""
@@ -22,7 +19,6 @@ class Candidate(NamedTuple):
     kind: int
     ref: int
     who: str | None
-    session_id: int | None
     at: float
     subject: str | None = None
     relation: str | None = None

@@ -6,10 +6,12 @@ many slots at once; 60 bytes a doc.
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from edgemem.recall.candidates import Candidate
 from edgemem.recall.sources import TURN
 from edgemem.recall.state import FIRST_OTHER
 
@@ -176,15 +178,14 @@ class Columns:
                 total[session] += words
         return total
 
-    def row(self, slot: int) -> Row:
-        """Return what a search needs of a slot as a row."""
-        found = self.rows[slot]
-        subject, relation = self.facts.get(slot, (None, None))
-        return Row(
-            int(found["id"]), int(found["kind"]), int(found["ref"]), int(found["level"]), self.names[found["owner"]],
-            self.names[found["who"]], int(found["session"]), int(found["turn"]), float(found["at"]), int(found["past"]),
-            subject, relation, int(found["marks"]), " ".join(self.called.get(slot, ())), None, int(found["length"]),
-        )  # fmt: skip
+    def candidates(self, slots: Slots) -> list[Candidate]:
+        """Return what some slots hold, for whoever fetches it from the truth."""
+        names, facts, nothing = self.names, self.facts, (None, None)
+        fields = (self.rows[name][slots].tolist() for name in ("kind", "ref", "who", "at"))
+        return [
+            Candidate(kind, ref, names[who], at, *facts.get(slot, nothing))
+            for slot, kind, ref, who, at in zip(slots.tolist(), *fields, strict=True)
+        ]
 
     def allowed(self, slots: Slots, only: Filter) -> NDArray[np.bool_]:
         """Return which of some slots may be found; the same rule as in SQL, which has the last word."""
@@ -197,9 +198,11 @@ class Columns:
         may: NDArray[np.bool_] = some["id"] != 0
         if not only.past:
             may &= ~some["past"]
-        may &= np.isin(some["kind"], list(only.kinds))
-        if only.session_id is not None and only.turns:
-            code = self._sessions.get(only.session_id, -1)
+        kinds = np.zeros(256, bool)
+        kinds[list(only.kinds)] = True
+        may &= kinds[some["kind"]]
+        code = self._sessions.get(only.session_id) if only.session_id is not None and only.turns else None
+        if code is not None:
             may &= (some["session"] != code) | ~np.isin(some["turn"], list(only.turns))
         if "known" in only.values:
             level = some["level"]
@@ -216,22 +219,15 @@ class Columns:
             self._packed = np.array(spans, np.float64).reshape(-1, 4)
         return self._packed
 
-    def beside(self, docs: NDArray[np.int64], step: int) -> Slots:
+    def beside(self, slots: Slots, step: int) -> Slots:
         """Return the slot of the message so many after each; -1 where there is none of the same session."""
         import numpy as np
 
-        get, rows = self._slots.get, self.rows
-        found = np.fromiter(
-            (get(doc + step, -1) if doc < FIRST_OTHER else -1 for doc in docs.tolist()), np.intp, len(docs)
-        )
-        own = np.fromiter((get(doc, -1) for doc in docs.tolist()), np.intp, len(docs))
-        same = (
-            (found >= 0)
-            & (own >= 0)
-            & (rows["session"][found] == rows["session"][own])
-            & (rows["kind"][found] == TURN)
-        )
-        return np.where(same, found, -1)
+        rows = self.rows
+        wanted = rows["id"][slots] + step
+        found = np.fromiter(map(self._slots.get, wanted.tolist(), repeat(-1)), np.intp, len(slots))
+        same = (found >= 0) & (wanted < FIRST_OTHER) & (rows["session"][found] == rows["session"][slots])
+        return np.where(same & (rows["kind"][found] == TURN), found, -1)
 
     def _count(self, slot: int, words: int) -> None:
         """Note words more or less in the session of a slot: what is private under its owner, apart from the rest."""

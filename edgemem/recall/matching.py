@@ -65,7 +65,7 @@ def matched(
     slot_of = columns.slots({doc + step for doc in messages.tolist() for step in (-1, 0, 1)})
     around = np.array(sorted(slot_of.values()), np.intp)
     around = around[(rows["kind"][around] == TURN) & columns.allowed(around, only)]
-    before, after = (_readable(columns, columns.beside(rows["id"][around], step), only) for step in (-1, 1))
+    before, after = (_readable(columns, columns.beside(around, step), only) for step in (-1, 1))
     # Slot -1, beyond the last one, holds nothing.
     lengths = np.append(rows["length"][:n], 0)
     long = lengths[around] + lengths[before] + lengths[after]

@@ -303,11 +303,9 @@ class Search:
         self._words, self._session = np.zeros(n, np.float32), np.zeros(self._columns.sessions, np.float32)
         self._words[list(scores)] = list(scores.values())
         self._window = self._words.copy()
-        docs = self._columns.rows["id"][:n]
         for step in (-1, 1):
-            beside = self._columns.beside(docs, step)
+            beside = self._columns.beside(np.arange(n), step)
             self._window += np.append(self._words, 0)[beside] * 0.5
-        self._window[docs == 0] = 0
 
     def _mentions(self, question: Question, tail: Tail, *, resident: bool) -> NDArray[np.bool_]:
         """Return by slot whether a text speaks of somebody whom the question names, and not only to them."""
@@ -385,10 +383,9 @@ class Search:
         import numpy as np
 
         slots = np.array(sorted(self._slots), np.intp)
-        docs = self._columns.rows["id"][slots]
         found = self._slots.copy()
         for step in (-2, -1, 1):
-            found.update(self._columns.beside(docs, step).tolist())
+            found.update(self._columns.beside(slots, step).tolist())
         beside = np.array([slot for slot in found if slot >= 0], np.intp)
         return set(self._may(beside).tolist())
 
@@ -446,16 +443,12 @@ class Search:
             field, slots, self._question, self._mentioned, partial(columns.allowed, only=self._allowed)
         )
         scores = self._model().scores(signals).tolist()
-        return [
-            Hit(score, row, self._candidate(slot))
-            for score, row, slot in zip(scores, signals, slots.tolist(), strict=True)
-        ]
+        return list(map(Hit, scores, signals, columns.candidates(slots)))
 
     def _score_others(self, slots: NDArray[np.intp]) -> list[Hit]:
         people = self._question.people if self._question else frozenset()
         hits = []
-        for slot in slots.tolist():
-            candidate = self._candidate(slot)
+        for slot, candidate in zip(slots.tolist(), self._columns.candidates(slots), strict=True):
             number, words = int(self._columns.rows["id"][slot]), float(self._words[slot])
             meaning = None if self._near is None else self._near.get(number)
             signals = Signals(
@@ -467,10 +460,6 @@ class Search:
             own = own_score(words, meaning, self._weights)
             hits.append(Hit(score(signals, self._weights, own=own), signals, candidate))
         return hits
-
-    def _candidate(self, slot: int) -> Candidate:
-        row = self._columns.row(slot)
-        return Candidate(row.kind, row.ref, row.who, row.session_id, row.at, row.subject, row.relation)
 
     def _newest(self) -> list[int]:
         """Return the numbers of the last few messages, for a question that says nothing."""
