@@ -175,14 +175,15 @@ def test_columns_are_those_of_the_file(tmp_path):
         database.write(lambda tx: add_docs(tx, [said, fact]))
         memory.counts(state_of(database), [])
         for number, own in ((1, said), (FIRST_OTHER, fact)):
-            row = memory.columns.row(memory.columns.slots([number])[number])
-            assert (row.kind, row.ref, row.level, row.owner, row.who) == own[:2] + own[3:6]
-            assert (row.at, row.subject, row.relation) == (own.at, own.subject, own.relation)
-            assert row.length == len(terms(own.text))
+            row = memory.columns.rows[memory.columns.slots([number])[number]]
+            names = memory.columns.names
+            assert (row["kind"], row["ref"], row["level"]) == (*own[:2], own.level)
+            assert (names[row["owner"]], names[row["who"]], row["at"]) == (own.owner, own.who, own.at)
+            assert row["length"] == len(terms(own.text))
         database.write(lambda tx: replace_doc(tx, said._replace(text="Rex barks", level=0, owner=None)))
         memory.counts(state_of(database), [])
-        row = memory.columns.row(memory.columns.slots([1])[1])
-        assert (row.level, row.owner, row.length) == (0, None, 2)
+        row = memory.columns.rows[memory.columns.slots([1])[1]]
+        assert (row["level"], row["owner"], row["length"]) == (0, 0, 2)
         assert len(memory.columns) == 2
 
 
@@ -197,7 +198,7 @@ def test_what_holds_again_or_no_more_is_seen(tmp_path, past):
         database.write(lambda tx: replace_doc(tx, fact._replace(past=not past)))
         memory.counts(state_of(database), [])
         columns = memory.columns
-        assert bool(columns.row(columns.slots([FIRST_OTHER])[FIRST_OTHER]).past) is not past
+        assert bool(columns.rows["past"][columns.slots([FIRST_OTHER])[FIRST_OTHER]]) is not past
 
 
 def test_what_is_gone_is_not_counted(tmp_path):

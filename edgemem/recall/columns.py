@@ -224,9 +224,10 @@ class Columns:
         import numpy as np
 
         rows = self.rows
-        wanted = rows["id"][slots] + step
+        docs = rows["id"][slots]
+        wanted = np.where(docs < FIRST_OTHER, docs + step, -1)
         found = np.fromiter(map(self._slots.get, wanted.tolist(), repeat(-1)), np.intp, len(slots))
-        same = (found >= 0) & (wanted < FIRST_OTHER) & (rows["session"][found] == rows["session"][slots])
+        same = (found >= 0) & (rows["session"][found] == rows["session"][slots])
         return np.where(same & (rows["kind"][found] == TURN), found, -1)
 
     def _count(self, slot: int, words: int) -> None:
