@@ -283,8 +283,8 @@ class Index:
         if changes is None:
             return 0
         self.database.write(lambda tx: apply_changes(tx, changes))
-        if changes.erased and self.embedding is not None:
-            self.embedding.follow_removals()
+        if changes.erased:
+            self._follow_removals()
         if changes.forgotten:
             self.database.checkpoint()
         shorten_queue(self.truth, changes.upto)
@@ -295,9 +295,15 @@ class Index:
 
     def _take_notes(self, _limit: int) -> int:
         taken = 0 if self.notes is None else take_notes(self.database, self.notes, self.state())
-        if taken and self.embedding is not None:
-            self.embedding.follow_removals()
+        if taken:
+            self._follow_removals()
         return taken
+
+    def _follow_removals(self) -> None:
+        """Leave nothing in memory of what was taken out."""
+        self.postings.follow_removals()
+        if self.embedding is not None:
+            self.embedding.follow_removals()
 
     # The file
 

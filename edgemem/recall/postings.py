@@ -83,6 +83,13 @@ class ResidentPostings:
                         del self._postings[term]
         self._pruned = self._removal
 
+    def follow_removals(self) -> None:
+        """Leave nothing in memory of what was taken out of the file, also where nobody asks anything."""
+        with self.lock:
+            if not self._drop_removed(None):
+                self._forget()
+        self._prune(None)
+
     def counts(self, state: State, terms: Sequence[str]) -> dict[str, int] | None:
         """Return in how many docs each term stands; None if memory does not hold them all."""
         with self.lock:
