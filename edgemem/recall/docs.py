@@ -12,7 +12,7 @@ import msgspec
 from edgemem.recall.columns import Row
 from edgemem.recall.relations import note_relations
 from edgemem.recall.removals import note_removals
-from edgemem.recall.sounds import note_sounds
+from edgemem.recall.sounds import called_in, names_in, note_sounds
 from edgemem.recall.sources import TURN, Doc
 from edgemem.recall.spaces import dequeue, enqueue
 from edgemem.recall.state import FIRST_OTHER, get_meta, set_meta
@@ -104,7 +104,9 @@ def _insert(tx: Transaction, numbered: Sequence[tuple[int, Doc]]) -> None:
     note_relations(tx, {doc.relation for _, doc in numbered if doc.relation})
     people = {doc.who for _, doc in numbered if doc.who}
     tx.executemany("insert or ignore into people (name) values (?)", [(name,) for name in people])
-    note_sounds(tx, people | {doc.subject for _, doc in numbered if doc.subject})
+    spoken_of = {name for _, doc in numbered for name in names_in(doc.text)}
+    subjects = {called_in(doc.text, doc.subject) for _, doc in numbered if doc.subject}
+    note_sounds(tx, people | spoken_of | subjects)
     _count(tx, docs=len(numbered), terms=sum(map(_length, stems.values())))
 
 

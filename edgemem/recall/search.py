@@ -21,7 +21,7 @@ from edgemem.recall.linear import LinearModel, Models
 from edgemem.recall.matching import matched
 from edgemem.recall.question import Question, people_in, read_question
 from edgemem.recall.signals import SIGNALS, Field, on_dates, signals_of
-from edgemem.recall.sounds import with_names
+from edgemem.recall.sounds import called_in, with_names
 from edgemem.recall.sources import TURN, bound, in_batches, marks
 from edgemem.recall.state import FIRST_OTHER, State
 from edgemem.recall.traits import SAYS_I
@@ -137,7 +137,7 @@ class Search:
         question = self._take_apart(query, people, reader, tail)
         with self._index.postings.lock:
             counts, resident = self._count(question, tail)
-            subjects = {doc.subject for doc in tail.docs.values() if doc.subject}
+            subjects = {called_in(doc.text, doc.subject) for doc in tail.docs.values() if doc.subject}
             heard = with_names(
                 query,
                 [term for term in question.terms if not counts[term]],
