@@ -123,8 +123,12 @@ class Judge:
         if item.kind in VALUES and best is not None and item.score < best and least == NEAR * best:
             return f"under {least:.2f}, {NEAR:.0%} of the best one"
         key = _KEYS.get(item.kind, "min_score")
-        if item.kind not in VALUES and not self._asked and least == self._injection.floors.get("unasked"):
-            key = "min_unasked_score"
+        floors = self._injection.floors
+        unasked = "unasked_turn" if item.kind == "turn" else "unasked"
+        if item.kind not in VALUES and not self._asked and least == floors.get(unasked):
+            key = f"min_{unasked}_score"
+        if item.kind == "turn" and self._asked and least == floors.get("beside"):
+            key = "min_beside_score"
         if item.kind in VALUES and self._asked and (best is None or item.score >= best):
             key = "min_asked_score"
         return f"under {least:.2f} ([injection] {key})"

@@ -334,4 +334,6 @@ def _floors(injection: InjectionSettings) -> dict[str, float]:
         "note": injection.min_note_score,
         "turn": injection.min_turn_score,
         "unasked": injection.min_unasked_score,
+        "unasked_turn": injection.min_unasked_turn_score,
+        "beside": injection.min_beside_score,
     }

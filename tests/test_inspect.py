@@ -216,7 +216,7 @@ def test_what_is_left_out_says_why(tmp_path: Path) -> None:
         told = reasons(look(memory, "Does Ann's scratched red van have a flat tyre?", session="new"))
         near = reasons(look(memory, "Is Ann's van in the garage, its red paint scratched?", session="new"))
     assert told["ann van: in the garage until Friday, its red paint is scratched"].startswith("no room in 16")
-    assert "([injection] min_turn_score)" in told["Of course."]
+    assert "([injection] min_beside_score)" in told["Of course."]
     assert "75% of the best one" in near["ann car: a red van"]
 
 

@@ -47,7 +47,8 @@ def worth_saying(
     Args:
         floors: the least score by kind; a kind that is not named has the one of facts. `asked`: the least score of
             the best fact when something is asked; a wrong fact costs a few tokens then, a missing one the answer.
-            `unasked`: the least score of everything but facts when nothing is asked.
+            `unasked`: the least score of everything but facts when nothing is asked. `unasked_turn`: that of turns then.
+            `beside`: that of a turn where a fact is told.
     """
     recalled = list(recalled)
     asked = asking.asks(utterance)
@@ -68,7 +69,10 @@ def least_score(item: Recalled, best: float | None, floors: Mapping[str, float],
     """
     if item.kind not in VALUES:
         least = floors.get(item.kind, floors["fact"])
-        return least if asked else max(least, floors.get("unasked", 0.0))
+        if not asked:
+            return max(least, floors.get("unasked_turn" if item.kind == "turn" else "unasked", 0.0))
+        answered = best is not None and best >= floors.get("asked", floors["fact"])
+        return max(least, floors.get("beside", 0.0)) if answered and item.kind == "turn" else least
     first = floors.get("asked", floors["fact"]) if asked else floors["fact"]
     if best is None or item.score >= best or best < first:
         return first

@@ -108,9 +108,14 @@ class ResidentVectors(BitVectors):
             (self.space, self._upto, limit),
         )
         # A vector of another length waits to be made again, and matches nothing.
-        self._append([row for row in rows if len(row[2]) == 2 * self._dimensions])
+        self._append([row for row in rows if self._is_one(*row)])
         self._upto = rows[-1][1] if rows else self._upto
         return len(rows) == limit
+
+    def _is_one(self, doc: object, seq: object, vector: object) -> bool:
+        """Tell whether a row is a vector of this model; in a damaged file it may be anything."""
+        whole = isinstance(doc, int) and isinstance(seq, int)
+        return whole and isinstance(vector, bytes) and len(vector) == 2 * self._dimensions
 
     def _forget(self) -> None:
         self._packed, self._upto = PackedVectors(self._dimensions), 0

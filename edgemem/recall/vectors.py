@@ -121,7 +121,7 @@ class ExactVectors:
         import numpy as np
 
         # One of another length was not made by this model, or is damaged: it matches nothing.
-        rows = [row for row in rows if len(row[1]) == 2 * self._dimensions]
+        rows = [row for row in rows if isinstance(row[1], bytes) and len(row[1]) == 2 * self._dimensions]
         if not rows or k <= 0 or len(query) != self._dimensions:
             return []
         matrix = np.frombuffer(b"".join(row[1] for row in rows), np.float16).reshape(len(rows), -1)
