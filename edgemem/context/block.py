@@ -70,7 +70,8 @@ def least_score(item: Recalled, best: float | None, floors: Mapping[str, float],
     if item.kind not in VALUES:
         least = floors.get(item.kind, floors["fact"])
         if not asked:
-            return max(least, floors.get("unasked_turn" if item.kind == "turn" else "unasked", 0.0))
+            unasked = floors.get("unasked", 0.0)
+            return max(least, floors.get("unasked_turn", unasked) if item.kind == "turn" else unasked)
         answered = best is not None and best >= floors.get("asked", floors["fact"])
         return max(least, floors.get("beside", 0.0)) if answered and item.kind == "turn" else least
     first = floors.get("asked", floors["fact"]) if asked else floors["fact"]
