@@ -86,8 +86,9 @@ class Columns:
         self._sessions: dict[int | None, int] = {None: NOBODY}
         self._slots: dict[int, int] = {}
         self._passing: set[int] = set()
-        self._spans: dict[int, list[tuple[float, float, float]]] = {}
-        self._packed: NDArray[np.float64] | None = None
+        self._dated: set[int] = set()
+        self._spans: NDArray[np.float64] = np.zeros((0, 4))
+        self._new_spans: list[tuple[int, float, float, float]] = []
         self._words_in = np.zeros((2, 1), np.int64)
         self._private: dict[int, dict[int, int]] = {}
 
@@ -122,8 +123,8 @@ class Columns:
         if row.called:
             self.called[slot] = frozenset(row.called.split())
         if row.times:
-            self._spans[slot] = row.spans
-            self._packed = None
+            self._dated.add(slot)
+            self._new_spans += [(slot, *span) for span in row.spans]
         self._slots[row.id] = slot
         self.n = slot + 1
         return slot
@@ -138,8 +139,10 @@ class Columns:
         self.rows[slot] = (0,) * len(_TYPE)
         self.facts.pop(slot, None)
         self.called.pop(slot, None)
-        if self._spans.pop(slot, None) is not None:
-            self._packed = None
+        if slot in self._dated:
+            self._dated.discard(slot)
+            spans = self.spans()
+            self._spans = spans[spans[:, 0] != slot]
 
     def drop_passing(self) -> None:
         """Leave nothing of what was not in the index yet; what the index has taken in since stays."""
@@ -203,7 +206,9 @@ class Columns:
         may &= kinds[some["kind"]]
         code = self._sessions.get(only.session_id) if only.session_id is not None and only.turns else None
         if code is not None:
-            may &= (some["session"] != code) | ~np.isin(some["turn"], list(only.turns))
+            here = np.flatnonzero(some["session"] == code)
+            if len(here):
+                may[here] &= ~np.isin(some["turn"][here], list(only.turns))
         if "known" in only.values:
             level = some["level"]
             own = (some["owner"] == (self.code(only.values["speaker"]) or -1)) & bool(only.values["alone"])
@@ -214,10 +219,10 @@ class Columns:
         """Return the times that texts speak of: rows of slot, begin, end, how sure."""
         import numpy as np
 
-        if self._packed is None:
-            spans = [(slot, *span) for slot, own in self._spans.items() for span in own]
-            self._packed = np.array(spans, np.float64).reshape(-1, 4)
-        return self._packed
+        if self._new_spans:
+            self._spans = np.concatenate([self._spans, np.array(self._new_spans, np.float64)])
+            self._new_spans = []
+        return self._spans
 
     def beside(self, slots: Slots, step: int) -> Slots:
         """Return the slot of the message so many after each; -1 where there is none of the same session."""

@@ -49,12 +49,16 @@ def matched(
 
     rows, n, sessions = columns.rows, columns.n, columns.sessions
     own, window, session = np.zeros(n, np.float32), np.zeros(n, np.float32), np.zeros(sessions, np.float32)
-    hits: dict[str, list[tuple[Slots, Numbers]]] = {}
-    for term, slots, times in found:
-        may = columns.allowed(slots, only)
-        hits.setdefault(term, []).append((slots[may], times[may]))
-    if not hits:
+    stands = list(found)
+    if not stands:
         return Matched(own, window, session)
+    anywhere = np.unique(np.concatenate([slots for _, slots, _ in stands]))
+    readable = np.zeros(n, bool)
+    readable[anywhere] = columns.allowed(anywhere, only)
+    hits: dict[str, list[tuple[Slots, Numbers]]] = {}
+    for term, slots, times in stands:
+        may = readable[slots]
+        hits.setdefault(term, []).append((slots[may], times[may]))
     average = max(1.0, statistics.terms / max(1, statistics.docs))
     for term, parts in hits.items():
         weight = statistics.weight(term)

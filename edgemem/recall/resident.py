@@ -40,6 +40,7 @@ class ResidentVectors(BitVectors):
         self._lock = threading.Lock()
         self._packed = PackedVectors(dimensions)
         self._upto = 0
+        self._followed = False
         self._removal = newest_removal(database)
 
     def warm(self, stop: Callable[[], bool] | None = None) -> None:
@@ -58,23 +59,35 @@ class ResidentVectors(BitVectors):
             if not self._drop_removed(None):
                 self._forget()
 
-    def nearest(self, query: Vector, k: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
-        """Return at most k ids with their cosines, the best first; only of those that are given, if any are."""
+    def nearest(
+        self, query: Vector, k: int, among: Sequence[int] | None = None, *, about: bool = False
+    ) -> list[tuple[int, float]]:
+        """Return at most k ids with their cosines, the best first.
+
+        Args:
+            among: only these ids.
+            about: cosines may be estimates; what was written since the last question without `among` may be missing.
+        """
         with self._lock:
-            if k > 0 and len(query) == self._dimensions and self._follow():
-                exact = partial(self.cosines, query)
+            follows = self._followed if about and among is not None else self._follow()
+            if k > 0 and len(query) == self._dimensions and follows:
+                exact = None if about else partial(self.cosines, query)
                 return self._packed.nearest(query, k, None if among is None else list(among), exact=exact)
-        return super().nearest(query, k, among)
+        return super().nearest(query, k, among, about=about)
 
     def estimates(self, query: Vector, ids: Iterable[int]) -> dict[int, float]:
-        """Return the cosines of those ids that have a vector, about: from memory, if they are there."""
+        """Return the cosines of those ids that have a vector, about: as memory was at the last `nearest`."""
         with self._lock:
-            if len(query) == self._dimensions and self._follow():
+            if len(query) == self._dimensions and self._followed:
                 return self._packed.cosines(query, list(ids))
         return super().estimates(query, ids)
 
     def _follow(self) -> bool:
         """Read in a few changes; return whether memory is as the file, and holds enough to be worth it."""
+        self._followed = self._is_followed()
+        return self._followed
+
+    def _is_followed(self) -> bool:
         if not self._drop_removed(AT_ONCE):
             return False
         new = self._database.query(

@@ -167,11 +167,11 @@ class Search:
     def _find_near(self, vectors: VectorIndex, vector: Vector, question: Question) -> None:
         """Find what is near to a question, also among what is about the people whom it names."""
         wanted = max(1, self._limits.candidates // 2)
-        near = dict(vectors.nearest(vector, wanted))
+        near = dict(vectors.nearest(vector, wanted, about=True))
         readable = self._take_up(near)
         if len(near) == wanted and len(readable) < _FEWEST:
             # Most of what is near is somebody else's, or in the prompt already.
-            near = dict(vectors.nearest(vector, 4 * wanted))
+            near = dict(vectors.nearest(vector, 4 * wanted, about=True))
             readable = self._take_up(near)
         self._slots |= readable
         docs = self._columns.rows["id"]
@@ -179,7 +179,7 @@ class Search:
         near = {int(docs[slot]): near[int(docs[slot])] for slot in readable}
         about = self._about(question)
         if len(about):
-            theirs = vectors.nearest(vector, wanted, docs[about].tolist())
+            theirs = vectors.nearest(vector, wanted, docs[about].tolist(), about=True)
             near.update(theirs)
             self._slots |= self._take_up(doc for doc, _ in theirs)
         known = {int(self._columns.rows["id"][slot]) for slot in self._with_neighbours()}

@@ -67,7 +67,8 @@ def signals_of(
     columns, n = field.columns, len(field.words) - 1
     rows = columns.rows
     some = rows[slots]
-    before, after, before_2 = (_readable(columns.beside(slots, step), n, may) for step in (-1, 1, -2))
+    beside = np.concatenate([columns.beside(slots, step) for step in (-1, 1, -2)])
+    before, after, before_2 = np.split(_readable(beside, n, may), 3)
     words, meaning = _share(field.words), field.meaning
     best = max(float(meaning.max()), _LEAST_BEST)
     near = meaning / best

@@ -42,8 +42,15 @@ class VectorIndex(Protocol):
         """Take vectors out; ids that have none are fine."""
         ...
 
-    def nearest(self, query: Vector, k: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
-        """Return at most k ids with their cosines, the best first; only of those that are given, if any are."""
+    def nearest(
+        self, query: Vector, k: int, among: Sequence[int] | None = None, *, about: bool = False
+    ) -> list[tuple[int, float]]:
+        """Return at most k ids with their cosines, the best first.
+
+        Args:
+            among: only these ids.
+            about: cosines may be estimates, where that is quicker.
+        """
         ...
 
     def estimates(self, query: Vector, ids: Iterable[int]) -> dict[int, float]:
@@ -95,8 +102,15 @@ class ExactVectors:
         """Take vectors out; ids that have none are fine."""
         note_removals(tx, remove_vectors(tx, ids, space=self.space), space=self.space)
 
-    def nearest(self, query: Vector, k: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
-        """Return at most k ids with their cosines, the best first; only of those that are given, if any are."""
+    def nearest(
+        self, query: Vector, k: int, among: Sequence[int] | None = None, *, about: bool = False
+    ) -> list[tuple[int, float]]:
+        """Return at most k ids with their cosines, the best first.
+
+        Args:
+            among: only these ids.
+            about: cosines may be estimates, where that is quicker.
+        """
         if among is not None:
             found = self.cosines(query, among)
             return sorted(found.items(), key=lambda each: (-each[1], each[0]))[:k]
@@ -153,10 +167,17 @@ class BitVectors(ExactVectors):
         """Make the bits of vectors that were written without; return of how many."""
         return fill_bits(tx, self.space, self._dimensions, limit)
 
-    def nearest(self, query: Vector, k: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
-        """Return at most k ids with their cosines, the best first; only of those that are given, if any are."""
+    def nearest(
+        self, query: Vector, k: int, among: Sequence[int] | None = None, *, about: bool = False
+    ) -> list[tuple[int, float]]:
+        """Return at most k ids with their cosines, the best first.
+
+        Args:
+            among: only these ids.
+            about: cosines may be estimates, where that is quicker.
+        """
         if among is not None:
-            return super().nearest(query, k, among)
+            return super().nearest(query, k, among, about=about)
         if k <= 0 or len(query) != self._dimensions:
             return []
         wanted = k
