@@ -109,7 +109,6 @@ class Search:
         self._columns = Columns()
         self._slots: set[int] = set()
         self._words = self._window = self._session = np.zeros(0, np.float32)
-        self._best = 1.0
         self._near: dict[int, float] | None = None
         self._question: Question | None = None
         self._mentioned: NDArray[np.bool_] = np.zeros(1, bool)

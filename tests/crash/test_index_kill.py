@@ -19,6 +19,7 @@ from test_index import check
 from edgemem.config import RecallSettings
 from edgemem.recall.index import Index
 from edgemem.recall.recall import Recall
+from edgemem.recall.sources import SOURCES, read_docs
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store import turns
 from edgemem.store.database import Database
@@ -94,8 +95,14 @@ def finish(folder: Path, name: str) -> None:
         facts = truth.query("select count(*) from facts where id = origin and value is not null")[0][0]
         assert index.state().docs == messages + facts
         vectors = index.space(index.state())
-        for number, terms in index.database.query("select id, terms from docs where id % 10 = 0"):
-            assert vectors.cosines(embedder.embed_query(terms), [number])[number] > 0.6  # of the stems only
+        for source in SOURCES:
+            rows = index.database.query(
+                "select id, ref from docs where id % 10 = 0 and kind = ?", (source.kind,)
+            )
+            texts = read_docs(truth, source, [ref for _, ref in rows], truth.clock.now())
+            for number, ref in rows:
+                asked = embedder.embed_query(texts[ref].text)
+                assert vectors.cosines(asked, [number])[number] > 0.99
 
 
 @pytest.mark.parametrize("seed", range(4))
