@@ -148,6 +148,36 @@ def test_words_match_before_and_after_indexing_alike(robot):
     assert "blue bicycle" in robot.texts("bicycle", k=9)
 
 
+@pytest.mark.parametrize("question", ["which bus leaves at 7:30", "which bus leaves at half past seven"])
+def test_numbers_are_found_however_they_were_said(robot, settled, question):
+    """Spoken numbers find written ones, and the other way round."""
+    robot.say(1, "bus nine to the harbour leaves at half past seven")
+    robot.say(2, "Bus nine to the lake leaves at 7:30 too.")
+    robot.say(3, "Bus nine to the castle leaves at 8:45.")
+    settled()
+    assert "castle" not in " ".join(robot.texts(question, k=2))
+
+
+def test_an_index_by_older_rules_is_made_again_and_missed_by_nobody(tmp_path, clock):
+    """Where the rules for words have changed, what is not indexed anew yet is found at once, by the new ones."""
+    old = Robot(tmp_path, clock)
+    old.say(1, "the bus to the harbour is number twenty five")
+    old.idle()
+    old.index.database.write(lambda tx: tx.execute("update meta set value = '3' where key = 'words'"))
+    old.index.database.write(lambda tx: tx.execute("update docs set terms = 'bus harbour number twenti five'"))
+    old.close()
+    robot = Robot(tmp_path, clock)
+    try:
+        assert robot.index.pending()["text"] == 1
+        for idle in (False, True):
+            if idle:
+                robot.idle()
+                assert robot.index.pending()["text"] == 0
+            assert robot.texts("what is 25") == ["the bus to the harbour is number twenty five"]
+    finally:
+        robot.close()
+
+
 def test_neighbours_count(robot, settled):
     """The answer after a question is found though it shares no word with it."""
     robot.say(0, "when does the dentist see me", "thursday at nine")
