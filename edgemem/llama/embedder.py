@@ -8,6 +8,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from concurrent.futures import TimeoutError as WaitTimeoutError
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,8 @@ from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama.catalog import find_entry, find_model
 from edgemem.llama.gguf import read_header
 from edgemem.llama.pins import read_pin
-from edgemem.llama.worker import EmbeddingWorker, Job, closed_error
+from edgemem.llama.encoder import Encoder
+from edgemem.llama.worker import Job, ModelWorker, closed_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,10 +27,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.llama.forward import Interrupt
     from edgemem.llama.gguf import Header
 
     Vector = NDArray[np.float32]
 
+_WHAT = "embedder"
 _MIB = 1 << 20
 _SAMPLE = 4096
 _NAME_CHARS = 60
@@ -74,7 +78,7 @@ class LlamaEmbedder:
         self._remembered: OrderedDict[str, Vector] = OrderedDict()
         self._most_remembered = remembered_queries
         self._lock = threading.Lock()
-        self._worker = EmbeddingWorker(self.path, header, n_ctx, threads, self._dimensions)
+        self._worker = ModelWorker("edgemem-embedder", partial(_load, self.path, header, n_ctx, threads), _WHAT)
         # also runs when the interpreter exits: llama.cpp must not compute while its library is torn down
         self._close = weakref.finalize(self, self._worker.close)
 
@@ -107,7 +111,7 @@ class LlamaEmbedder:
         The vector is read-only, because it is remembered for the next time.
         """
         if self.closed:
-            raise closed_error()
+            raise closed_error(_WHAT)
         with self._lock:
             if text in self._remembered:
                 self._remembered.move_to_end(text)
@@ -116,7 +120,7 @@ class LlamaEmbedder:
         self._worker.put(job, query=True)
         vector: Vector
         try:
-            (vector,) = self._wait(job, timeout_s)
+            (vector,) = self._worker.wait(job, timeout_s)
         except WaitTimeoutError:
             return None
         vector.setflags(write=False)
@@ -132,12 +136,12 @@ class LlamaEmbedder:
         import numpy as np
 
         if self.closed:
-            raise closed_error()
+            raise closed_error(_WHAT)
         if not texts:
             return np.empty((0, self._dimensions), dtype=np.float32)
         job = Job([self._prefixes[1] + text for text in texts])
         self._worker.put(job, query=False)
-        return np.stack(self._wait(job, None))
+        return np.stack(self._worker.wait(job, None))
 
     def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[Vector]:
         """Embed text to be stored, in order, and return the rows that were made before `stop()` became true.
@@ -145,12 +149,12 @@ class LlamaEmbedder:
         It is asked before each text; `give_way` also stops the one that is computed.
         """
         if self.closed:
-            raise closed_error()
+            raise closed_error(_WHAT)
         if not texts:
             return []
         job = Job([self._prefixes[1] + text for text in texts], stop)
         self._worker.put(job, query=False)
-        return self._wait(job, None)
+        return self._worker.wait(job, None)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return how many tokens each stored text takes, with its prefix and what the model puts around it.
@@ -158,12 +162,12 @@ class LlamaEmbedder:
         Queries go first; what is counted is not cut.
         """
         if self.closed:
-            raise closed_error()
+            raise closed_error(_WHAT)
         if not texts:
             return []
         job = Job([self._prefixes[1] + text for text in texts], counts=True)
         self._worker.put(job, query=False)
-        return self._wait(job, None)
+        return self._worker.wait(job, None)
 
     def give_way(self) -> None:
         """Stop at once what `embed_until` computes, wherever its `stop()` is true by now: somebody speaks."""
@@ -172,17 +176,6 @@ class LlamaEmbedder:
     def close(self) -> None:
         """Free the model; whoever waits for a vector gets ClosedError. A second call does nothing."""
         self._close()
-
-    def _wait(self, job: Job, timeout_s: float | None) -> list[Any]:
-        try:
-            return job.done.result(timeout_s)
-        except WaitTimeoutError:
-            if self._worker.drop(job):
-                raise
-            return job.done.result()  # done in the last moment
-        except KeyboardInterrupt:
-            self._worker.drop(job)
-            raise
 
     def __enter__(self) -> LlamaEmbedder:
         return self
@@ -223,6 +216,16 @@ def open_embedder(
         query_prefix=prefixes.query_prefix if prefixes else "",
         text_prefix=prefixes.text_prefix if prefixes else "",
     )
+
+
+def _load(path: Path, header: Header, n_ctx: int, threads: int, interrupt: Interrupt) -> Encoder:
+    """Load the model, and see that its vectors are as long as its header says."""
+    encoder = Encoder(path, header, n_ctx=n_ctx, threads=threads, interrupt=interrupt)
+    wanted = header.number("embedding_length_out") or header.number("embedding_length")
+    if encoder.dimensions != wanted:
+        encoder.close()
+        raise ModelError(f"{path} announces {wanted} dimensions but gives {encoder.dimensions}")
+    return encoder
 
 
 def _fingerprint(path: Path, header: Header, n_ctx: int, query_prefix: str, text_prefix: str) -> str:
