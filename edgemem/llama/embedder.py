@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem.errors import InvalidInputError, ModelError
-from edgemem.llama.catalog import find_entry, find_model
+from edgemem.llama.catalog import find_entry, find_model, load_catalogue
 from edgemem.llama.gguf import read_header
 from edgemem.llama.pins import read_pin
 from edgemem.llama.encoder import Encoder
@@ -56,11 +56,18 @@ class LlamaEmbedder:
         threads: int = 1,
         query_prefix: str = "",
         text_prefix: str = "",
+        languages: Sequence[str] = (),
         remembered_queries: int = 64,
     ) -> None:
         """Check the file, without loading it yet.
 
-        More than one thread makes the slowest answers far slower beside speech recognition.
+        Args:
+            n_ctx: tokens of a text that are embedded.
+            threads: more than one makes the slowest answers far slower beside speech recognition.
+            query_prefix: what the model wants before a question.
+            text_prefix: the same before what is stored.
+            languages: those that it knows, in two letters; empty: those that its file tells, else many.
+            remembered_queries: vectors of questions that are kept.
         """
         if n_ctx < 8 or threads < 1:
             raise InvalidInputError("An embedder needs n_ctx of at least 8 tokens and at least one thread")
@@ -73,6 +80,8 @@ class LlamaEmbedder:
             raise ModelError(f"{self.path} is not an embedding model; name one, or type: edgemem models get")
         self.n_ctx = n_ctx
         """Tokens that a vector is made of at most, with the prefix and what the model puts around a text."""
+        self.languages = tuple(languages) or header.languages
+        """Those that it knows, in two letters; empty: many."""
         self._prefixes = query_prefix, text_prefix
         self._fingerprint = _fingerprint(self.path, header, n_ctx, query_prefix, text_prefix)
         self._remembered: OrderedDict[str, Vector] = OrderedDict()
@@ -215,7 +224,14 @@ def open_embedder(
         threads=threads,
         query_prefix=prefixes.query_prefix if prefixes else "",
         text_prefix=prefixes.text_prefix if prefixes else "",
+        languages=_languages(model, path),
     )
+
+
+def _languages(model: str, path: Path) -> tuple[str, ...]:
+    """Return what the catalogue says of a model's languages, also where it is named by its file."""
+    named = (entry.languages for entry in load_catalogue() if entry.name == model or entry.file == path.name)
+    return next(named, ())
 
 
 def _load(path: Path, header: Header, n_ctx: int, threads: int, interrupt: Interrupt) -> Encoder:

@@ -16,16 +16,17 @@ from edgemem.recall.found import fetch
 from edgemem.recall.fusion import Weights
 from edgemem.recall.linear import shipped_models
 from edgemem.recall.search import Hit, Limits, RecallStats, Search
+from edgemem.recall.second_pass import Bounds, SecondPass, name_of, second_pass
 from edgemem.recall.sources import KINDS
 from edgemem.recall.tail import Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.llama.protocols import Embedder
+    from edgemem.llama.protocols import Embedder, Reranker
     from edgemem.recall.index import Index
     from edgemem.records import Kind, Reader, Recalled
     from edgemem.store.database import Database
@@ -41,6 +42,7 @@ class Recall:
         truth: what is remembered; every result is read from there.
         index: what makes it quick; recall works without its help, too.
         embedder: for meaning; None: words only.
+        reranker: for a second pass; None: there is none.
         notes: the file whose lines are recalled.
         settings: how much of everything.
     """
@@ -51,6 +53,7 @@ class Recall:
         index: Index,
         *,
         embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
         notes: NotesFile | None = None,
         clock: Clock | None = None,
         settings: RecallSettings | None = None,
@@ -58,6 +61,7 @@ class Recall:
         self._truth = truth
         self._index = index
         self._embedder = embedder
+        self._reranker = reranker
         self._notes = notes
         self._clock = clock or truth.clock
         self.use(settings or RecallSettings())
@@ -98,6 +102,7 @@ class Recall:
         names: Collection[str] = (),
         called: Mapping[str, str] | None = None,
         include_past: bool = False,
+        stop: Callable[[], bool] | None = None,
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
 
@@ -114,6 +119,7 @@ class Recall:
             names: further names of people who speak here.
             called: the same, with the speaker that each name means.
             include_past: also facts that do not hold any more.
+            stop: once it is true nobody waits any more, and no second pass is made.
         """
         begin = monotonic()
         limits = Limits(
@@ -140,16 +146,22 @@ class Recall:
         good = [hit for hit in hits if hit.score >= min_score]
         if unwanted:
             good = [hit for hit in good if hit.candidate.name not in unwanted]
-        found = []
+        groups = []
+        read = k if self._reranker is None else max(k, self._settings.rerank_most)
         for group in apart or (KINDS.values(),):
             wanted = [hit for hit in good if KINDS[hit.candidate.kind] in group]
-            found += self._fetch(search, wanted, reader, k, known=known, past=include_past)
+            groups.append(self._fetch(search, wanted, reader, read, known=known, past=include_past))
+        passed = self._read_again(query, groups, limits, known, stop)
+        found = [item for group in passed.groups for item in _first(group, k, known)]
         self.last = RecallStats(
             embed_ms=search.embed_s * 1e3,
-            search_ms=(monotonic() - begin - search.embed_s) * 1e3,
-            signals=search.signals,
+            search_ms=(monotonic() - begin - search.embed_s - passed.seconds) * 1e3,
+            rerank_ms=passed.seconds * 1e3,
+            signals=search.signals + (("reranker",) if passed.read else ()),
             late=search.late,
+            rerank_late=passed.late,
             candidates=search.candidates,
+            reranked=passed.read,
         )
         return found
 
@@ -191,6 +203,24 @@ class Recall:
         search.look_up_meaning(question)
         return search, search.rank()
 
+    def _read_again(
+        self,
+        query: str,
+        groups: list[list[Recalled]],
+        limits: Limits,
+        known: Collection[str],
+        stop: Callable[[], bool] | None,
+    ) -> SecondPass:
+        """Have the reranker, if there is one, read the best in the time that is left."""
+        settings = self._settings
+        if self._reranker is None or (stop is not None and stop()):
+            return SecondPass(groups)
+        seconds = None
+        if limits.deadline is not None:
+            seconds = min(settings.rerank_ms / 1e3, limits.deadline - monotonic())
+        bounds = Bounds(settings.rerank_most, seconds, settings.rerank_share)
+        return second_pass(self._reranker, query, groups, bounds, known=known, stop=stop)
+
     def _session_id(self, session: str) -> int | None:
         if not session:
             return None
@@ -221,3 +251,12 @@ class Recall:
                     left -= hit.candidate.name not in known
                     found.append(msgspec.structs.replace(item, score=hit.score, why=search.why(hit)))
         return found
+
+
+def _first(group: Sequence[Recalled], k: int, known: Collection[str]) -> Iterator[Recalled]:
+    """Yield the first k items of a group, and those between them that are known."""
+    for item in group:
+        if k <= 0:
+            return
+        k -= name_of(item) not in known
+        yield item
