@@ -102,6 +102,17 @@ class RecallSettings(_Section, frozen=True):
     """Other models whose vectors are kept, so that going back to them costs nothing; each takes as much of the index as
     the one in use. One that was used within the last hour stays in any case."""
 
+    rerank: str = ""
+    """A model that reads the question together with the best that was found and puts that in order again: a reranker, by its
+    name in the catalogue or a GGUF file; empty: none. It holds from the next start. Threads and tokens are those of
+    `embed_threads` and `embed_context`."""
+    rerank_most: Count = 16
+    """Items that it reads at most, the best first: one takes as long as embedding question and text together."""
+    rerank_ms: Amount = 60.0
+    """Milliseconds of the deadline that it may take; what is not read by then keeps its place."""
+    rerank_share: Share = 0.5
+    """Its part in the order of what it has read; 0: what was learnt decides alone, 1: it does."""
+
     def __post_init__(self) -> None:
         """Check what one field alone cannot tell."""
         if self.words_weight + self.meaning_weight == 0:

@@ -154,7 +154,7 @@ def test_what_cannot_be_looked_at_is_not_lent_out() -> None:
         return 0
 
     by = Talk()
-    ahead = Ahead(lambda text: [], stamp=stamp, settle_s=0.0, now=lambda: 0.0)
+    ahead = Ahead(lambda text, **_: [], stamp=stamp, settle_s=0.0, now=lambda: 0.0)
     hear(ahead, by, "so far")
     broken.append(True)
     assert ahead.take(by, "so far", {}) == ("stale", None)
@@ -165,7 +165,7 @@ def test_a_memory_that_is_closed_is_no_failure() -> None:
     """A recall that runs while everything is closed ends quietly; any other error is told once, by its kind."""
     faults: list[Exception] = [ClosedError("The database was closed."), ValueError("so far")]
 
-    def search(text: str) -> list[Recalled]:
+    def search(text: str, **_: Any) -> list[Recalled]:
         raise faults.pop(0)
 
     by = Talk()
@@ -216,7 +216,7 @@ def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
     """A recall for a text that was given up meanwhile leaves the one of the text that was taken back."""
     go, running = threading.Event(), threading.Event()
 
-    def search(text: str) -> list[Recalled]:
+    def search(text: str, **_: Any) -> list[Recalled]:
         if text == "sofa":
             running.set()
             assert go.wait(20)
@@ -248,7 +248,7 @@ def test_the_index_is_read_into_memory_until_somebody_says_something(hand: HandC
         raise OSError("the index cannot be read")
 
     by = Talk()
-    ahead = Ahead(lambda text: [], stamp=lambda: 0, warm=warming, settle_s=0.0, now=lambda: 0.0)
+    ahead = Ahead(lambda text, **_: [], stamp=lambda: 0, warm=warming, settle_s=0.0, now=lambda: 0.0)
     ahead.wake()
     until(lambda: warm == [False])
     ahead.ask(by, "so far", {})

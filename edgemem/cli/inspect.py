@@ -194,9 +194,10 @@ def _print_plan(found: Inspection) -> None:
         )
     recall = found.recall
     by = " and ".join(recall.signals) or "neither words nor meaning"
+    again = f", {recall.rerank_ms:.1f} to read {recall.reranked} again" if recall.reranked else ""
     click.echo(
-        f"recall {recall.embed_ms + recall.search_ms:.1f} ms ({recall.embed_ms:.1f} to embed the question): "
-        f"{count(recall.candidates, 'candidate')} by {by}"
+        f"recall {recall.embed_ms + recall.search_ms + recall.rerank_ms:.1f} ms ({recall.embed_ms:.1f} to embed the question"
+        f"{again}): {count(recall.candidates, 'candidate')} by {by}"
     )
     if not found.exact:
         click.echo("Tokens are estimates; --llm or --server counts those of your chat model.")

@@ -17,16 +17,17 @@ from edgemem.recall.found import fetch
 from edgemem.recall.fusion import Weights
 from edgemem.recall.linear import shipped_models
 from edgemem.recall.search import Limits, RecallStats, Search
+from edgemem.recall.second_pass import Bounds, SecondPass, name_of, second_pass
 from edgemem.recall.sources import KINDS
 from edgemem.recall.tail import Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.llama.protocols import Embedder
+    from edgemem.llama.protocols import Embedder, Reranker
     from edgemem.recall.index import Index
     from edgemem.recall.scoring import Hit, Ranking
     from edgemem.records import Kind, Reader, Recalled
@@ -43,6 +44,7 @@ class Recall:
         truth: what is remembered; every result is read from there.
         index: what makes it quick; recall works without its help, too.
         embedder: for meaning; None: words only.
+        reranker: for a second pass; None: there is none.
         notes: the file whose lines are recalled.
         settings: how much of everything.
     """
@@ -53,6 +55,7 @@ class Recall:
         index: Index,
         *,
         embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
         notes: NotesFile | None = None,
         clock: Clock | None = None,
         settings: RecallSettings | None = None,
@@ -60,6 +63,7 @@ class Recall:
         self._truth = truth
         self._index = index
         self._embedder = embedder
+        self._reranker = reranker
         self._notes = notes
         self._clock = clock or truth.clock
         self.use(settings or RecallSettings())
@@ -100,6 +104,7 @@ class Recall:
         names: Collection[str] = (),
         called: Mapping[str, str] | None = None,
         include_past: bool = False,
+        stop: Callable[[], bool] | None = None,
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
 
@@ -116,6 +121,7 @@ class Recall:
             names: further names of people who speak here.
             called: the same, with the speaker that each name means.
             include_past: also facts that do not hold any more.
+            stop: once it is true nobody waits any more, and no second pass is made.
         """
         begin = monotonic()
         limits = Limits(
@@ -135,18 +141,24 @@ class Recall:
             search, ranking = self._search(query, reader, people, allowed, limits, indexed=False)
             self._index.blame(error)
         unwanted = frozenset(exclude)
-        found = []
+        groups = []
+        read = k if self._reranker is None else max(k, self._settings.rerank_most)
         for group in apart or (KINDS.values(),):
             hits = ranking.best([kind for kind, name in KINDS.items() if name in group], least=min_score)
             if unwanted:
                 hits = (hit for hit in hits if hit.name not in unwanted)
-            found += self._fetch(ranking, hits, reader, k, known=known, past=include_past)
+            groups.append(self._fetch(ranking, hits, reader, read, known=known, past=include_past))
+        passed = self._read_again(query, groups, limits, known, stop)
+        found = [item for group in passed.groups for item in _first(group, k, known)]
         self.last = RecallStats(
             embed_ms=search.embed_s * 1e3,
-            search_ms=(monotonic() - begin - search.embed_s) * 1e3,
-            signals=search.signals,
+            search_ms=(monotonic() - begin - search.embed_s - passed.seconds) * 1e3,
+            rerank_ms=passed.seconds * 1e3,
+            signals=search.signals + (("reranker",) if passed.read else ()),
             late=search.late,
+            rerank_late=passed.late,
             candidates=len(ranking),
+            reranked=passed.read,
         )
         return found
 
@@ -186,6 +198,24 @@ class Recall:
             )
         return search, search.run(question, view)
 
+    def _read_again(
+        self,
+        query: str,
+        groups: list[list[Recalled]],
+        limits: Limits,
+        known: Collection[str],
+        stop: Callable[[], bool] | None,
+    ) -> SecondPass:
+        """Have the reranker, if there is one, read the best in the time that is left."""
+        settings = self._settings
+        if self._reranker is None or (stop is not None and stop()):
+            return SecondPass(groups)
+        seconds = None
+        if limits.deadline is not None:
+            seconds = min(settings.rerank_ms / 1e3, limits.deadline - monotonic())
+        bounds = Bounds(settings.rerank_most, seconds, settings.rerank_share)
+        return second_pass(self._reranker, query, groups, bounds, known=known, stop=stop)
+
     def _session_id(self, session: str) -> int | None:
         if not session:
             return None
@@ -215,3 +245,12 @@ class Recall:
                     left -= hit.name not in known
                     found.append(msgspec.structs.replace(item, score=hit.score, why=ranking.why(hit)))
         return found
+
+
+def _first(group: Sequence[Recalled], k: int, known: Collection[str]) -> Iterator[Recalled]:
+    """Yield the first k items of a group, and those between them that are known."""
+    for item in group:
+        if k <= 0:
+            return
+        k -= name_of(item) not in known
+        yield item

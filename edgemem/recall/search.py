@@ -37,12 +37,18 @@ class RecallStats(msgspec.Struct, frozen=True):
 
     embed_ms: float = 0.0
     search_ms: float = 0.0
-    """Everything but the embedding of the question, whole and without its subject."""
+    """Everything but the models: that of the question, whole and without its subject, and the second pass."""
+    rerank_ms: float = 0.0
+    """The second pass."""
     signals: tuple[str, ...] = ()
-    """What could be used: `words`, `meaning`."""
+    """What could be used: `words`, `meaning`, `reranker`."""
     late: bool = False
-    """Whether the deadline cut something off."""
+    """Whether the deadline cut something off, other than the second pass."""
+    rerank_late: bool = False
+    """Whether time was too short for the second pass, or for all of it."""
     candidates: int = 0
+    reranked: int = 0
+    """Items that the second pass has read."""
 
 
 class Limits(NamedTuple):
