@@ -162,7 +162,7 @@ def test_the_last_spaces_are_kept_and_older_ones_go(hand, truth, store, opened):
         hand.advance(2 * HOUR)
         work(index)
         # A number is never used again: whoever held the old space finds nothing of the new one.
-        assert index.database.query("select id, fingerprint from spaces") == [(5, "a:64")]
+        assert index.database.query("select id, fingerprint from spaces") == [(9, "a:64")]
         check(index)
 
 
@@ -357,7 +357,7 @@ def test_a_long_text_is_found_by_its_end(truth, opened):
         check(index)
     with opened(HashEmbedder(64, name="few"), pieces=2) as index:
         work(index)
-        assert count(index, "vectors where doc = 1 and space = 2") == 2
+        assert count(index, "vectors where doc = 1 and space = 3") == 2
 
 
 class Interrupted(HashEmbedder):
