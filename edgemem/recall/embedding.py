@@ -282,7 +282,13 @@ class Embedding:
             gone = [row.doc for row in done if row.terms is None]
             for past, side in enumerate(vectors):
                 side.add(
-                    tx, [(doc, made[piece]) for doc in still if sides[doc] == past for piece in pieces.get(doc, ())]
+                    tx,
+                    [
+                        (doc, made[piece])
+                        for doc in still
+                        if sides[doc] == past
+                        for piece in pieces.get(doc, ())
+                    ],
                 )
             dequeue(tx, still + gone, space=space.number)
             if passed is not None:

@@ -32,6 +32,7 @@ from edgemem.store.summaries import SUMMARIES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from edgemem.recall.when import When
     from edgemem.records import Reader
     from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
@@ -89,8 +90,7 @@ def fetch(
     now: float,
     include_past: bool = False,
     include_future: bool = False,
-    valid_at: float | None = None,
-    known_at: float | None = None,
+    when: When | None = None,
 ) -> dict[tuple[int, int], Recalled]:
     """Return what there is of some (kind, ref) and may be read, without score and reason.
 
@@ -98,8 +98,7 @@ def fetch(
         now: seconds since the epoch.
         include_past: also facts that do not hold any more.
         include_future: with these, also facts that do not hold yet.
-        valid_at: instead, facts as they held then; None: now, or at `known_at`.
-        known_at: as they were known then; None: as they are known now.
+        when: instead, facts as they held then, and were known.
     """
     by_kind: dict[int, list[int]] = {}
     for kind, ref in refs:
@@ -107,13 +106,13 @@ def fetch(
     found: dict[tuple[int, int], Recalled] = {}
     for kind, ids in by_kind.items():
         if kind == FACT:
-            if valid_at is None and known_at is None:
+            if when is None:
                 latest = math.inf if include_future else now
                 moments = {"now": now, "latest": latest} if include_past else {"now": now}
                 items = _facts(truth, ids, reader, _EVER if include_past else _NOW, moments)
             else:
-                believed, known = believed_at(known_at)
-                moments = {"now": now, "t": known_at if valid_at is None else valid_at, **known}
+                believed, known = believed_at(when.known_at)
+                moments = {"now": now, "t": when.valid_at, **known}
                 items = _facts(truth, ids, reader, _THEN.format(believed), moments)
         elif kind == PREFERENCE:
             items = _preferences(truth, ids, reader)
@@ -153,7 +152,9 @@ def _facts(
         yield Recalled(
             "fact",
             str(ref),
-            _said(fact_text(key, value), until=valid_to if past else None, doubt=doubt, misheard=bool(misheard)),
+            _said(
+                fact_text(key, value), until=valid_to if past else None, doubt=doubt, misheard=bool(misheard)
+            ),
             0.0,
             recorded_at=ref / 1e6,
             valid_from=valid_from,
