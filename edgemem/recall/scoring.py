@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
 
 _HALF_LIFE_S = 30 * 86400.0
+_BY_WORDS = 0.4
+"""What is left of a summary's score where words alone were looked for: a message that has all of them scores .1 then, and
+.3 to .5 with meaning."""
 
 
 class Hit(NamedTuple):
@@ -71,7 +74,8 @@ class Ranking:
         """Of the messages, one row each."""
         others = slots[self.turns :]
         self._others = _signals_of_others(view, others, question, now)
-        worth = np.where(rows["kind"][others] == SUMMARY, weights.summary, 1.0)
+        summary = weights.summary * (1.0 if meant else _BY_WORDS)
+        worth = np.where(rows["kind"][others] == SUMMARY, summary, 1.0)
         self.scores = np.concatenate(
             [self._model.scores(self.signals), worth * scores_of(*self._others, weights)]
         ).astype(np.float64)
