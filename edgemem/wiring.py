@@ -44,9 +44,13 @@ _log = logging.getLogger(__name__)
 SIGHTS: tuple[frozenset[Kind], ...] = (
     frozenset(("fact", "preference")),
     frozenset(("note",)),
-    frozenset(("episode", "turn", "summary")),
+    frozenset(("episode", "turn")),
 )
-"""What a turn recalls apart: turns and notes are many and long, and would leave no place for the few facts."""
+"""What a turn recalls apart: turns and notes are many and long, and would leave no place for the few facts. A summary is
+too long for a block, and says what turns say."""
+
+_LOOKED_UP: tuple[frozenset[Kind], ...] = (*SIGHTS, frozenset(("summary",)))
+"""What a model looks through when it asks."""
 
 
 def default_hooks(
@@ -228,7 +232,7 @@ def default_tools(
             query,
             reader=reader,
             k=most,
-            apart=SIGHTS,
+            apart=_LOOKED_UP,
             min_score=profile.injection.min_asked_score,
             deadline_s=profile.recall.deadline_ms / 1e3,
             called=profile.called(),

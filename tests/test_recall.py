@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from edgemem.config import RecallSettings
 from edgemem.errors import ModelError
+from edgemem.recall.embedding import Vectors
 from edgemem.recall.index import Index
 from edgemem.recall.recall import Recall
 from edgemem.recall.vectors import ExactVectors
@@ -288,14 +289,15 @@ def test_only_what_holds_now_is_found(robot, settled, hand):
     assert robot.texts("milk") == ["milk: full"]
     assert set(robot.texts("milk", include_past=True)) == {
         "milk: full",
-        "milk: empty",
-        "guest: milk lover",
+        "milk: empty (until 2026-02-02)",
+        "guest: milk lover (until 2026-02-02)",
         "visit: milk delivery",
     }
-    ends = {item.text: item.valid_to for item in robot.recall("milk", include_past=True)}
-    assert ends["milk: full"] is None
-    assert ends["milk: empty"] == pytest.approx(now, abs=1)
-    assert ends["guest: milk lover"] == now - 50
+    ends = {item.value: (item.valid_to, item.past) for item in robot.recall("milk", include_past=True)}
+    assert ends["full"] == (None, False)
+    assert ends["empty"] == (pytest.approx(now, abs=1), True)
+    assert ends["milk lover"] == (now - 50, True)
+    assert ends["milk delivery"] == (None, False)
     hand.advance(2000)
     assert set(robot.texts("milk")) == {"milk: full", "visit: milk delivery"}
 
@@ -572,7 +574,7 @@ def test_without_sqlite_vec_the_same_is_found(robot):
     robot.idle()
     questions = ["boat 3", "harbour 2", "of 6", "boat harbour"]
     with_bits = [robot.texts(question, k=5) for question in questions]
-    robot.index.embedding.vectors = ExactVectors(robot.index.database, 64)
+    robot.index.embedding.vectors = Vectors(*(ExactVectors(robot.index.database, 64, n) for n in (1, 2)))
     assert [robot.texts(question, k=5) for question in questions] == with_bits
 
 

@@ -16,8 +16,8 @@ import msgspec
 from edgemem.context import asking
 from edgemem.context.excerpt import MOST_CHARS
 from edgemem.context.selection import units
-from edgemem.context.shown import RANK, About, Shown, part_of
-from edgemem.context.told import FIRST, LINE_CHARS, as_text, asked_for, fitting, told
+from edgemem.context.shown import RANK, About, Shown, part_of, past_of
+from edgemem.context.told import FIRST, LINE_CHARS, as_text, asked_for, day_of, fitting, told
 from edgemem.fence import BULLET, clean, storable
 from edgemem.recall.words import plain_words, terms
 from edgemem.records import Fact, Held, Level, Preference, Recalled, level_of_scope
@@ -137,6 +137,11 @@ def lines_for(
         name = f"{item.kind}:{item.id}"
         if name in visible or (item.session == session and item.turn in visible_turns) or stands(item):
             continue
+        if item.kind == "summary" and item.session == session:
+            continue  # it stands at the head of the prompt, or what it was made from does
+        if item.past:
+            out.append(_line_of_past(name, item, now=now))
+            continue
         if item.kind not in VALUES:
             if part_of(name) not in visible or _asks_for_the_rest(item, question, visible):
                 out.append(Shown(name, f"{BULLET}{told(item, now=now)}", item.level, item.owner))
@@ -159,6 +164,14 @@ def lines_for(
                 name = f"doubt:{item.id}:{len(known)}"
                 out.append(Shown(name, f"- {heard}", item.level, item.owner, about[1:], doubt))
     return [line for line in out if line.id not in visible]
+
+
+def _line_of_past(name: str, item: Recalled, *, now: float | None) -> Shown:
+    """Return the line of a fact that does not hold any more; it gives its key no value."""
+    about = ("fact", item.scope, storable(item.key or ""))
+    until = f"until {day_of(item.valid_to, now=now)}" if item.valid_to else "not any more"
+    told = clean(f"before: {_named(about)}: {storable(item.value or '')}", max_chars=LINE_CHARS)
+    return Shown(past_of(name), f"- {told} ({until})", item.level, item.owner, about[1:])
 
 
 def _asks_for_the_rest(item: Recalled, question: str, visible: Mapping[str, Shown]) -> bool:

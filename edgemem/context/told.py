@@ -31,7 +31,7 @@ _ASIDE = " / "
 def told(item: Recalled, *, now: float | None = None) -> str:
     """Return what a line says of a whole item, without its bullet."""
     lead = _lead(item, now)
-    text = f"note: {item.text}" if item.kind == "note" else item.text
+    text = f"{item.kind}: {item.text}" if item.kind in ("note", "summary") else item.text
     return clean(f"{lead}{text}", max_chars=LINE_CHARS)
 
 

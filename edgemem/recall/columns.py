@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from edgemem.recall.candidates import Candidate
-from edgemem.recall.sources import KINDS, TURN
+from edgemem.recall.candidates import BY_TIME, Candidate
+from edgemem.recall.sources import FACT, KINDS, TURN
 from edgemem.recall.state import FIRST_OTHER
 
 if TYPE_CHECKING:
@@ -238,6 +238,12 @@ class Columns:
                 turns = np.array(sorted(only.turns), np.int64)
                 near = np.minimum(np.searchsorted(turns, rows["turn"][here]), len(turns) - 1)
                 may[here] &= turns[near] != rows["turn"][here]
+        if only.held is not None:
+            facts = np.flatnonzero(rows["kind"][:n] == FACT)
+            may[facts] &= np.isin(rows["ref"][facts], np.array(only.held, np.int64))
+        if only.known_at is not None:
+            known = np.where(np.isin(rows["kind"][:n], BY_TIME), rows["at"][:n] * 1e6, rows["ref"][:n])
+            may &= known <= only.known_at
         if "known" in only.values:
             level = rows["level"][:n]
             read = level <= int(only.values["known"])

@@ -9,7 +9,7 @@ from edgemem.recall.sources import TURN
 from edgemem.recall.traits import SAYS_I
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -43,6 +43,22 @@ def find_near(view: View, vectors: VectorIndex, vector: Vector, question: Questi
     known = view.around(_chosen(view), (-2, -1, 1))
     wanted_docs = docs[known[~view.near[known]]].tolist()
     _note(view, vectors.estimates(vector, wanted_docs).items())
+
+
+def find_past(
+    view: View, vectors: VectorIndex, vector: Vector, among: Sequence[int] | None, *, wanted: int
+) -> None:
+    """Find what is near of facts that do not hold any more.
+
+    Args:
+        vectors: theirs.
+        among: the only docs that may be found; None: all.
+        wanted: candidates.
+    """
+    _take_up(view, vectors.nearest(vector, wanted, among, about=True))
+    chosen = _chosen(view)
+    docs = view.columns.rows["id"][chosen[~view.near[chosen]]].tolist()
+    _note(view, vectors.estimates(vector, docs).items())
 
 
 def about_people(view: View, question: Question) -> Slots:

@@ -9,6 +9,7 @@ import msgspec
 
 from edgemem.recall.common_words import COMMON_WORDS
 from edgemem.recall.dates import asks_when, times_in
+from edgemem.recall.past_words import asks_first, asks_past
 from edgemem.recall.stemmer import stem
 from edgemem.recall.traits import zone_at
 from edgemem.recall.words import plain_words, terms
@@ -44,6 +45,10 @@ class Question(msgspec.Struct, frozen=True):
     """Of all its words that tell anything, those names included."""
     times: tuple[tuple[float, float, float], ...] = ()
     """Begin and end of the times that it speaks of, and how sure that is; their words are not looked for."""
+    asks_past: bool = False
+    """Whether it asks for what was, and is not any more."""
+    asks_first: bool = False
+    """Whether for what was before all else."""
     asks_when: bool = False
     asks_number: bool = False
     asks_name: bool = False
@@ -135,6 +140,8 @@ def read_question(
         asks_when=now is not None and asks_when(asked),
         asks_number=bool(_NUMBER.search(asked)),
         asks_name=bool(_NAME.search(asked)),
+        asks_past=asks_past(asked),
+        asks_first=asks_first(asked),
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import ClosedError, ModelError
-from edgemem.recall.meaning_search import find_near, note_relations, relations_asked
+from edgemem.recall.meaning_search import find_near, find_past, note_relations, relations_asked
 from edgemem.recall.scoring import Ranking
 from edgemem.recall.state import FIRST_OTHER, State
 from edgemem.recall.word_search import WordSearch
@@ -135,7 +135,12 @@ class Search:
             return
         with self._index.postings.lock:
             view.follow()
-            find_near(view, vectors, vector, question, wanted=max(1, self._limits.candidates // 2))
+            wanted = max(1, self._limits.candidates // 2)
+            find_near(view, vectors, vector, question, wanted=wanted)
+            if self._only.past and self._state is not None:
+                past = self._index.space(self._state, past=True)
+                if past is not None:
+                    find_past(view, past, vector, self._held_once(), wanted=wanted)
             self._meant = True
             facts = relations_asked(view)
         # Where the question names what a fact is about, it counts also how near the rest of both is.
@@ -144,6 +149,16 @@ class Search:
         if vector is not None and not self._is_late():
             cosines = self._index.relation_cosines(vector, {relation for _, relation in facts.values()})
             note_relations(view, facts, cosines, question)
+
+    def _held_once(self) -> list[int] | None:
+        """Return the docs of those past facts that alone may be found; None: all of them may."""
+        if self._only.held is None:
+            return None
+        rows = self._index.database.query(
+            f"select d.id from docs d where d.past = 1 and {self._only.where}",  # noqa: S608 - our own text
+            self._only.values,
+        )
+        return [doc for (doc,) in rows]
 
     def _embed(self, embedder: Embedder, text: str) -> Any:
         begin = monotonic()
