@@ -95,21 +95,25 @@ def name_of(item: Recalled) -> str:
 
 
 def _reordered(group: Sequence[Recalled], read: dict[str, float], share: float) -> list[Recalled]:
-    """Return a group in its new order."""
-    items = {name_of(item): item for item in group}
+    """Return a group in its new order: the scores stay where they are, and what was read takes other ones."""
+    found = list(group)
     for turns in (True, False):
-        some = [name for name, item in items.items() if name in read and (item.kind == "turn") is turns]
+        places = [
+            place for place, item in enumerate(group) if name_of(item) in read and (item.kind == "turn") is turns
+        ]
+        some = [group[place] for place in places]
         if len(some) < 2:
             continue
-        before, after = _spread([_log_odds(items[name].score) for name in some]), _spread([read[name] for name in some])
+        before = _spread([_log_odds(item.score) for item in some])
+        after = _spread([read[name_of(item)] for item in some])
         mixed = [(1 - share) * odds + share * logit for odds, logit in zip(before, after, strict=True)]
-        order = sorted(range(len(some)), key=lambda at: -mixed[at])
-        scores = sorted((items[name].score for name in some), reverse=True)
-        for place, at in enumerate(order):
-            item = items[some[at]]
-            why = item.why if after[at] <= 0 else ("reranker", *item.why) if place < at else (*item.why, "reranker")
-            items[some[at]] = msgspec.structs.replace(item, score=scores[place], why=why)
-    return sorted(items.values(), key=lambda item: -item.score)
+        order = sorted(range(len(some)), key=mixed.__getitem__, reverse=True)
+        for rank, (place, at) in enumerate(zip(places, order, strict=True)):
+            why = some[at].why
+            if after[at] > 0:
+                why = ("reranker", *why) if rank < at else (*why, "reranker")
+            found[place] = msgspec.structs.replace(some[at], score=group[place].score, why=why)
+    return found
 
 
 def _log_odds(score: float) -> float:
