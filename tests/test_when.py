@@ -129,7 +129,7 @@ def test_a_time_that_is_none_is_refused(robot, which, moment):
 
 def test_before_1970_nothing_was_known(robot):
     """A negative `known_at` is a mistake, and is told so."""
-    with pytest.raises(InvalidInputError, match="^known_at must be a moment since 1970, not -5: "):
+    with pytest.raises(InvalidInputError, match=r"^known_at must be a moment since 1970, not -5: "):
         robot.recall("milk", known_at=-5)
     assert robot.recall("milk", known_at=0, valid_at=1e300) == []
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from bisect import bisect_left
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -77,8 +76,8 @@ def make_filter(
     where, values = reading_rule(reader, "d.")
     wanted = frozenset(number for number, name in KINDS.items() if kinds is None or name in kinds)
     if held is not None:
-        where += f" and (d.kind <> {FACT} or d.ref in (select value from json_each(:held)))"
-        values["held"] = msgspec.json.encode(held).decode()
+        where += " and (d.kind <> :fact or d.ref in (select value from json_each(:held)))"
+        values |= {"fact": FACT, "held": msgspec.json.encode(held).decode()}
     elif not past:
         where += " and d.past = 0"
     if known_at is not None:
