@@ -114,18 +114,22 @@ def test_many_versions_never_hide_the_one_that_held(robot, hand):
         assert found.value == f"{n} degrees"
 
 
-@pytest.mark.parametrize("moment", [math.nan, math.inf, -math.inf, "yesterday", "2026", b"1", True, [], 10**400])
+@pytest.mark.parametrize(
+    "moment", [math.nan, math.inf, -math.inf, "yesterday", "2026", b"1", True, [], 10**400]
+)
 @pytest.mark.parametrize("which", ["valid_at", "known_at"])
 def test_a_time_that_is_none_is_refused(robot, which, moment):
     """What is no number of seconds is answered by one sentence that says what to give."""
-    with pytest.raises(InvalidInputError, match=f"^{which} must be seconds since the epoch, not .*timestamp") as told:
+    with pytest.raises(
+        InvalidInputError, match=f"^{which} must be seconds since the epoch, not .*timestamp"
+    ) as told:
         robot.recall("milk", **{which: moment})
     assert "\n" not in str(told.value)
 
 
 def test_before_1970_nothing_was_known(robot):
     """A negative `known_at` is a mistake, and is told so."""
-    with pytest.raises(InvalidInputError, match="^known_at must be a moment since 1970, not -5: "):
+    with pytest.raises(InvalidInputError, match=r"^known_at must be a moment since 1970, not -5: "):
         robot.recall("milk", known_at=-5)
     assert robot.recall("milk", known_at=0, valid_at=1e300) == []
 

@@ -1,10 +1,9 @@
-"""Candidates: what may be found at all, and what is known of it before it is read from the truth."""
+"""Candidates: what may be found at all."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from bisect import bisect_left
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -18,22 +17,6 @@ if TYPE_CHECKING:
 
 BY_TIME = (PREFERENCE, NOTE)
 """Kinds whose refs are no ticks: their time tells when they were learnt."""
-
-
-class Candidate(NamedTuple):
-    """One doc that a signal found."""
-
-    kind: int
-    ref: int
-    who: str | None
-    at: float
-    subject: str | None = None
-    relation: str | None = None
-
-    @property
-    def name(self) -> str:
-        """Return `kind:id`, as a turn remembers what it was shown."""
-        return f"{KINDS[self.kind]}:{self.ref}"
 
 
 class Filter(NamedTuple):
@@ -93,8 +76,8 @@ def make_filter(
     where, values = reading_rule(reader, "d.")
     wanted = frozenset(number for number, name in KINDS.items() if kinds is None or name in kinds)
     if held is not None:
-        where += f" and (d.kind <> {FACT} or d.ref in (select value from json_each(:held)))"
-        values["held"] = msgspec.json.encode(held).decode()
+        where += " and (d.kind <> :fact or d.ref in (select value from json_each(:held)))"
+        values |= {"fact": FACT, "held": msgspec.json.encode(held).decode()}
     elif not past:
         where += " and d.past = 0"
     if known_at is not None:

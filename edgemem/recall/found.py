@@ -140,25 +140,16 @@ def _facts(
     for ref, key, value, valid_from, valid_to, known_to, source, scope, level, owner, *more in rows:
         speaker, event_time, doubt, misheard, over, ended_by_hidden = more
         past = bool(over) and valid_from <= moments["now"]
-        if past and valid_to is None and known_to is not None:
-            valid_to = known_to / 1e6  # it was taken back
-        if ended_by_hidden:
-            # When it ended is as private as what took its place.
-            if past and which == _EVER:
-                continue
-            past, valid_to = False, None
-        if past:
-            doubt = misheard = None
-        yield Recalled(
+        if past and ended_by_hidden and which == _EVER:
+            continue  # that it changed is as private as what it changed to
+        item = Recalled(
             "fact",
             str(ref),
-            _said(
-                fact_text(key, value), until=valid_to if past else None, doubt=doubt, misheard=bool(misheard)
-            ),
+            fact_text(key, value),
             0.0,
             recorded_at=ref / 1e6,
             valid_from=valid_from,
-            valid_to=valid_to,
+            valid_to=None if ended_by_hidden else valid_to,
             source=source,
             scope=scope,
             speaker=speaker,
@@ -167,18 +158,34 @@ def _facts(
             event_time=event_time,
             key=key,
             value=value,
-            doubt=doubt if doubt is not None or not misheard else value,
-            past=past,
         )
+        if past and not ended_by_hidden:
+            yield _over(item, taken_back=known_to)
+        else:
+            yield _doubted(item, doubt, misheard=bool(misheard))
 
 
-def _said(text: str, *, until: float | None, doubt: str | None, misheard: bool) -> str:
-    """Return a fact as people read it, with what must be known of it beside."""
-    if until is not None:
-        return f"{text} (until {_day(until)})"
+def _over(item: Recalled, *, taken_back: int | None) -> Recalled:
+    """Return a fact that does not hold any more, and say until when it did.
+
+    Args:
+        taken_back: the tick at which it was believed no more; None: it is, of its time.
+    """
+    end = item.valid_to
+    if end is None and taken_back is not None:
+        end = taken_back / 1e6
+    text = item.text if end is None else f"{item.text} (until {_day(end)})"
+    return msgspec.structs.replace(item, text=text, valid_to=end, past=True)
+
+
+def _doubted(item: Recalled, doubt: str | None, *, misheard: bool) -> Recalled:
+    """Return a fact with what must be known of it beside: that another value was heard, or that it was heard badly."""
     if doubt is not None:
-        return f"{text} (since then heard, perhaps misheard: {doubt})"
-    return f"{text} (perhaps misheard)" if misheard else text
+        text = f"{item.text} (since then heard, perhaps misheard: {doubt})"
+        return msgspec.structs.replace(item, text=text, doubt=doubt)
+    if misheard:
+        return msgspec.structs.replace(item, text=f"{item.text} (perhaps misheard)", doubt=item.value)
+    return item
 
 
 def _day(seconds: float) -> str:

@@ -26,7 +26,7 @@ class Weights(msgspec.Struct, frozen=True):
     meaning: float = 0.4
     person: float = 0.1
     recent: float = 0.02
-    past: float = 0.15
+    past: float = 0.2
     summary: float = 0.5
     """What the score of a summary is worth beside others: what it says, the turns that it was made from say too."""
 

@@ -153,7 +153,7 @@ def _pasts(view: View, slots: Slots, *, first: bool) -> NDArray[np.float64]:
     for place in (places if first else places[::-1]).tolist():
         slot = int(slots[place])
         about = facts.get(slot)
-        thing = slot if about is None else (about, int(rows["who"][slot]))
+        thing = slot if about is None else (about, int(rows["owner"][slot]))
         seen[thing] += 1
         worth[place] = 1 / seen[thing]
     return worth

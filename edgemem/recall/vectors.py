@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from edgemem.recall.bits import MOST, drop_bits, fill_bits, lacks_bits, near_bits
 from edgemem.recall.removals import note_removals
-from edgemem.recall.spaces import past_of
 from edgemem.recall.sources import bound, in_batches, marks
+from edgemem.recall.spaces import past_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
