@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 CUTS = ("recall@5", "recall@10", "recall@20", "candidates")
 WORDS_L2 = 0.1
 """The penalty where there is no vector: few signals, which need none to carry over."""
-MEANING = frozenset({"meaning", "meaning_share", "meaning_before", "meaning_before_2", "session_meaning"})
+MEANING = frozenset(
+    {"meaning", "meaning_share", "meaning_before", "meaning_before_2", "session_meaning", "about_meaning"}
+)
 """Signals that a question without a vector does not have."""
 
 

@@ -173,8 +173,8 @@ class ResidentPostings:
     def _take(self, rows: Sequence[tuple[Any, ...]]) -> None:
         for *columns, terms in rows:
             try:
-                slot = self.columns.append(sound_row(columns))
-                often = Counter(msgspec.convert(terms, str).split())
+                row, often = sound_row(columns), Counter(msgspec.convert(terms, str).split())
+                slot = self.columns.append(row, often)
             except (ValueError, OverflowError, msgspec.ValidationError) as error:
                 raise CorruptError(f"{self._database.path} is damaged: a row cannot be ({error}).") from error
             for term, times in often.items():

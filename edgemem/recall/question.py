@@ -31,6 +31,21 @@ _NAME = re.compile(
 )
 
 
+_NOW = re.compile(
+    r"\b(?:now|current(?:ly)?|nowadays|these days|newest|latest|most recent(?:ly)?|at the moment|at present|still|today"
+    r"|jetzt|zurzeit|derzeit|aktuell\w*|momentan|neueste\w*|zuletzt|immer noch|heutzutage"
+    r"|ahora|actual(?:mente)?|hoy en día|últim[oa]s?|todavía|en este momento"
+    r"|bây giờ|hiện tại|hiện nay|mới nhất|gần đây nhất|vẫn)\b|现在|目前|最新|最近|仍然|如今",
+    re.IGNORECASE,
+)
+_PAST = re.compile(
+    r"\b(?:before|use[d]? to|earlier|original(?:ly)?|previous(?:ly)?|former(?:ly)?|until|at first|to begin with|last but one"
+    r"|früher|vorher|zuvor|ursprünglich|bis dahin|ehemals|antes|anterior(?:mente)?|al principio|originalmente|solía"
+    r"|trước đây|trước kia|lúc đầu|ban đầu)\b|以前|之前|原来|最初|从前",
+    re.IGNORECASE,
+)
+
+
 class Question(msgspec.Struct, frozen=True):
     """A question, taken apart."""
 
@@ -53,6 +68,8 @@ class Question(msgspec.Struct, frozen=True):
     asks_number: bool = False
     asks_name: bool = False
     """What kind of word the answer holds, as far as the question tells."""
+    asks_now: bool = False
+    """Whether it says that it asks for what holds now, of what may have changed."""
 
     def of(self, people: frozenset[str]) -> Question:
         """Return the same question, of other people."""
@@ -142,6 +159,7 @@ def read_question(
         asks_name=bool(_NAME.search(asked)),
         asks_past=asks_past(asked),
         asks_first=asks_first(asked),
+        asks_now=bool(_NOW.search(asked)) and not _PAST.search(asked),
     )
 
 

@@ -116,7 +116,14 @@ def _signals_of_turns(view: View, slots: Slots, question: Question) -> Numbers:
         usual, best = float(np.median(meaning[known])), float(meaning[known].max())
         late = slots[~view.near[slots]]
         meaning[late] = usual + (best - usual) * view.words[late]
-    field = Field(view.columns, view.words, view.window, view.session, meaning)
+    field = Field(
+        view.columns,
+        view.words,
+        view.window,
+        view.session,
+        meaning,
+        known=bool(view.only.values.get("known", 1)),
+    )
     return signals_of(field, slots, question, view.mentioned, view.allowed)
 
 

@@ -50,6 +50,7 @@ class Tail:
         self._notes_of: tuple[object, ...] = ()
         self._postings: dict[str, dict[int, int]] = defaultdict(dict)
         self._lengths: dict[int, int] = {}
+        self._stems: dict[int, tuple[str, ...]] = {}
         self._next = {True: 0, False: 0}
         self._rows: dict[int, Row] = {}
         self._poured: Columns | None = None
@@ -107,7 +108,7 @@ class Tail:
                 row = self._rows.get(number)
                 if row is None:
                     row = self._rows[number] = row_of(number, doc, self._lengths[number])
-                columns.append(row, passing=True)
+                columns.append(row, self._stems.get(number, ()), passing=True)
 
     def _start(self, state: State) -> None:
         self._stale = True
@@ -116,6 +117,7 @@ class Tail:
         self.people = set()
         self._postings.clear()
         self._lengths.clear()
+        self._stems.clear()
         self.terms = 0
         self._notes_of = ()
         self._reached = {source.table: state.reached(source) for source in SOURCES}
@@ -142,6 +144,7 @@ class Tail:
         if doc.who:
             self.people.add(doc.who)
         self._lengths[id_] = sum(stems.values())
+        self._stems[id_] = tuple(stems)
         self.terms += self._lengths[id_]
         for term, n in stems.items():
             self._postings[term][id_] = n
