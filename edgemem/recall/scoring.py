@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import isnan
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from edgemem.recall.fusion import Signals, reasons, scores_of
 from edgemem.recall.signals import SIGNALS, Field, signals_of
 from edgemem.recall.sources import KINDS, TURN
@@ -45,21 +47,21 @@ class Ranking:
     """The candidates of a question with their scores; it knows nothing of the columns any more."""
 
     def __init__(
-        self, view: View, question: Question, *, models: Models, meant: bool, weights: Weights, now: float
+        self, view: View, question: Question, *, models: Models, meaning: float, weights: Weights, now: float
     ) -> None:
         """Score the candidates; whoever calls holds the lock of the columns.
 
         Args:
             models: how messages are scored.
-            meant: whether the question has a vector.
+            meaning: how much of its weight meaning has; 0 where the question has no vector.
             weights: how other kinds are scored.
             now: seconds since the epoch.
         """
         import numpy as np
 
         rows = view.columns.rows
-        self._model: LinearModel = models.with_meaning if meant else models.words_only
-        self._weights = weights
+        self._model: LinearModel = models.at(meaning)
+        self._weights = weights = msgspec.structs.replace(weights, meaning=weights.meaning * meaning)
         slots = np.flatnonzero(view.chosen)
         slots = slots[view.may[slots]]
         turn = rows["kind"][slots] == TURN
