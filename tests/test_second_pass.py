@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import edgemem
-from edgemem.config import Profile, RecallSettings
+from edgemem.config import LlamaSettings, Profile, RecallSettings
 from edgemem.errors import ClosedError, ModelError
 from edgemem.memory import Memory
 from edgemem.recall.second_pass import Bounds, name_of, second_pass
@@ -190,7 +190,7 @@ def tell(memory: Memory, *texts: str, level: str = "household", owner: str | Non
 
 def opened(folder: Path, reranker: Table | None, **settings: object) -> Memory:
     """Open a memory that knows words, and a reranker."""
-    profile = Profile(recall=RecallSettings(**settings))
+    profile = Profile(recall=RecallSettings(**settings), llama=LlamaSettings(embedder=""))
     return edgemem.open(folder, profile=profile, embedder=None, reranker=reranker, worker=False)
 
 

@@ -138,6 +138,7 @@ class Recall:
             candidates=self._settings.candidates,
             embed_s=self._settings.query_embed_ms / 1e3,
             deadline=None if deadline_s is None else begin + deadline_s,
+            foreign_meaning=self._settings.foreign_meaning,
         )
         session, turns = skip_turns or ("", ())
         allowed = make_filter(

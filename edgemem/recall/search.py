@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import ClosedError, ModelError
+from edgemem.recall.languages import share_of_meaning
 from edgemem.recall.meaning_search import find_near, find_past, note_relations, relations_asked
+from edgemem.recall.question import MAX_CHARS
 from edgemem.recall.scoring import Ranking
 from edgemem.recall.state import FIRST_OTHER, State
 from edgemem.recall.word_search import WordSearch
+from edgemem.recall.words import language_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +62,8 @@ class Limits(NamedTuple):
     embed_s: float = 0.08
     deadline: float | None = None
     """By the monotonic clock; None: take the time it needs."""
+    foreign_meaning: float = 0.3
+    """How much of its weight meaning keeps where the embedder does not know the language of the question."""
 
 
 class Search:
@@ -91,7 +96,9 @@ class Search:
         self._weights = weights
         self._models = models
         self._now = now
-        self._meant = False
+        self._meaning = 0.0
+        self._weight = 1.0
+        """How much of its weight meaning keeps, if there is a vector."""
         self.signals: tuple[str, ...] = ()
         """What could be used."""
         self.embed_s = 0.0
@@ -100,7 +107,7 @@ class Search:
     def run(self, question: Question, view: View) -> Ranking:
         """Find what is near in meaning to a question whose words were looked up, and score all candidates."""
         self._look_up_meaning(question, view)
-        words, meaning = ("words",) if view.words.any() else (), ("meaning",) if self._meant else ()
+        words, meaning = ("words",) if view.words.any() else (), ("meaning",) if self._meaning else ()
         self.signals = words + meaning
         with self._index.postings.lock:
             view.follow()
@@ -111,7 +118,7 @@ class Search:
                 view,
                 question,
                 models=self._models,
-                meant=self._meant,
+                meaning=self._meaning,
                 weights=self._weights,
                 now=self._now,
             )
@@ -120,6 +127,10 @@ class Search:
         self, query: str, tail: Tail, *, names: Mapping[str, str], reader: str | None
     ) -> tuple[Question, View]:
         """Take the question apart and find its words; whoever calls holds the tail."""
+        languages = getattr(self._embedder, "languages", ())  # none: it knows many
+        if languages:
+            language = language_in(query[-MAX_CHARS:])
+            self._weight = share_of_meaning(language, languages, self._limits.foreign_meaning)
         search = WordSearch(
             self._index, self._state, tail, self._only, candidates=self._limits.candidates, now=self._now
         )
@@ -128,7 +139,7 @@ class Search:
     def _look_up_meaning(self, question: Question, view: View) -> None:
         """Embed the question and find what is near to it."""
         vectors = self._index.space(self._state) if self._state is not None else None
-        if vectors is None or self._embedder is None or not question.terms:
+        if vectors is None or self._embedder is None or not question.terms or not self._weight:
             return
         vector = self._embed(self._embedder, question.meaning)
         if vector is None or self._is_late():
@@ -141,7 +152,7 @@ class Search:
                 past = self._index.space(self._state, past=True)
                 if past is not None:
                     find_past(view, past, vector, self._held_once(), wanted=wanted)
-            self._meant = True
+            self._meaning = self._weight
             facts = relations_asked(view)
         # Where the question names what a fact is about, it counts also how near the rest of both is.
         asked = question.without({subject for subject, _ in facts.values()})

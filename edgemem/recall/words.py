@@ -91,6 +91,8 @@ def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
 
 def language_in(text: str) -> str:
     """Return the language of a text: de, es, vi, zh, other where most letters are no Latin ones, else en."""
+    if text.isascii():
+        return language_of(plain_words(text))
     letters = [letter for letter in text if letter.isalpha()]
     signs = sum(1 for letter in letters if _SIGN.match(letter))
     if 2 * signs > len(letters):
