@@ -187,3 +187,34 @@ def test_a_fact_is_not_followed_by_the_turn_that_told_it() -> None:
     tea = fact("f_2", "tea: black")
     cat = Recalled("turn", "3", "The cat is black.", 0.8)
     assert worth_saying([tea, cat], FLOORS, utterance="What is it?") == [tea, cat]
+
+
+def test_a_fact_of_the_past_is_said_as_past() -> None:
+    """It says until when it held, and gives its key no value: what holds now is still news."""
+    was = Recalled(
+        "fact", "f_1", "tea: black (until 2026-02-02)", 0.9, scope="user:ann", key="tea", value="black",
+        past=True, valid_to=1_770_000_000.0, level="private", owner="ann",
+    )  # fmt: skip
+    (line,) = lines(was)
+    assert line.line == "- before: ann's tea: black (until 2 Feb)"
+    assert (line.item, line.about, line.fact, line.value) == ("fact:f_1", None, ("user:ann", "tea"), "")
+    assert (line.level, line.owner) == ("private", "ann")
+    shown = {line.id: line}
+    assert lines(was, visible=shown) == []
+    assert changes(shown, lambda _: {}) == []
+    (now,) = lines(fact("f_2", "tea: green", scope="user:ann"), visible=shown)
+    assert now.line == "- ann's tea: green"
+
+
+def test_a_fact_that_was_taken_back_has_no_day() -> None:
+    """Without an end, it is only said that it does not hold."""
+    was = Recalled("fact", "f_1", "tea: black", 0.9, scope="global", key="tea", value="black", past=True)
+    assert [line.line for line in lines(was)] == ["- before: tea: black (not any more)"]
+
+
+def test_the_summary_of_this_conversation_stands_in_the_prompt_already() -> None:
+    """One of another is said, as what it is."""
+    told = Recalled("summary", "7", "Ann likes tea.", 0.8, session="kitchen", recorded_at=1_770_000_000.0)
+    assert lines(told) == []
+    (line,) = lines_for([told], visible={}, visible_turns=frozenset(), session="hall")
+    assert line.line == "- 2 Feb summary: Ann likes tea."

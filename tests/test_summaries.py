@@ -7,7 +7,11 @@ from hash_embedder import HashEmbedder
 from test_index import check
 from test_recall import ALICE, BOB, STRANGER, Robot
 
+import edgemem
+from edgemem.config import ContextSettings, Profile
 from edgemem.records import Epoch, Reader
+from edgemem.replay import Player
+from edgemem.script import Line
 from edgemem.store import epochs, erasing
 from edgemem.store.sessions import SQLiteSessionStore
 
@@ -179,3 +183,32 @@ def test_it_counts_from_when_it_was_written(robot, settled, hand):
     settled()
     assert summaries(robot, known_at=hand.wall - 60) == []
     assert summaries(robot, known_at=hand.wall + 60) == [TOLD]
+
+
+def test_what_compaction_writes_is_recalled(tmp_path, clock):
+    """The summary of a long conversation is found by those who heard it; private talk in it closes it to the others."""
+    profile = Profile(context=ContextSettings(window_tokens=1600))
+    with edgemem.open(
+        tmp_path / "home", profile=profile, clock=clock, embedder=HashEmbedder(), worker=False
+    ) as memory:
+        for session, private in (("kitchen", False), ("hall", True)):
+            player = Player(memory)
+            for n in range(60):
+                told = f"Today is the {n}th day and I planted {n} tulips in the garden behind the {session}."
+                player.turn(
+                    Line(
+                        say=told, reply=f"That is {n} more tulips.", at=1_770_000_000.0 + n, session=session,
+                        speaker="alice", private=private and n == 3,
+                    )
+                )  # fmt: skip
+                if n % 10 == 9:
+                    memory.idle(5.0)
+        found = {
+            who: {
+                item.session for item in memory.recall("tulips garden", speaker=who, k=9, kinds={"summary"})
+            }
+            for who in ("alice", "bob", None)
+        }
+        assert found == {"alice": {"kitchen", "hall"}, "bob": {"kitchen"}, None: set()}
+        memory.forget_session("kitchen")
+        assert memory.recall("tulips garden", speaker="bob", kinds={"summary"}) == []

@@ -10,8 +10,10 @@ from hash_embedder import HashEmbedder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from naive_facts import Assertion, NaiveFacts
+from test_forgotten_values import Listener
 from test_recall import ALICE, BOB, STRANGER, Robot
 
+import edgemem
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
 from edgemem.store import facts
@@ -165,6 +167,48 @@ def test_a_change_is_as_private_as_what_it_changed_to(robot, settled, hand):
     assert (then.text, then.valid_to, then.past) == ("gift: book", None, False)
     (then,) = robot.recall("gift", reader=ALICE, valid_at=begin + 60)
     assert then.valid_to == pytest.approx(begin + HOUR, abs=1)
+
+
+def test_a_question_about_the_past_finds_it(robot, settled, hand):
+    """It needs no argument, in no language; the last value before stands first, or the first one where that is asked for."""
+    for value in ("tea", "cocoa", "coffee"):
+        robot.store.add_fact("mara.drink", value, scope="household")
+        hand.advance(HOUR)
+    robot.store.add_fact("mara.drink", "juice", scope="household", valid_from=hand.wall + HOUR)
+    settled()
+    assert values(robot.recall("what does Mara drink?")) == {"coffee"}
+    for question in (
+        "what did Mara drink before",
+        "¿qué tomaba Mara antes? drink",
+        "was war Maras drink früher",
+    ):
+        found = [item for item in robot.recall(question) if item.kind == "fact"]
+        assert [(item.value, item.past) for item in found] == [
+            ("cocoa", True),
+            ("tea", True),
+            ("coffee", False),
+        ]
+        assert "past" in found[0].why
+    first, *_ = robot.recall("what did Mara drink at first?")
+    assert first.value == "tea"
+    assert values(robot.recall("what did Mara drink before", include_past=False)) == {"coffee"}
+
+
+def test_the_past_is_told_as_past_to_a_model(tmp_path):
+    """A turn that asks for what was gets a line with until when it held; forgotten, it is in no turn any more."""
+    embedder = HashEmbedder()
+    with edgemem.open(tmp_path / "home", embedder=embedder, worker=False, watch=False) as memory:
+        now = memory.clock.now()
+        memory.store.add_fact("mara.drink", "zeppelin tea", scope="household", valid_from=now - 2 * HOUR)
+        memory.store.add_fact("mara.drink", "coffee", scope="household", valid_from=now - HOUR)
+        memory.idle(5)
+        loop = edgemem.AgentLoop(Listener(), hooks=memory.hooks(session_id="s", speaker="alice"))
+        loop.run("What did Mara drink before?")
+        memory.sessions.journal.settle()
+        ((block,),) = memory.database.query("select block from turns")
+        assert "before: mara.drink: zeppelin tea (until " in block
+        memory.forget("mara.drink", scope="household")
+        assert memory.database.query("select block from turns") == [(None,)]
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

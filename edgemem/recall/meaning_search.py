@@ -61,7 +61,8 @@ def find_past(
         among: the only docs that may be found; None: all.
         wanted: candidates.
     """
-    _take_up(view, vectors.nearest(vector, wanted, among, about=True))
+    # Of a few that are named, memory is up to date only if they need not be estimates.
+    _take_up(view, vectors.nearest(vector, wanted, among, about=among is None))
     chosen = _chosen(view)
     docs = view.columns.rows["id"][chosen[~view.near[chosen]]].tolist()
     _note(view, vectors.estimates(vector, docs).items())

@@ -14,16 +14,19 @@ _MAX_CHARS = 2000
 
 _PLAIN = re.compile(
     r"""
-      \b(?: used \s to | did\b .{0,80} \b use \s to | previous(?:ly)? | former(?:ly)? | originally | initially | no \s longer
+      \b(?: used \s to | did\b .{0,80} \b use \s to | previous(?:ly)? | former(?:ly)? | original(?:ly)? | initial(?:ly)? | no \s longer
         | (?:not|\w+n['’]?t)\b .{0,40} \b any \s? more | back \s then | in \s the \s (?:past|old \s days|early \s days)
         | (?:at|in) \s the \s beginning | at \s first | until \s (?:recently|lately) | beforehand | last \s but \s one
+        | in \s (?:those \s days|earlier \s times) | long \s ago | back \s when | preceding | outdated | obsolete | bygone
       | früher(?:e[nrsm]?)? | vorher(?:ige[nrsm]?)? | zuvor | davor | damals | damalige[nrsm]? | ehemal(?:s|ige[nrsm]?)
         | ursprünglich(?:e[nrsm]?)? | anfangs | bisherige[nrsm]? | nicht \s mehr
+        | seinerzeit | vormals | vormalige[nrsm]?
       | sol(?:ía|íamos|ían|ías|ia|ian)s? | anterior(?:es|mente)? | previamente | originalmente | al \s principio
         | en \s aquel \s entonces | ya \s no | antigu[oa]s? | antiguamente
+        | antaño | en \s el \s pasado
       | trước \s (?:đây|kia|đó) | (?:hồi|lúc|khi|ngày|dạo) \s (?:trước|xưa|đó|ấy) | ban \s đầu | lúc \s đầu | đã \s từng
         | thuở \s trước | không \s còn )\b
-      | 以前 | 之前 | 从前 | 過去 | 过去 | 原来 | 原先 | 本来 | 曾经 | 当时 | 那时 | 最初 | 起初 | 一开始 | 先前 | 旧的 | 不再
+      | 以前 | 之前 | 从前 | 過去 | 过去 | 原来 | 原先 | 本来 | 曾经 | 当时 | 那时 | 最初 | 起初 | 一开始 | 先前 | 早先 | 原本 | 旧的 | 不再
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -45,15 +48,15 @@ def _language(was: str, words: str) -> _Language:
 _LANGUAGES = (
     _language(
         r"did|didn['’]?t|was|wasn['’]?t|were|weren['’]?t|had|hadn['’]?t|would have|who \w+(?:ed|ght|nt|me|ew|ad)",
-        "before|earlier|old|older|prior|first|then|until",
+        "before|earlier|old|older|prior|first|then|until|ago|once|still|been|to begin with|to start with|replaced?",
     ),
     _language(
         "war|warst|waren|wart|hatte[nst]?|hattet|wurde[nst]?|hieß(?:en|t)?|gab|stand(?:en)?|lag(?:en)?|lautete[nst]?",
-        "alte[nrsm]?|zuerst|erste[nrsm]?|einst",
+        "alte[nrsm]?|zuerst|zunächst|erste[nrsm]?|einst|bevor|noch",
     ),
     _language(
         r"era[ns]?|eran|éramos|fue|fueron|había[ns]?|\w+(?:aba|ía)[ns]?|\w+(?:aban|ían)",
-        "antes|primer[oa]?|entonces|viej[oa]s?",
+        "antes|primer[oa]?|entonces|viej[oa]s?|todavía|aún",
     ),
     _language("đã", "cũ|trước"),
 )

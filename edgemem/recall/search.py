@@ -151,7 +151,8 @@ class Search:
             if self._only.past and self._state is not None:
                 past = self._index.space(self._state, past=True)
                 if past is not None:
-                    find_past(view, past, vector, self._held_once(), wanted=wanted)
+                    among = None if self._only.held is None else self._held_once(view)
+                    find_past(view, past, vector, among, wanted=wanted)
             self._meaning = self._weight
             facts = relations_asked(view)
         # Where the question names what a fact is about, it counts also how near the rest of both is.
@@ -162,10 +163,12 @@ class Search:
             cosines = self._index.relation_cosines(vector, {relation for _, relation in facts.values()})
             note_relations(view, facts, cosines, named)
 
-    def _held_once(self) -> list[int] | None:
-        """Return the docs of those past facts that alone may be found; None: all of them may."""
-        if self._only.held is None:
-            return None
+    def _held_once(self, view: View) -> list[int]:
+        """Return the docs of those past facts that may be found."""
+        if view.whole:
+            columns, n = view.columns.rows, view.n
+            found: list[int] = columns["id"][:n][view.may[:n] & columns["past"][:n]].tolist()
+            return found
         rows = self._index.database.query(
             f"select d.id from docs d where d.past = 1 and {self._only.where}",  # noqa: S608 - our own text
             self._only.values,

@@ -47,6 +47,11 @@ class View:
         self.near, self.mentioned, self.chosen = np.zeros((3, self.n + 1), bool)
         """Whose cosine is known; which texts speak of somebody whom the question names; which are candidates."""
 
+    @property
+    def whole(self) -> bool:
+        """Tell whether the columns hold every doc."""
+        return self._read is None
+
     def follow(self) -> None:
         """See nothing any more of what was taken out since."""
         self.may[: self.n] &= self.columns.rows["id"][: self.n] != 0

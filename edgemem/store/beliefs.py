@@ -111,9 +111,18 @@ def facts_as_of(
 
 
 def as_of(
-    t: float, *, scope: str | None = None, known_at: float | None = None, reader: Reader | None = None
+    t: float,
+    *,
+    scope: str | None = None,
+    known_at: float | None = None,
+    reader: Reader | None = None,
+    columns: str = FACT_COLUMNS,
 ) -> tuple[str, dict[str, Any]]:
-    """Return the statement behind `facts_as_of`, and its values."""
+    """Return the statement behind `facts_as_of`, and its values.
+
+    Args:
+        columns: what it returns, our own text.
+    """
     rule, values = reading_rule(reader, "f.")
     values["t"] = checked_time(t, "t")
     where = [rule, "f.value is not null"]
@@ -122,14 +131,14 @@ def as_of(
         values["scope"] = lookup(scope, "a scope")
     found, moments = believed_at(known_at)
     values |= moments
-    sql = f"select {FACT_COLUMNS} from fact_keys k cross join facts f on f.id = ({found}) where {' and '.join(where)}"  # noqa: S608 - our own constants
+    sql = f"select {columns} from fact_keys k cross join facts f on f.id = ({found}) where {' and '.join(where)}"  # noqa: S608 - our own constants
     return sql, values
 
 
 def held_at(db: Database, t: float, *, known_at: float | None, reader: Reader | None) -> list[int]:
     """Return the statements that held at `t`, as believed now or at `known_at`, by the numbers of what was said."""
-    sql, values = as_of(t, known_at=known_at, reader=reader)
-    return sorted({_origin(row) for row in db.query(sql, values)})
+    sql, values = as_of(t, known_at=known_at, reader=reader, columns="f.origin")
+    return sorted({origin for (origin,) in db.query(sql, values)})
 
 
 def fact_history(db: Database, key: str, *, scope: str) -> list[Fact]:

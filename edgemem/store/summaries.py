@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from edgemem.store.transaction import Transaction
 
-_PRIVATE = "from turns t where t.session_id = e.session_id and t.n < e.first_turn and t.level = 2"
+_PRIVATE = "from turns t indexed by turns_private where t.session_id = e.session_id and t.n < e.first_turn and t.level = 2"
 
 SUMMARIES = f"""
   (select e.id, e.session_id, e.first_turn, e.summary, e.reason,
