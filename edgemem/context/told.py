@@ -144,9 +144,7 @@ def _joined(
     text, label = "", ""
     for each in sorted(group, key=lambda one: items[lines[one.number].id].recorded_at):
         choice = choices[each.number]
-        if not text:
-            before = choice.lead
-        else:
-            before = ASIDE if choice.label == label else f"{ASIDE}{choice.label}"
+        again = "" if choice.label == label else choice.label
+        before = f"{ASIDE}{again}" if text else choice.lead
         text, label = f"{text}{before}{each.length.text}", choice.label
     return text
