@@ -152,7 +152,11 @@ def write_reranker_gguf(
     else:
         keys = [key for key in keys if not key.startswith(_string("tokenizer.ggml.token_type_count"))]
         keys.append(_number("tokenizer.ggml.token_type_count", 2))
-        tensors |= {"token_types": np.stack([some(width)] * 2), "token_embd_norm": ones, "token_embd_norm.bias": some(width)}
+        tensors |= {
+            "token_types": np.stack([some(width)] * 2),
+            "token_embd_norm": ones,
+            "token_embd_norm.bias": some(width),
+        }
         if architecture == "bert":
             tensors["position_embd"] = weights(context, width)
         for block in blocks:
@@ -178,7 +182,9 @@ def _write(path: Path, keys: list[bytes], tensors: dict[str, np.ndarray[Any, Any
     infos, offset = b"", 0
     for name, values in tensors.items():
         kind = 1 if values.dtype == np.float16 else 0
-        infos += _string(name if name.endswith(".bias") else f"{name}.weight") + struct.pack("<I", values.ndim)
+        infos += _string(name if name.endswith(".bias") else f"{name}.weight") + struct.pack(
+            "<I", values.ndim
+        )
         infos += struct.pack(f"<{values.ndim}Q", *reversed(values.shape)) + struct.pack("<IQ", kind, offset)
         offset += values.nbytes + -values.nbytes % _ALIGNMENT
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(keys) + infos
