@@ -258,6 +258,26 @@ def test_a_head_or_a_template_of_another_kind_is_refused(
                 reranker.score(ASKED, TEXTS)
 
 
+@pytest.mark.parametrize("architecture", ["bert", "jina-bert-v2"])
+@pytest.mark.parametrize("says", [-3.0, 0.0, 2.5])
+def test_what_the_head_says_is_the_logit(
+    tmp_path: Path, vocabularies: Path, architecture: str, says: float
+) -> None:
+    """Also of Jina's models, whose head llama.cpp bends, which they do not."""
+    path = write_reranker_gguf(
+        tmp_path / "m.gguf", vocabularies=vocabularies, architecture=architecture, says=says
+    )
+    with LlamaReranker(path) as reranker:
+        assert reranker.score(ASKED, TEXTS) == pytest.approx([says] * len(TEXTS), abs=1e-4)
+
+
+def test_a_head_that_computes_no_number_is_an_error(tmp_path: Path, vocabularies: Path) -> None:
+    """Damaged weights are told of, and make no order."""
+    path = write_reranker_gguf(tmp_path / "m.gguf", vocabularies=vocabularies, says=float("nan"))
+    with LlamaReranker(path) as reranker, pytest.raises(ModelError, match="no finite numbers"):
+        reranker.score(ASKED, TEXTS)
+
+
 def test_yes_is_found_by_its_label(tmp_path: Path, vocabularies: Path) -> None:
     """A head that tells no first and yes second gives the opposite of one with the labels turned."""
     scores = []
