@@ -90,6 +90,7 @@ def write_reranker_gguf(
     context: int = 512,
     labels: tuple[str, ...] = (),
     head: bool = True,
+    says: float | None = None,
     languages: tuple[str, ...] = (),
 ) -> Path:
     """Write a model that ranks at random, of one of the architectures that rerankers have.
@@ -100,6 +101,7 @@ def write_reranker_gguf(
         hidden: of the feed-forward network; by default twice the width.
         labels: what its head tells apart; by default one thing, or yes and no.
         head: False leaves out what ranks.
+        says: what an encoder thinks of every text; by default something about each.
         languages: which it says that it knows.
     """
     keys, tokens = _tokenizer_keys(vocabularies / f"ggml-vocab-{vocabulary or _RERANKERS[architecture]}.gguf")
@@ -152,7 +154,11 @@ def write_reranker_gguf(
     else:
         keys = [key for key in keys if not key.startswith(_string("tokenizer.ggml.token_type_count"))]
         keys.append(_number("tokenizer.ggml.token_type_count", 2))
-        tensors |= {"token_types": np.stack([some(width)] * 2), "token_embd_norm": ones, "token_embd_norm.bias": some(width)}
+        tensors |= {
+            "token_types": np.stack([some(width)] * 2),
+            "token_embd_norm": ones,
+            "token_embd_norm.bias": some(width),
+        }
         if architecture == "bert":
             tensors["position_embd"] = weights(context, width)
         for block in blocks:
@@ -164,12 +170,16 @@ def write_reranker_gguf(
             tensors |= {block + "ffn_down": weights(width, hidden), block + "ffn_down.bias": some(width)}
             if architecture == "jina-bert-v2":
                 tensors[block + "ffn_gate"] = weights(hidden, width)
+    opinion = np.array([0.0 if says is None else says], np.float32)
+    factor = np.float16(4 if says is None else 0)
     if head and architecture == "jina-bert-v2":
-        tensors |= {"cls": weights(1, width), "cls.bias": some(1)}
+        tensors |= {"cls": weights(1, width) * factor, "cls.bias": opinion}
     elif head:
         if not decodes:
             tensors |= {"cls": weights(width, width), "cls.bias": some(width)}
-        tensors |= {"cls.output": weights(max(1, len(labels)), width) * np.float16(4)}
+        tensors["cls.output"] = weights(max(1, len(labels)), width) * factor
+        if says is not None:
+            tensors["cls.output.bias"] = opinion
     _write(path, keys, tensors)
     return path
 
@@ -178,7 +188,9 @@ def _write(path: Path, keys: list[bytes], tensors: dict[str, np.ndarray[Any, Any
     infos, offset = b"", 0
     for name, values in tensors.items():
         kind = 1 if values.dtype == np.float16 else 0
-        infos += _string(name if name.endswith(".bias") else f"{name}.weight") + struct.pack("<I", values.ndim)
+        infos += _string(name if name.endswith(".bias") else f"{name}.weight") + struct.pack(
+            "<I", values.ndim
+        )
         infos += struct.pack(f"<{values.ndim}Q", *reversed(values.shape)) + struct.pack("<IQ", kind, offset)
         offset += values.nbytes + -values.nbytes % _ALIGNMENT
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(keys) + infos

@@ -236,6 +236,60 @@ def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
     ahead.close()
 
 
+@pytest.mark.parametrize("way", ["another sentence", "another word", "dropped", "closed"])
+def test_a_search_hears_when_nobody_waits_for_it_any_more(way: str) -> None:
+    """It may stop then; what it has by then is lent to nobody."""
+    go, running = threading.Event(), threading.Event()
+    told: list[bool] = []
+
+    def search(text: str, *, stop: Callable[[], bool], **_: Any) -> list[Recalled]:
+        told.append(stop())
+        running.set()
+        assert go.wait(20)
+        told.append(stop())
+        return [Recalled("note", "1", text, 1.0, ())]
+
+    by = Talk()
+    ahead = Ahead(search, stamp=lambda: 0, settle_s=0.0, share=1.0, now=lambda: 0.0)
+    ahead.ask(by, "so far", {})
+    assert running.wait(20)
+    if way == "another sentence":
+        ahead.take(by, "so far so good", {})
+    elif way == "another word":
+        ahead.pace.settle_s = 60.0
+        ahead.ask(by, "so far so", {})
+    elif way == "dropped":
+        ahead.drop(by)
+    closing = threading.Thread(target=ahead.close)
+    if way == "closed":
+        closing.start()
+        until(lambda: ahead._closed)
+    go.set()
+    until(lambda: len(told) == 2)
+    assert told == [False, True]
+    if way == "another word":
+        ahead.ask(by, "so far", {})
+    assert ahead.take(by, "so far", {}).found is None
+    if way != "closed":
+        closing.start()
+    closing.join(20)
+
+
+def test_a_search_that_is_waited_for_goes_on(ahead: Ahead) -> None:
+    """The turn that came with the same sentence waits for it."""
+    told: list[bool] = []
+
+    def search(text: str, *, stop: Callable[[], bool], **_: Any) -> list[Recalled]:
+        told.append(stop())
+        return [Recalled("note", "1", text, 1.0, ())]
+
+    by = Talk()
+    ahead.search = search
+    hear(ahead, by, "so far")
+    assert ahead.take(by, "so far", {}).found is not None
+    assert told == [False]
+
+
 def test_the_index_is_read_into_memory_until_somebody_says_something(hand: HandClock) -> None:
     """Warming gives way to a recall, and what fails there stops nothing."""
     warm: list[bool] = []

@@ -226,7 +226,7 @@ def test_list_shows_every_model_and_where_it_lies(minilm: Path, folders: dict[st
     rows = json.loads(CliRunner().invoke(models, ["list", "--json"]).stdout)
     assert {row["name"]: row["path"] for row in rows}[DEFAULT_EMBEDDER] == str(minilm)
     assert {row["state"] for row in rows} == {"verified", "missing"}
-    assert {row["kind"] for row in rows} == {"embedder", "chat"}
+    assert {row["kind"] for row in rows} == {"embedder", "reranker", "chat"}
     text = CliRunner().invoke(models, ["list"]).stdout
     assert all(entry.name in text for entry in load_catalogue())
     assert "Gemma" in text

@@ -62,7 +62,13 @@ def told(folder: Path, embedder: HashEmbedder | None, **settings: object) -> Mem
         embedder=embedder,
         worker=False,
     )
-    said = ["Der Kater schläft im Korb.", "Tom schläft.", "Das Brot ist im Ofen.", "The cat is in the basket.", "猫在篮子里睡觉。"]
+    said = [
+        "Der Kater schläft im Korb.",
+        "Tom schläft.",
+        "Das Brot ist im Ofen.",
+        "The cat is in the basket.",
+        "猫在篮子里睡觉。",
+    ]
 
     def write(tx: object) -> None:
         for at, text in enumerate(said):
@@ -90,7 +96,9 @@ def test_an_english_question_is_scored_as_ever(tmp_path: Path, query: str) -> No
     """Whatever the profile says of other languages."""
     ever = scores(tmp_path / "many", Knowing(()), query)
     for foreign in (0.0, 0.3):
-        assert scores(tmp_path / f"en{foreign}", Knowing(("en",)), query, foreign_meaning=foreign) == near(ever)
+        assert scores(tmp_path / f"en{foreign}", Knowing(("en",)), query, foreign_meaning=foreign) == near(
+            ever
+        )
 
 
 def test_a_german_question_lies_between_words_and_meaning(tmp_path: Path) -> None:

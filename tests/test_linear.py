@@ -135,6 +135,9 @@ def test_a_mixed_model_has_the_mixed_log_odds(meaning, row):
     assert models.at(0) is models.words_only
     assert models.at(1.0) is models.with_meaning
     rows = signals(row)
-    parts = [odds(min(max(float(model.scores(rows)[0]), 1e-6), 1 - 1e-6)) for model in (models.with_meaning, models.words_only)]
+    parts = [
+        odds(min(max(float(model.scores(rows)[0]), 1e-6), 1 - 1e-6))
+        for model in (models.with_meaning, models.words_only)
+    ]
     found = odds(min(max(float(models.at(meaning).scores(rows)[0]), 1e-6), 1 - 1e-6))
     assert found == pytest.approx(meaning * parts[0] + (1 - meaning) * parts[1], abs=0.05)

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from os.path import commonprefix
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -72,6 +72,11 @@ def plain(path: Path, text: str, *, special: bool = False) -> list[int]:
         forward.close()
 
 
+def common(one: list[int], other: list[int]) -> list[int]:
+    """Return what two lists begin with."""
+    return [mine for mine, _ in takewhile(lambda both: both[0] == both[1], zip(one, other))]  # noqa: B905
+
+
 @pytest.mark.parametrize("name", ["bert", "jina-bert-v2", "qwen3", "xlm"])
 def test_every_architecture_tells_a_logit_for_each_text(files: dict[str, Path], name: str) -> None:
     """One finite number each, other ones for other texts and other questions, and the same alone as among others."""
@@ -135,15 +140,17 @@ def test_a_pair_that_is_too_long_is_cut_by_tokens(files: dict[str, Path], name: 
     )  # fmt: skip
     for ids in (long_text, long_question, both):
         assert 60 <= len(ids) <= 64
-    question = commonprefix([whole, other_text])
-    text = commonprefix([whole[::-1], other_question[::-1]])[::-1]
+    question = common(whole, other_text)
+    text = common(whole[::-1], other_question[::-1])[::-1]
     assert long_text[: len(question)] == question
     assert long_question[-len(text) :] == text
     assert both[0] == whole[0]
     assert both[-1] == whole[-1]
 
 
-@pytest.mark.parametrize("text", ["", " \n", "x" * 200_000, "a\0b", "\ud800", "\U0010ffff", "가나다" * 500, "e" + "\u0301" * 3000])
+@pytest.mark.parametrize(
+    "text", ["", " \n", "x" * 200_000, "a\0b", "\ud800", "\U0010ffff", "가나다" * 500, "e" + "\u0301" * 3000]
+)
 def test_any_text_gets_a_number(bert: LlamaReranker, text: str) -> None:
     """Whatever was said, asked or stored."""
     assert all(map(math.isfinite, bert.score(text, [text, "There."])))
@@ -249,6 +256,26 @@ def test_a_head_or_a_template_of_another_kind_is_refused(
         for _ in range(2):
             with pytest.raises(ModelError, match=told):
                 reranker.score(ASKED, TEXTS)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "jina-bert-v2"])
+@pytest.mark.parametrize("says", [-3.0, 0.0, 2.5])
+def test_what_the_head_says_is_the_logit(
+    tmp_path: Path, vocabularies: Path, architecture: str, says: float
+) -> None:
+    """Also of Jina's models, whose head llama.cpp bends, which they do not."""
+    path = write_reranker_gguf(
+        tmp_path / "m.gguf", vocabularies=vocabularies, architecture=architecture, says=says
+    )
+    with LlamaReranker(path) as reranker:
+        assert reranker.score(ASKED, TEXTS) == pytest.approx([says] * len(TEXTS), abs=1e-4)
+
+
+def test_a_head_that_computes_no_number_is_an_error(tmp_path: Path, vocabularies: Path) -> None:
+    """Damaged weights are told of, and make no order."""
+    path = write_reranker_gguf(tmp_path / "m.gguf", vocabularies=vocabularies, says=float("nan"))
+    with LlamaReranker(path) as reranker, pytest.raises(ModelError, match="no finite numbers"):
+        reranker.score(ASKED, TEXTS)
 
 
 def test_yes_is_found_by_its_label(tmp_path: Path, vocabularies: Path) -> None:

@@ -23,7 +23,9 @@ from edgemem.store.turns import commit_turn
 class Table:
     """A reranker that looks up what it thinks of a text, and notes what it was asked."""
 
-    def __init__(self, logits: dict[str, float], *, reads: int | None = None, fault: Exception | None = None) -> None:
+    def __init__(
+        self, logits: dict[str, float], *, reads: int | None = None, fault: Exception | None = None
+    ) -> None:
         self.logits, self.reads, self.fault = logits, reads, fault
         self.asked: list[tuple[str, list[str], float | None]] = []
         self.closed = False
@@ -96,7 +98,8 @@ def test_it_says_which_and_never_how_many(
         assert [item.score for item in after] == sorted((item.score for item in before), reverse=True)
         for turns in (True, False):
             was, now = (
-                sorted(item.score for item in group if (item.kind == "turn") is turns) for group in (before, after)
+                sorted(item.score for item in group if (item.kind == "turn") is turns)
+                for group in (before, after)
             )
             assert was == now
     assert passed.read <= min(most, len(rows))
@@ -182,7 +185,12 @@ def tell(memory: Memory, *texts: str, level: str = "household", owner: str | Non
     def write(tx: object) -> None:
         for at, text in enumerate(texts):
             heard = Heard(speaker=owner or "anna")
-            commit_turn(tx, Turn(f"talk {level}", at, (StoredMessage("user", text),), heard=heard, level=level, owner=owner))
+            commit_turn(
+                tx,
+                Turn(
+                    f"talk {level}", at, (StoredMessage("user", text),), heard=heard, level=level, owner=owner
+                ),
+            )
 
     memory.database.write(write)
     memory.idle(30)
@@ -204,7 +212,7 @@ def test_recall_reads_the_best_again(tmp_path: Path) -> None:
     table = Table({worst: 30.0})
     with opened(tmp_path, table, rerank_share=1.0) as memory:
         found = memory.recall("Where is the tea?", k=2, kinds=("turn",))
-        assert [item.text for item in found][0] == worst
+        assert found[0].text == worst
         assert found[0].score == first[0].score
         assert found[0].why[0] == "reranker"
         assert len(found) == 2
@@ -214,7 +222,9 @@ def test_recall_reads_the_best_again(tmp_path: Path) -> None:
     assert table.closed
     few = Table({worst: 30.0})
     with opened(tmp_path, few, rerank_share=1.0, rerank_most=3) as memory:
-        assert memory.recall("Where is the tea?", k=2, kinds=("turn",))[0].text in [item.text for item in first[:3]]
+        assert memory.recall("Where is the tea?", k=2, kinds=("turn",))[0].text in [
+            item.text for item in first[:3]
+        ]
         assert few.asked[0][1] == [item.text for item in first[:3]]
 
 
@@ -296,4 +306,3 @@ def test_time_that_it_takes_is_told(tmp_path: Path) -> None:
         tell(memory, *SAID)
         memory.recall("Where is the tea?")
         assert memory.last_recall().rerank_ms >= 50
-

@@ -116,7 +116,9 @@ def run(
     }
     bars = {f"{WORDS} {name}": at_least(figures[name][f"{WORDS} @{K[0]} said"], 0.95) for name in names}
     for model in wanted:
-        found = {name: (figures[name][f"{model} @{K[0]}"], figures[name][f"{WORDS} @{K[0]}"]) for name in names}
+        found = {
+            name: (figures[name][f"{model} @{K[0]}"], figures[name][f"{WORDS} @{K[0]}"]) for name in names
+        }
         bars |= {f"{model} {name}, as words": at_least(*both) for name, both in found.items()}
     spoken = household(names[0])
     counts = {"statements": len(spoken.said), "questions": len(spoken.asked + spoken.asked_freely)}

@@ -85,9 +85,7 @@ def check_fits(entry: ModelEntry, path: Path) -> Description:
 
 
 def _embeds(header: Header) -> bool:
-    return (
-        header.number("pooling_type") in _POOLINGS or _encodes(header)
-    )
+    return header.number("pooling_type") in _POOLINGS or _encodes(header)
 
 
 def _encodes(header: Header) -> bool:

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama.catalog import find_entry, find_model, load_catalogue
+from edgemem.llama.encoder import Encoder
 from edgemem.llama.gguf import read_header
 from edgemem.llama.pins import read_pin
-from edgemem.llama.encoder import Encoder
 from edgemem.llama.worker import Job, ModelWorker, closed_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
-    from typing import Any
 
     import numpy as np
     from numpy.typing import NDArray
@@ -87,7 +86,9 @@ class LlamaEmbedder:
         self._remembered: OrderedDict[str, Vector] = OrderedDict()
         self._most_remembered = remembered_queries
         self._lock = threading.Lock()
-        self._worker = ModelWorker("edgemem-embedder", partial(_load, self.path, header, n_ctx, threads), _WHAT)
+        self._worker = ModelWorker(
+            "edgemem-embedder", partial(_load, self.path, header, n_ctx, threads), _WHAT
+        )
         # also runs when the interpreter exits: llama.cpp must not compute while its library is torn down
         self._close = weakref.finalize(self, self._worker.close)
 

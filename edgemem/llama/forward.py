@@ -105,7 +105,9 @@ class Forward:
             special: text that looks like a special token becomes one.
         """
         data = text[: self.n_ctx * CHARS_A_TOKEN].encode("utf-8", "replace").replace(b"\0", b" ")
-        while (count := self._tokenize(data, around, special)) < 0:  # how many there would be, as a negative number
+        while (
+            count := self._tokenize(data, around, special)
+        ) < 0:  # how many there would be, as a negative number
             self._ids = (self.api.llama_token * -count)()
         return self._ids[:count]  # type: ignore[no-any-return]
 

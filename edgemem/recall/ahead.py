@@ -315,13 +315,17 @@ class Ahead:
         return self._closed or any(speech.waiting is not None for speech in list(self._speeches.values()))
 
     def _recall(self, by: object, speech: _Speech, wanted: _Wanted, due: float) -> None:
-        begun, made, fault = self._clock(), None, ""
+        begun, made, fault, cut = self._clock(), None, "", False
+
+        def stop() -> bool:
+            nonlocal cut
+            cut = cut or self._closed or speech.is_over(wanted)
+            return cut
+
         try:
             stamp = self._stamp()
-            found = self.search(
-                wanted.text, **wanted.arguments, stop=lambda: self._closed or speech.is_over(wanted)
-            )
-            if not self._late():
+            found = self.search(wanted.text, **wanted.arguments, stop=stop)
+            if not (cut or self._late()):
                 made = _Made(wanted, found, stamp, self._clock())
         except ClosedError:
             pass

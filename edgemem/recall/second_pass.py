@@ -75,9 +75,7 @@ def second_pass(
     if len(texts) < 2 or (bounds.seconds is not None and bounds.seconds <= 0):
         return unread._replace(late=len(texts) > 1)
     try:
-        scored = reranker.score(
-            query[-MAX_CHARS:], list(texts.values()), timeout_s=bounds.seconds, stop=stop
-        )
+        scored = reranker.score(query[-MAX_CHARS:], list(texts.values()), timeout_s=bounds.seconds, stop=stop)
     except (ModelError, ClosedError):
         return unread  # `check` says what is wrong with the model
     read = {name: logit for name, logit in zip(texts, scored or ()) if math.isfinite(logit)}  # noqa: B905
@@ -99,7 +97,9 @@ def _reordered(group: Sequence[Recalled], read: dict[str, float], share: float) 
     found = list(group)
     for turns in (True, False):
         places = [
-            place for place, item in enumerate(group) if name_of(item) in read and (item.kind == "turn") is turns
+            place
+            for place, item in enumerate(group)
+            if name_of(item) in read and (item.kind == "turn") is turns
         ]
         some = [group[place] for place in places]
         if len(some) < 2:
