@@ -1,7 +1,7 @@
 """Columns: what is known of each doc, in memory, one slot for each doc that was ever read in.
 
 A doc that is taken out leaves an empty slot, and one that is replaced moves to a new one. A search takes what it needs of
-many slots at once; 60 bytes a doc.
+many slots at once; 80 bytes a doc.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from edgemem.recall.candidates import Candidate
-from edgemem.recall.sources import TURN
-from edgemem.recall.state import FIRST_OTHER
+from edgemem.recall.sources import KINDS, TURN
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -31,10 +29,12 @@ COLUMNS = """
 """
 """What a Row is made of, from `docs d`."""
 
-_TYPE = [
-    ("id", "i8"), ("ref", "i8"), ("at", "f8"), ("session", "i4"), ("turn", "i8"), ("who", "i4"), ("owner", "i4"),
-    ("length", "i4"), ("kind", "u1"), ("level", "u1"), ("past", "?"), ("marks", "u1"),
-]  # fmt: skip
+_TYPES = {
+    "id": "i8", "ref": "i8", "at": "f8", "session": "i4", "turn": "i8", "who": "i4", "owner": "i4", "length": "i4",
+    "called": "i4", "kind": "u1", "level": "u1", "past": "?", "marks": "u1", "dated": "?",
+}  # fmt: skip
+BESIDE = (-2, -1, 1)
+"""The neighbours of a message that are kept at hand: so many messages after it."""
 PRIVATE = 2
 """The level of what only its owner reads."""
 NOBODY = 0
@@ -67,6 +67,18 @@ class Row(NamedTuple):
         return msgspec.json.decode(self.times, type=list[tuple[float, float, float]]) if self.times else []
 
 
+def sound_row(columns: Sequence[Any]) -> Row:
+    """Return a row of the file; in a damaged one it may be anything, and then this raises ValueError."""
+    try:
+        row = msgspec.convert(columns, Row)
+        row.spans  # noqa: B018 - they must be such
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from error
+    if row.kind not in KINDS or not 0 <= row.level <= PRIVATE:
+        raise ValueError("its kind or its level does not exist")
+    return row
+
+
 class Columns:
     """Rows by slot; not safe to use from several threads at once."""
 
@@ -74,26 +86,31 @@ class Columns:
         import numpy as np
 
         self.n = 0
-        self.rows: NDArray[Any] = np.zeros(0, _TYPE)
+        self.rows: dict[str, NDArray[Any]] = {name: np.zeros(0, type_) for name, type_ in _TYPES.items()}
         """By slot, with room for more at the end."""
         self.names: list[str | None] = [None]
         """Of whoever spoke or owns something, by code."""
         self.facts: dict[int, tuple[str | None, str | None]] = {}
         """Subject and relation of those slots that have any."""
-        self.called: dict[int, frozenset[str]] = {}
-        """Stems of whom the text speaks to by name, of those slots that speak to somebody."""
+        self.callings: list[frozenset[str]] = [frozenset()]
+        """Stems of whom texts speak to by name, by the code in `called`."""
         self._codes: dict[str | None, int] = {None: NOBODY}
         self._sessions: dict[int | None, int] = {None: NOBODY}
+        self._calling_codes = {self.callings[0]: NOBODY}
         self._slots: dict[int, int] = {}
         self._passing: set[int] = set()
-        self._dated: set[int] = set()
-        self._spans: NDArray[np.float64] = np.zeros((0, 4))
-        self._new_spans: list[tuple[int, float, float, float]] = []
+        self._beside = {step: np.zeros(0, np.int32) for step in BESIDE}
+        self._spans: NDArray[np.float64] = np.zeros((4, 0))
+        self._spans_of: dict[int, slice] = {}
+        self._last_span = 0
         self._words_in = np.zeros((2, 1), np.int64)
         self._private: dict[int, dict[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self._slots)
+
+    def __contains__(self, doc: int) -> bool:
+        return doc in self._slots
 
     def append(self, row: Row, *, passing: bool = False) -> int:
         """Take a row in, in place of what its number had before; return its slot.
@@ -101,32 +118,29 @@ class Columns:
         Args:
             passing: it is not in the index yet; `drop_passing` takes it out again.
         """
-        import numpy as np
-
+        spans = row.spans
         self.drop(row.id)
+        slot = self.n
+        self._make_room(slot)
+        session = self._sessions.setdefault(row.session_id, len(self._sessions))
+        called = self._calling(frozenset(row.called.split())) if row.called else NOBODY
+        values = (
+            row.id, row.ref, row.at, session, -1 if row.turn is None else row.turn, self._code(row.who), self._code(row.owner),
+            row.length, called, row.kind, row.level, bool(row.past), row.marks, bool(spans),
+        )  # fmt: skip
+        for column, value in zip(self.rows.values(), values):  # noqa: B905 - as long as one another
+            column[slot] = value
         if passing:
             self._passing.add(row.id)
-        slot = self.n
-        if slot == len(self.rows):
-            # Half as much again, so that a growing memory is not copied with each turn.
-            grown = np.zeros(max(256, slot * 3 // 2), self.rows.dtype)
-            grown[:slot] = self.rows
-            self.rows = grown
-        session = self._sessions.setdefault(row.session_id, len(self._sessions))
-        self.rows[slot] = (
-            row.id, row.ref, row.at, session, -1 if row.turn is None else row.turn, self._code(row.who), self._code(row.owner),
-            row.length, row.kind, row.level, bool(row.past), row.marks,
-        )  # fmt: skip
         self._count(slot, row.length)
         if row.subject or row.relation:
             self.facts[slot] = (row.subject, row.relation)
-        if row.called:
-            self.called[slot] = frozenset(row.called.split())
-        if row.times:
-            self._dated.add(slot)
-            self._new_spans += [(slot, *span) for span in row.spans]
+        if spans:
+            self._keep_spans(slot, spans)
         self._slots[row.id] = slot
         self.n = slot + 1
+        if row.kind == TURN:
+            self._link(row.id, slot)
         return slot
 
     def drop(self, doc: int) -> None:
@@ -136,22 +150,33 @@ class Columns:
         if slot is None:
             return
         self._count(slot, -int(self.rows["length"][slot]))
-        self.rows[slot] = (0,) * len(_TYPE)
+        for column in self.rows.values():
+            column[slot] = 0
         self.facts.pop(slot, None)
-        self.called.pop(slot, None)
-        if slot in self._dated:
-            self._dated.discard(slot)
-            spans = self.spans()
-            self._spans = spans[spans[:, 0] != slot]
+        for step, beside in self._beside.items():
+            beside[slot] = -1
+            other = self._slots.get(doc - step)
+            if other is not None and beside[other] == slot:
+                beside[other] = -1
+        spans = self._spans_of.pop(slot, None)
+        if spans is not None:
+            self._spans[:, spans] = 0
+            self._spans[0, spans] = -1
 
     def drop_passing(self) -> None:
         """Leave nothing of what was not in the index yet; what the index has taken in since stays."""
         for doc in list(self._passing):
             self.drop(doc)
 
-    def slots(self, docs: Collection[int]) -> dict[int, int]:
+    def slots(self, docs: Iterable[int]) -> dict[int, int]:
         """Return the slots of those docs that are here."""
         return {doc: self._slots[doc] for doc in docs if doc in self._slots}
+
+    def slots_of(self, docs: Collection[int]) -> Slots:
+        """Return the slot of each doc; -1 where it is not here."""
+        import numpy as np
+
+        return np.fromiter(map(self._slots.get, docs, repeat(-1)), np.intp, len(docs))
 
     def code(self, name: str | None) -> int | None:
         """Return the code of a name; None where nobody here has it."""
@@ -181,59 +206,78 @@ class Columns:
                 total[session] += words
         return total
 
-    def candidates(self, slots: Slots) -> list[Candidate]:
-        """Return what some slots hold, for whoever fetches it from the truth."""
-        names, facts, nothing = self.names, self.facts, (None, None)
-        fields = (self.rows[name][slots].tolist() for name in ("kind", "ref", "who", "at"))
-        return [
-            Candidate(kind, ref, names[who], at, *facts.get(slot, nothing))
-            for slot, kind, ref, who, at in zip(slots.tolist(), *fields, strict=True)
-        ]
-
-    def allowed(self, slots: Slots, only: Filter) -> NDArray[np.bool_]:
-        """Return which of some slots may be found; the same rule as in SQL, which has the last word."""
+    def readable(self, only: Filter) -> NDArray[np.bool_]:
+        """Return by slot what may be found, and one more that may not; the same rule as in SQL, which has the last word."""
         import numpy as np
 
-        some = {
-            name: self.rows[name][slots]
-            for name in ("id", "past", "kind", "level", "owner", "session", "turn")
-        }
-        may: NDArray[np.bool_] = some["id"] != 0
+        rows, n = self.rows, self.n
+        found = np.zeros(n + 1, bool)
+        may = found[:n]
+        np.not_equal(rows["id"][:n], 0, out=may)
         if not only.past:
-            may &= ~some["past"]
-        kinds = np.zeros(256, bool)
-        kinds[list(only.kinds)] = True
-        may &= kinds[some["kind"]]
+            may &= ~rows["past"][:n]
+        if len(only.kinds) < len(KINDS):
+            kinds = np.zeros(256, bool)
+            kinds[list(only.kinds)] = True
+            may &= kinds[rows["kind"][:n]]
         code = self._sessions.get(only.session_id) if only.session_id is not None and only.turns else None
         if code is not None:
-            here = np.flatnonzero(some["session"] == code)
+            here = np.flatnonzero(rows["session"][:n] == code)
             if len(here):
-                may[here] &= ~np.isin(some["turn"][here], list(only.turns))
+                turns = np.array(sorted(only.turns), np.int64)
+                near = np.minimum(np.searchsorted(turns, rows["turn"][here]), len(turns) - 1)
+                may[here] &= turns[near] != rows["turn"][here]
         if "known" in only.values:
-            level = some["level"]
-            own = (some["owner"] == (self.code(only.values["speaker"]) or -1)) & bool(only.values["alone"])
-            may &= (level == 0) | ((level == 1) & bool(only.values["known"])) | ((level == PRIVATE) & own)
-        return may
+            level = rows["level"][:n]
+            read = level <= int(only.values["known"])
+            owner = self.code(only.values["speaker"]) if only.values["alone"] else None
+            if owner:
+                read |= (level == PRIVATE) & (rows["owner"][:n] == owner)
+            may &= read
+        return found
 
     def spans(self) -> NDArray[np.float64]:
-        """Return the times that texts speak of: rows of slot, begin, end, how sure."""
-        import numpy as np
-
-        if self._new_spans:
-            self._spans = np.concatenate([self._spans, np.array(self._new_spans, np.float64)])
-            self._new_spans = []
-        return self._spans
+        """Return the times that texts speak of: rows of slot, begin, end, how sure; slot -1 is of a text that is gone."""
+        spans: NDArray[np.float64] = self._spans[:, : self._last_span].T
+        return spans
 
     def beside(self, slots: Slots, step: int) -> Slots:
-        """Return the slot of the message so many after each; -1 where there is none of the same session."""
+        """Return the slot of the message so many after each, one of `BESIDE`; -1 where there is none of the same session."""
         import numpy as np
 
-        rows = self.rows
-        docs = rows["id"][slots]
-        wanted = np.where(docs < FIRST_OTHER, docs + step, -1)
-        found = np.fromiter(map(self._slots.get, wanted.tolist(), repeat(-1)), np.intp, len(slots))
-        same = (found >= 0) & (rows["session"][found] == rows["session"][slots])
-        return np.where(same & (rows["kind"][found] == TURN), found, -1)
+        return self._beside[step][slots].astype(np.intp)
+
+    def _make_room(self, slot: int) -> None:
+        """See to it that there is room for a slot: half as much again, so that a growing memory is not copied each turn."""
+        if slot < len(self.rows["id"]):
+            return
+        room = max(256, slot * 3 // 2)
+        self.rows = {name: _longer(column, room, 0) for name, column in self.rows.items()}
+        self._beside = {step: _longer(column, room, -1) for step, column in self._beside.items()}
+
+    def _link(self, doc: int, slot: int) -> None:
+        """Note which messages stand beside a message, and beside which ones it stands."""
+        session, kind = self.rows["session"], self.rows["kind"]
+        for step, beside in self._beside.items():
+            for other, noted in ((doc + step, True), (doc - step, False)):
+                there = self._slots.get(other)
+                if there is not None and session[there] == session[slot] and kind[there] == TURN:
+                    beside[slot if noted else there] = there if noted else slot
+
+    def _keep_spans(self, slot: int, spans: Sequence[tuple[float, float, float]]) -> None:
+        end = self._last_span + len(spans)
+        if end > self._spans.shape[1]:
+            self._spans = _longer(self._spans.T, max(64, end * 3 // 2), 0).T
+        self._spans[0, self._last_span : end] = slot
+        self._spans[1:, self._last_span : end] = list(zip(*spans, strict=True))
+        self._spans_of[slot] = slice(self._last_span, end)
+        self._last_span = end
+
+    def _calling(self, stems: frozenset[str]) -> int:
+        code = self._calling_codes.setdefault(stems, len(self.callings))
+        if code == len(self.callings):
+            self.callings.append(stems)
+        return code
 
     def _count(self, slot: int, words: int) -> None:
         """Note words more or less in the session of a slot: what is private under its owner, apart from the rest."""
@@ -254,3 +298,12 @@ class Columns:
         if code == len(self.names):
             self.names.append(name)
         return code
+
+
+def _longer(column: NDArray[Any], room: int, filling: int) -> NDArray[Any]:
+    """Return a column, or a table, with more rows."""
+    import numpy as np
+
+    grown = np.full((room, *column.shape[1:]), filling, column.dtype)
+    grown[: len(column)] = column
+    return grown

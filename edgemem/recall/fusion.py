@@ -10,9 +10,13 @@ The constants are few and round; nothing was fitted. `recent` only orders what i
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 
 class Weights(msgspec.Struct, frozen=True):
@@ -71,16 +75,25 @@ def fact_meaning(whole: float, rest: float, *, named: bool) -> float:
     return (whole + rest) / 2 * (1.0 if named else ELSEWHERE)
 
 
-def score(signals: Signals, weights: Weights, *, own: float | None = None) -> float:
-    """Return the score of a candidate.
+def scores_of(
+    words: ArrayLike, meaning: ArrayLike, person: ArrayLike, recent: ArrayLike, weights: Weights
+) -> NDArray[np.float64]:
+    """Return the scores of candidates, given their signals one array each; where meaning is not known, it is not a number."""
+    import numpy as np
 
-    Args:
-        own: its `own_score`, where that is known: it is, of a hundred candidates at each question.
-    """
-    words, meaning, person, recent = signals
-    doubt = 1.0 - (own_score(words, meaning, weights) if own is None else own)
-    doubt *= (1.0 - weights.person * person) * (1.0 - weights.recent * recent)
-    return _clip(1.0 - doubt)
+    words, meaning, person, recent = (
+        np.asarray(each, np.float64) for each in (words, meaning, person, recent)
+    )
+    total = weights.words + weights.meaning
+    both = (
+        (weights.words * words + weights.meaning * np.clip(meaning, 0.0, 1.0)) / total
+        if total > 0
+        else 0.0 * meaning
+    )
+    own = np.clip(np.where(np.isnan(meaning), words, both), 0.0, 1.0)
+    doubt = (1.0 - own) * (1.0 - weights.person * person) * (1.0 - weights.recent * recent)
+    scores: NDArray[np.float64] = np.clip(1.0 - doubt, 0.0, 1.0)
+    return scores
 
 
 def reasons(signals: Signals, weights: Weights) -> tuple[str, ...]:

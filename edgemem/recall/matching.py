@@ -6,10 +6,9 @@ session as a whole, because an answer often does not repeat the words of its que
 
 from __future__ import annotations
 
-from math import log
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.recall.columns import NOBODY, Columns
+from edgemem.recall.columns import NOBODY
 from edgemem.recall.lexical import K1, B
 from edgemem.recall.sources import TURN
 
@@ -19,15 +18,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.candidates import Filter
     from edgemem.recall.lexical import Statistics
+    from edgemem.recall.view import View
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
 
 
 class Matched(NamedTuple):
-    """BM25 of the words of a question; by slot, or by session."""
+    """BM25 of the words of a question; by slot, with one more for no slot, or by session."""
 
     own: Numbers
     """Of each text by itself."""
@@ -37,9 +36,7 @@ class Matched(NamedTuple):
     """Of all messages of a session together, by its code."""
 
 
-def matched(
-    columns: Columns, found: Iterable[tuple[str, Slots, Numbers]], statistics: Statistics, only: Filter
-) -> Matched:
+def matched(view: View, found: Iterable[tuple[str, Slots, Numbers]], statistics: Statistics) -> Matched:
     """Return the BM25 of the texts that terms stand in; what may not be found counts for nothing.
 
     Args:
@@ -47,47 +44,51 @@ def matched(
     """
     import numpy as np
 
-    rows, n, sessions = columns.rows, columns.n, columns.sessions
-    own, window, session = np.zeros(n, np.float32), np.zeros(n, np.float32), np.zeros(sessions, np.float32)
+    columns, rows = view.columns, view.columns.rows
+    n, sessions = view.n, columns.sessions
+    own, window, session = (
+        np.zeros(n + 1, np.float32),
+        np.zeros(n + 1, np.float32),
+        np.zeros(sessions, np.float32),
+    )
     stands = list(found)
     if not stands:
         return Matched(own, window, session)
-    anywhere = np.unique(np.concatenate([slots for _, slots, _ in stands]))
-    readable = np.zeros(n, bool)
-    readable[anywhere] = columns.allowed(anywhere, only)
-    hits: dict[str, list[tuple[Slots, Numbers]]] = {}
-    for term, slots, times in stands:
-        may = readable[slots]
-        hits.setdefault(term, []).append((slots[may], times[may]))
+    numbers: dict[str, int] = {}
+    term = np.repeat(
+        [numbers.setdefault(term, len(numbers)) for term, _, _ in stands],
+        [len(slots) for _, slots, _ in stands],
+    )
+    slots, times = (np.concatenate([each[part] for each in stands]) for part in (1, 2))
+    may = view.may[slots]
+    term, slots, times = term[may], slots[may], times[may]
+    weights = np.array([[statistics.weight(name)] for name in numbers], np.float32)
     average = max(1.0, statistics.terms / max(1, statistics.docs))
-    for term, parts in hits.items():
-        weight = statistics.weight(term)
-        for slots, times in parts:
-            own[slots] += weight * _saturated(times, rows["length"][slots], average)
-    texts = np.flatnonzero(own)
-    messages = rows["id"][texts[rows["kind"][texts] == TURN]]
-    slot_of = columns.slots({doc + step for doc in messages.tolist() for step in (-1, 0, 1)})
-    around = np.array(sorted(slot_of.values()), np.intp)
-    around = around[(rows["kind"][around] == TURN) & columns.allowed(around, only)]
-    before, after = (_readable(columns, columns.beside(around, step), only) for step in (-1, 1))
-    # Slot -1, beyond the last one, holds nothing.
-    lengths = np.append(rows["length"][:n], 0)
-    long = lengths[around] + lengths[before] + lengths[after]
-    words_in = columns.words_in(only)
+
+    texts = view.around(slots, ())
+    # How often each term stands in each of these texts; in the last one, which is none, it never does.
+    often = np.zeros((len(numbers), len(texts) + 1), np.float32)
+    place = np.full(n + 1, len(texts), np.int32)
+    place[texts] = np.arange(len(texts))
+    often[term, place[slots]] = times
+    own[texts] = (weights * _saturated(often[:, :-1], rows["length"][texts], average)).sum(axis=0)
+
+    around = view.around(texts[rows["kind"][texts] == TURN], (-1, 1))
+    before, after = view.beside(around, -1), view.beside(around, 1)
+    lengths = rows["length"]
+    long = (
+        lengths[around] + np.where(before >= 0, lengths[before], 0) + np.where(after >= 0, lengths[after], 0)
+    )
+    together = often[:, place[around]] + often[:, place[before]] + often[:, place[after]]
+    window[around] = (weights * _saturated(together, long, 3 * average)).sum(axis=0)
+
+    words_in = columns.words_in(view.only)
     long_session = max(1.0, float(words_in[1:].mean()) if sessions > 1 else 1.0)
-    dense = np.zeros(n + 1, np.float32)
-    for term, parts in hits.items():
-        in_session = np.zeros(sessions)
-        for slots, times in parts:
-            dense[slots] = times
-            in_session += np.bincount(rows["session"][slots], times, sessions)
-        together = dense[around] + dense[before] + dense[after]
-        window[around] += statistics.weight(term) * _saturated(together, long, 3 * average)
-        with_term = np.count_nonzero(in_session)
-        rare = log(1 + (sessions - with_term + 0.5) / (with_term + 0.5))
-        session += (rare * _saturated(in_session, words_in, long_session)).astype(np.float32)
-        for slots, _ in parts:
-            dense[slots] = 0
+    at = term * sessions + rows["session"][slots]
+    in_session = np.bincount(at, times, len(numbers) * sessions).reshape(len(numbers), sessions)
+    with_term = np.count_nonzero(in_session, axis=1)[:, None]
+    rare = np.log(1 + (sessions - with_term + 0.5) / (with_term + 0.5))
+    session[:] = (rare * _saturated(in_session, words_in, long_session)).sum(axis=0)
     session[NOBODY] = 0.0
     return Matched(own, window, session)
 
@@ -95,12 +96,3 @@ def matched(
 def _saturated(times: Any, lengths: Any, average: float) -> Any:
     """Return what so many occurrences in texts of such lengths are worth to BM25."""
     return times * (K1 + 1) / (times + K1 * (1 - B + B * lengths / average))
-
-
-def _readable(columns: Columns, slots: Slots, only: Filter) -> Slots:
-    """Return slots, and -1 for what may not be read: not even how long it is may be told from a score."""
-    import numpy as np
-
-    good = slots >= 0
-    good[good] = columns.allowed(slots[good], only)
-    return np.where(good, slots, -1)

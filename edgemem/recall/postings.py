@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import CorruptError
-from edgemem.recall.columns import COLUMNS, Columns, Row
+from edgemem.recall.columns import COLUMNS, Columns, sound_row
 from edgemem.recall.removals import newest_removal, read_removals
 from edgemem.recall.state import FIRST_OTHER, State
 
@@ -116,6 +116,15 @@ class ResidentPostings:
             return np.zeros(0, np.intp)
         return (np.frombuffer(found, np.uint32) >> 8).astype(np.intp)
 
+    def having_all(self, stems: Sequence[str]) -> NDArray[np.intp]:
+        """Return the slots of the texts that all of some stems stand in; holds `lock`."""
+        import numpy as np
+
+        slots = self.having(stems[0])
+        for stem in stems[1:]:
+            slots = slots[np.isin(slots, self.having(stem))]
+        return slots
+
     def _follow(self, state: State) -> bool:
         """Read in a few changes; return whether memory holds what the index does."""
         empty = self.columns.n - len(self.columns)
@@ -139,16 +148,13 @@ class ResidentPostings:
             return False
         for seq, doc in removed:
             self._removal = seq
-            self._drop(doc)
+            self.columns.drop(doc)
             message, other = self._reached
             if doc <= message or FIRST_OTHER <= doc <= other:
                 # Replaced under its number: what is there now is beyond nobody's watermark.
                 sql = f"select {COLUMNS}, d.terms from docs d where d.id = ?"  # noqa: S608 - our own text
                 self._take(self._database.query(sql, (doc,)))
         return True
-
-    def _drop(self, doc: int) -> None:
-        self.columns.drop(doc)
 
     def _read(self, state: State, limit: int) -> bool:
         """Read in some of what is new; return whether there was anything."""
@@ -167,12 +173,11 @@ class ResidentPostings:
     def _take(self, rows: Sequence[tuple[Any, ...]]) -> None:
         for *columns, terms in rows:
             try:
-                row = Row(*columns)
-                self._drop(row.id)
-                slot = self.columns.append(row)
-            except (TypeError, ValueError, OverflowError, msgspec.DecodeError) as error:
+                slot = self.columns.append(sound_row(columns))
+                often = Counter(msgspec.convert(terms, str).split())
+            except (ValueError, OverflowError, msgspec.ValidationError) as error:
                 raise CorruptError(f"{self._database.path} is damaged: a row cannot be ({error}).") from error
-            for term, times in Counter(terms.split()).items():
+            for term, times in often.items():
                 found = self._postings.get(term)
                 if found is None:
                     found = self._postings[term] = array("I")

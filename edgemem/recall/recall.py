@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -15,18 +16,19 @@ from edgemem.recall.candidates import Filter, make_filter
 from edgemem.recall.found import fetch
 from edgemem.recall.fusion import Weights
 from edgemem.recall.linear import shipped_models
-from edgemem.recall.search import Hit, Limits, RecallStats, Search
+from edgemem.recall.search import Limits, RecallStats, Search
 from edgemem.recall.sources import KINDS
 from edgemem.recall.tail import Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index import Index
+    from edgemem.recall.scoring import Hit, Ranking
     from edgemem.records import Kind, Reader, Recalled
     from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
@@ -127,29 +129,24 @@ class Recall:
         )
         people = {**{name: name for name in names}, **(called or {})}
         try:
-            search, hits = self._search(query, reader, people, allowed, limits)
+            search, ranking = self._search(query, reader, people, allowed, limits)
         except (StoreError, ClosedError) as error:
             # The index is made again, and no reply waits for that; if the truth is broken, it raises once more.
-            search, hits = self._search(query, reader, people, allowed, limits, indexed=False)
+            search, ranking = self._search(query, reader, people, allowed, limits, indexed=False)
             self._index.blame(error)
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            # A damaged row may be anything; upkeep looks whether the file is broken. A fault of ours raises once more.
-            self._index.suspect(error)
-            search, hits = self._search(query, reader, people, allowed, limits, indexed=False)
         unwanted = frozenset(exclude)
-        good = [hit for hit in hits if hit.score >= min_score]
-        if unwanted:
-            good = [hit for hit in good if hit.candidate.name not in unwanted]
         found = []
         for group in apart or (KINDS.values(),):
-            wanted = [hit for hit in good if KINDS[hit.candidate.kind] in group]
-            found += self._fetch(search, wanted, reader, k, known=known, past=include_past)
+            hits = ranking.best([kind for kind, name in KINDS.items() if name in group], least=min_score)
+            if unwanted:
+                hits = (hit for hit in hits if hit.name not in unwanted)
+            found += self._fetch(ranking, hits, reader, k, known=known, past=include_past)
         self.last = RecallStats(
             embed_ms=search.embed_s * 1e3,
             search_ms=(monotonic() - begin - search.embed_s) * 1e3,
             signals=search.signals,
             late=search.late,
-            candidates=search.candidates,
+            candidates=len(ranking),
         )
         return found
 
@@ -157,9 +154,8 @@ class Recall:
         """Return the ids of the messages that were considered for a question, and their signals."""
         allowed = make_filter(reader, kinds={"turn"})
         limits = Limits(candidates=self._settings.candidates)
-        search, hits = self._search(query, reader, {}, allowed, limits)
-        rows = [hit.signals for hit in hits]
-        return [str(hit.candidate.ref) for hit in hits], search.table(rows)
+        _, ranking = self._search(query, reader, {}, allowed, limits)
+        return list(map(str, ranking.refs[: ranking.turns].tolist())), ranking.signals
 
     def _search(
         self,
@@ -170,7 +166,7 @@ class Recall:
         limits: Limits,
         *,
         indexed: bool = True,
-    ) -> tuple[Search, list[Hit]]:
+    ) -> tuple[Search, Ranking]:
         with self._tail_lock:
             # Read here: who has an older one than the tail would take the same text from both.
             state = self._index.state() if indexed else None
@@ -185,11 +181,10 @@ class Recall:
                 now=self._clock.now(),
             )
             self._tail.refresh(state)
-            question = search.look_up_words(
+            question, view = search.look_up_words(
                 query, self._tail, names=names, reader=reader.speaker if reader else None
             )
-        search.look_up_meaning(question)
-        return search, search.rank()
+        return search, search.run(question, view)
 
     def _session_id(self, session: str) -> int | None:
         if not session:
@@ -199,8 +194,8 @@ class Recall:
 
     def _fetch(
         self,
-        search: Search,
-        hits: Sequence[Hit],
+        ranking: Ranking,
+        hits: Iterator[Hit],
         reader: Reader | None,
         k: int,
         *,
@@ -211,13 +206,12 @@ class Recall:
         found: list[Recalled] = []
         left = k
         now = self._clock.now()
-        while hits and left > 0:
-            some, hits = hits[: k + _SPARE], hits[k + _SPARE :]
-            refs = [(hit.candidate.kind, hit.candidate.ref) for hit in some]
+        while left > 0 and (some := list(islice(hits, k + _SPARE))):
+            refs = [(hit.kind, hit.ref) for hit in some]
             there = fetch(self._truth, self._notes, refs, reader=reader, now=now, include_past=past)
             for hit in some:
-                item = there.get((hit.candidate.kind, hit.candidate.ref))
+                item = there.get((hit.kind, hit.ref))
                 if item is not None and left > 0:
-                    left -= hit.candidate.name not in known
-                    found.append(msgspec.structs.replace(item, score=hit.score, why=search.why(hit)))
+                    left -= hit.name not in known
+                    found.append(msgspec.structs.replace(item, score=hit.score, why=ranking.why(hit)))
         return found

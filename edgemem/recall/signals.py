@@ -66,14 +66,15 @@ def signals_of(
 
     columns, n = field.columns, len(field.words) - 1
     rows = columns.rows
-    some = rows[slots]
+    some = {name: rows[name][slots] for name in ("at", "session", "marks", "length")}
     beside = np.concatenate([columns.beside(slots, step) for step in (-1, 1, -2)])
     before, after, before_2 = np.split(_readable(beside, n, may), 3)
     words, meaning = _share(field.words), field.meaning
     best = max(float(meaning.max()), _LEAST_BEST)
     near = meaning / best
     in_session = np.zeros(columns.sessions, np.float32)
-    np.maximum.at(in_session, rows["session"][:n], meaning[:n])
+    known = np.flatnonzero(meaning[:n] > 0)
+    np.maximum.at(in_session, rows["session"][known], meaning[known])
     people = {code for name in question.people if (code := columns.code(name)) is not None}
     speaker = np.isin(rows["who"][:n], list(people)) if people else np.zeros(n, bool)
     says_i = (rows["marks"][:n] & SAYS_I) > 0
@@ -134,16 +135,14 @@ def _dates(
 
     spans = columns.spans()
     of = spans[:, 0].astype(np.intp)
-    on = np.zeros(columns.n, np.float32)
-    dated = np.zeros(columns.n, bool)
-    dated[of] = True
+    on = np.zeros(columns.n + 1, np.float32)
     said = np.zeros(len(slots), np.float32)
     if question.times:
         np.maximum.at(on, of, _overlap(spans, question))
         for begin, end, _ in question.times:
             short = 1 / (1 + np.log2(max(1.0, (end - begin) / _DAY)))
             said = np.maximum(said, short * ((at >= begin) & (at < end)))
-    return on[slots], said, dated[slots]
+    return on[slots], said, columns.rows["dated"][slots]
 
 
 def _overlap(spans: NDArray[np.float64], question: Question) -> NDArray[np.float32]:

@@ -41,6 +41,8 @@ class Tail:
         self._index = index
         self._notes = notes
         self.docs: dict[int, Doc] = {}
+        self.people: set[str] = set()
+        """Who said something in it."""
         self.terms = 0
         self._of: tuple[object, ...] | None = None
         self._reached: dict[str, int] = {}
@@ -86,14 +88,9 @@ class Tail:
         for term in asked:
             times = self._postings.get(term)
             if times:
-                slots = columns.slots(times)
-                found.append(
-                    (
-                        term,
-                        np.fromiter(slots.values(), np.intp, len(slots)),
-                        np.array([times[doc] for doc in slots], np.float32),
-                    )
-                )
+                slots, often = columns.slots_of(times), np.fromiter(times.values(), np.float32, len(times))
+                here = slots >= 0
+                found.append((term, slots[here], often[here]))
         return found
 
     def having(self, stem: str) -> set[int]:
@@ -105,22 +102,18 @@ class Tail:
         if self._poured is not columns or self._stale:
             columns.drop_passing()
             self._poured, self._stale = columns, False
-        there = columns.slots(self.docs)
         for number, doc in self.docs.items():
-            if number not in there:
+            if number not in columns:
                 row = self._rows.get(number)
                 if row is None:
                     row = self._rows[number] = row_of(number, doc, self._lengths[number])
                 columns.append(row, passing=True)
 
-    def people(self) -> set[str]:
-        """Return who said something in it."""
-        return {doc.who for doc in self.docs.values() if doc.who}
-
     def _start(self, state: State) -> None:
         self._stale = True
         self._rows.clear()
         self.docs.clear()
+        self.people = set()
         self._postings.clear()
         self._lengths.clear()
         self.terms = 0
@@ -146,6 +139,8 @@ class Tail:
         self._next[doc.kind == TURN] += 1
         stems = Counter(terms(doc.text))
         self.docs[id_] = doc
+        if doc.who:
+            self.people.add(doc.who)
         self._lengths[id_] = sum(stems.values())
         self.terms += self._lengths[id_]
         for term, n in stems.items():

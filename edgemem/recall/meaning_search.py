@@ -1,0 +1,109 @@
+"""Meaning search: what is near in meaning to a question, also among what is about the people whom it names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgemem.recall.fusion import fact_meaning
+from edgemem.recall.sources import TURN
+from edgemem.recall.traits import SAYS_I
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.recall.question import Question
+    from edgemem.recall.vectors import Vector, VectorIndex
+    from edgemem.recall.view import View
+
+    Slots = NDArray[np.intp]
+
+_FEWEST = 8  # candidates by meaning that a reader must be left with, before more are looked for
+
+
+def find_near(view: View, vectors: VectorIndex, vector: Vector, question: Question, *, wanted: int) -> None:
+    """Find what is near to a question, and how near its candidates and their neighbours are.
+
+    Args:
+        wanted: candidates by meaning; and so many about the people whom it names.
+    """
+    near = vectors.nearest(vector, wanted, about=True)
+    # What may not be read leaves no trace: its cosine would be the best of all, or of its session.
+    readable = _take_up(view, near)
+    if len(near) == wanted and readable < _FEWEST:
+        # Most of what is near is somebody else's, or in the prompt already.
+        _take_up(view, vectors.nearest(vector, 4 * wanted, about=True))
+    docs = view.columns.rows["id"]
+    about = about_people(view, question)
+    if len(about):
+        _take_up(view, vectors.nearest(vector, wanted, docs[about].tolist(), about=True))
+        docs = view.columns.rows["id"]
+    known = view.around(_chosen(view), (-2, -1, 1))
+    wanted_docs = docs[known[~view.near[known]]].tolist()
+    _note(view, vectors.estimates(vector, wanted_docs).items())
+
+
+def about_people(view: View, question: Question) -> Slots:
+    """Return the slots of messages in which somebody whom the question names speaks of themselves, or is spoken of."""
+    import numpy as np
+
+    rows, n = view.columns.rows, view.n
+    if not question.people:
+        return np.zeros(0, np.intp)
+    about = view.mentioned[:n].copy()
+    codes = [code for name in question.people if (code := view.columns.code(name)) is not None]
+    for code in codes:
+        about |= (rows["who"][:n] == code) & ((rows["marks"][:n] & SAYS_I) > 0)
+    about &= view.may[:n] & (rows["kind"][:n] == TURN)
+    return np.flatnonzero(about)
+
+
+def relations_asked(view: View) -> dict[int, tuple[str, str]]:
+    """Return of those candidates that are facts about something: subject and relation, by slot."""
+    facts = view.columns.facts
+    found = {slot: facts[slot] for slot in _chosen(view).tolist() if slot in facts}
+    return {slot: (subject, relation) for slot, (subject, relation) in found.items() if subject and relation}
+
+
+def note_relations(
+    view: View, facts: Mapping[int, tuple[str, str]], cosines: Mapping[str, float], question: Question
+) -> None:
+    """Note how near facts are to a question that names what they are about.
+
+    Args:
+        facts: subject and relation by slot.
+        cosines: of the question without that and each relation.
+    """
+    for slot, (subject, relation) in facts.items():
+        if relation in cosines and view.near[slot]:
+            view.cosines[slot] = fact_meaning(
+                float(view.cosines[slot]), cosines[relation], named=question.names(subject)
+            )
+
+
+def _take_up(view: View, near: Iterable[tuple[int, float]]) -> int:
+    """Make candidates of what is near and may be found; return how many they are."""
+    slots = _note(view, near)
+    view.chosen[slots] = True
+    return len(slots)
+
+
+def _note(view: View, near: Iterable[tuple[int, float]]) -> Slots:
+    """Note how near docs are; return the slots of those that may be found."""
+    import numpy as np
+
+    found = dict(near)
+    slots = view.take_up(list(found))
+    here = slots >= 0
+    slots = slots[here]
+    view.cosines[slots] = np.fromiter(found.values(), np.float32, len(found))[here]
+    view.near[slots] = True
+    return slots
+
+
+def _chosen(view: View) -> Slots:
+    import numpy as np
+
+    return np.flatnonzero(view.chosen)

@@ -1,0 +1,132 @@
+"""Scoring: candidates in the order of their scores: messages by a linear model, facts and the like by `fusion`."""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import TYPE_CHECKING, NamedTuple
+
+from edgemem.recall.fusion import Signals, reasons, scores_of
+from edgemem.recall.signals import SIGNALS, Field, signals_of
+from edgemem.recall.sources import KINDS, TURN
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.recall.fusion import Weights
+    from edgemem.recall.linear import LinearModel, Models
+    from edgemem.recall.question import Question
+    from edgemem.recall.view import View
+
+    Slots = NDArray[np.intp]
+    Numbers = NDArray[np.float32]
+
+_HALF_LIFE_S = 30 * 86400.0
+
+
+class Hit(NamedTuple):
+    """A candidate with its score."""
+
+    score: float
+    kind: int
+    ref: int
+    row: int
+    """Its place among all candidates."""
+
+    @property
+    def name(self) -> str:
+        """Return `kind:id`, as a turn remembers what it was shown."""
+        return f"{KINDS[self.kind]}:{self.ref}"
+
+
+class Ranking:
+    """The candidates of a question with their scores; it knows nothing of the columns any more."""
+
+    def __init__(
+        self, view: View, question: Question, *, models: Models, meant: bool, weights: Weights, now: float
+    ) -> None:
+        """Score the candidates; whoever calls holds the lock of the columns.
+
+        Args:
+            models: how messages are scored.
+            meant: whether the question has a vector.
+            weights: how other kinds are scored.
+            now: seconds since the epoch.
+        """
+        import numpy as np
+
+        rows = view.columns.rows
+        self._model: LinearModel = models.with_meaning if meant else models.words_only
+        self._weights = weights
+        slots = np.flatnonzero(view.chosen)
+        slots = slots[view.may[slots]]
+        turn = rows["kind"][slots] == TURN
+        slots = np.concatenate([slots[turn], slots[~turn]])
+        self.turns = int(turn.sum())
+        """How many of them are messages; they come first."""
+        self.signals = _signals_of_turns(view, slots[: self.turns], question)
+        """Of the messages, one row each."""
+        others = slots[self.turns :]
+        self._others = _signals_of_others(view, others, question, now)
+        self.scores = np.concatenate(
+            [self._model.scores(self.signals), scores_of(*self._others, weights)]
+        ).astype(np.float64)
+        self.kinds, self.refs, at = (rows[name][slots] for name in ("kind", "ref", "at"))
+        self._order = np.lexsort((-self.refs, -at, -self.scores))
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def best(self, kinds: Collection[int], *, least: float = 0.0) -> Iterator[Hit]:
+        """Yield the candidates of some kinds that reach a score, the best first."""
+        import numpy as np
+
+        wanted = np.zeros(256, bool)
+        wanted[list(kinds)] = True
+        for row in self._order[(wanted[self.kinds] & (self.scores >= least))[self._order]].tolist():
+            yield Hit(float(self.scores[row]), int(self.kinds[row]), int(self.refs[row]), row)
+
+    def why(self, hit: Hit) -> tuple[str, ...]:
+        """Return the signals that made a score, strongest first."""
+        if hit.row < self.turns:
+            return self._model.reasons(self.signals[hit.row])
+        words, meaning, person, recent = (float(column[hit.row - self.turns]) for column in self._others)
+        signals = Signals(words, None if isnan(meaning) else meaning, person, recent)
+        return reasons(signals, self._weights)
+
+
+def _signals_of_turns(view: View, slots: Slots, question: Question) -> Numbers:
+    import numpy as np
+
+    if not len(slots):
+        return np.zeros((0, len(SIGNALS)), np.float32)
+    meaning = np.zeros(view.n + 1, np.float32)
+    known = np.flatnonzero(view.near)
+    if len(known):
+        meaning[known] = np.maximum(view.cosines[known], 0)
+        # What waits for its vector is taken to be as near as others are, and nearer the more of the words it has.
+        usual, best = float(np.median(meaning[known])), float(meaning[known].max())
+        late = slots[~view.near[slots]]
+        meaning[late] = usual + (best - usual) * view.words[late]
+    field = Field(view.columns, view.words, view.window, view.session, meaning)
+    return signals_of(field, slots, question, view.mentioned, view.allowed)
+
+
+def _signals_of_others(
+    view: View, slots: Slots, question: Question, now: float
+) -> tuple[Numbers, Numbers, Numbers, NDArray[np.float64]]:
+    """Return words, meaning (not a number where it is not known), person and recent of facts and the like."""
+    import numpy as np
+
+    rows = view.columns.rows
+    who = rows["who"][slots]
+    person = np.zeros(len(slots), np.float32)
+    for name in question.people:
+        code = view.columns.code(name)
+        if code is not None:
+            person[who == code] = 1.0
+    recent = 0.5 ** (np.maximum(0.0, now - rows["at"][slots]) / _HALF_LIFE_S)
+    meaning = np.where(view.near[slots], view.cosines[slots], np.float32("nan"))
+    return view.words[slots], meaning, person, recent
