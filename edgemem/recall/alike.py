@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgemem.recall.english_words import is_english
 from edgemem.recall.readings import COSTS, LOSSES, SOUND_CLASSES, as_heard, cost, frame, weight
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 LIMIT = 0.3
 """The distance of two readings up to which one may be taken for the other."""
@@ -27,6 +26,7 @@ not, but is an ordinary English word."""
 _FALL = 1.5  # how fast that falls with the distance
 _RARE, _ALWAYS = 2.0, 0.5  # docs in which a word is half rare; what does not depend on that
 _LEAST_WORTH, _MOST = 0.04, 8
+_LEAST_DOCS, _MOST_DOCS = 0.5, 1500  # of a word together with those that sound like it; of one of these
 _LEAST_LETTERS = 3
 _LONG_KEY = 3  # consonants from which on one of them may have been misheard
 _MOST_COMPARED = 300  # terms of one skeleton; more are met in no household
@@ -38,13 +38,12 @@ Alike = tuple[str, float]
 
 
 class Asked(NamedTuple):
-    """A term to look for."""
+    """What a term counts that is looked for."""
 
-    term: str
     weight: float
     """1 for what was said, less for what it may have been."""
     docs: float
-    """In how many docs what was said may stand, whatever was written: all terms of one word tell apart as much."""
+    """In how many texts what was said may stand, whatever was written."""
 
 
 class _Way(NamedTuple):
@@ -190,31 +189,36 @@ _BETWEEN = _Between()
 
 
 def spread(
-    words: Mapping[str, str], near: Mapping[str, Sequence[tuple[str, float]]], counts: Mapping[str, int]
-) -> list[Asked]:
-    """Return the terms of a question with what each may have been.
+    asked: Iterable[str],
+    near: Mapping[str, Sequence[Alike]],
+    counts: Mapping[str, int],
+    strange: Collection[str],
+) -> dict[str, Asked]:
+    """Return the terms of a question and what each may have been, with what they count.
 
     Args:
-        words: as they were written, by their terms.
         near: terms that sound like each, with their distances: `Alikes.near`.
-        counts: in how many docs each of all these stands.
+        counts: in how many texts each of all these stands, as far as they may be read.
+        strange: those that are no English words.
     """
-    asked: dict[str, Asked] = {}
-    for term, word in words.items():
+    said = dict.fromkeys(asked)
+    found: dict[str, Asked] = {}
+    for term in said:
         count = counts.get(term, 0)
-        base = KNOWN if count else ENGLISH if is_english(word) else STRANGE
+        base = KNOWN if count else STRANGE if term in strange else ENGLISH
         others = []
         for other, far in near.get(term, ()):
             docs = counts.get(other, 0)
             worth = base * max(0.0, 1 - _FALL * far)
             if count:
                 worth *= _ALWAYS + (1 - _ALWAYS) * _RARE / (_RARE + docs)
-            if docs and other not in words and worth >= _LEAST_WORTH:
+            if 0 < docs <= _MOST_DOCS and other not in said and worth >= _LEAST_WORTH:
                 others.append((worth, other))
         kept = sorted(others, reverse=True)[:_MOST]
+        # All of them together tell apart as much as the one word that was said.
         group = count + sum(worth * counts[other] for worth, other in kept)
-        asked[term] = Asked(term, 1.0, max(group, 0.5))
+        found[term] = Asked(1.0, max(group, _LEAST_DOCS) if kept else count)
         for worth, other in kept:
-            if other not in asked or asked[other].weight < worth:
-                asked[other] = Asked(other, worth, max(group, 0.5))
-    return list(asked.values())
+            if other not in found or found[other].weight < worth:
+                found[other] = Asked(worth, max(group, _LEAST_DOCS))
+    return found
