@@ -11,7 +11,7 @@ from edgemem.recall.lexical import K1, Statistics, count_docs, match
 from edgemem.recall.matching import matched, stands_of
 from edgemem.recall.question import Question, people_in, read_question
 from edgemem.recall.signals import on_dates
-from edgemem.recall.sounds import called_in, with_names
+from edgemem.recall.sounds import called_in, with_names, with_whole_names
 from edgemem.recall.sources import bound, in_batches, marks
 from edgemem.recall.state import FIRST_OTHER
 from edgemem.recall.view import View
@@ -61,6 +61,7 @@ class WordSearch:
             reader: who asks, if known.
         """
         people = {*names, *self._tail.people, *self._people()}
+        query = with_whole_names(query, people)
         question = self._take_apart(query, people, reader)
         postings = self._index.postings
         with postings.lock:
