@@ -30,7 +30,7 @@ _SURE = 0.12  # from where on nobody looks for another
 _WHOLE = 0.15  # so much farther it may be than another from one of them: both words say more
 _LEAST_LETTERS, _MOST_TEXT = 3, 4000
 _WHOLE_NAME = 0.2  # how far a whole name may be
-_LEAST_WHOLE, _MOST_WORDS = 6, 4  # letters of such a name, and its words
+_LEAST_ONE, _LEAST_WHOLE, _MOST_WORDS = 4, 6, 4  # letters of a name of one word, and of more; its words
 _TITLES = {"mrs": "missis", "mr": "mister", "ms": "miss", "dr": "doctor", "st": "saint"}
 _MEN = frozenset({"mr", "mister", "herr", "senor", "uncle", "onkel", "tio"})
 _NAME = re.compile(r"(?<![.!?…:;\n\"“”„«»([-])(?<=\w[ ,])\s*[A-ZÀ-ÖØ-ÞĀ-Ž][^\W\d_]+")
@@ -107,40 +107,47 @@ def with_names(
     return _replaced(query, meant)
 
 
-def with_whole_names(query: str, people: Collection[str]) -> str:
-    """Return a question in which names of two words and more are set right, one word of which was understood.
+def with_people(query: str, people: Collection[str], rare: Collection[str] = ()) -> str:
+    """Return a question in which names of people who speak here are set right.
 
-    That word makes it likely enough that the other one, though it may be an English word, was the rest of the name: Nana
-    Root is Nana Ruth. Who is called by another common name is somebody else, and so is a man from a woman.
+    Of a name of two words and more one must have been understood. That makes it likely enough that the other one, though it
+    may be an English word, was the rest of the name: Nana Root is Nana Ruth. Who is called by another common name is
+    somebody else, and so is a man from a woman.
+
+    Args:
+        rare: stems of words that are no English and stand nearly nowhere, which may be names of one word.
     """
     query = query[-MAX_CHARS:]
     parts = _parts_of(tuple(sorted(set(people) - people_in(query, people))))
     if not parts:
         return query
     said = [(found, "".join(plain_words(re.sub(r"['’]s$", "", found[0])))) for found in _WORD.finditer(query)]
+    strange = {word for _, word in said if word not in COMMON_NAMES and stem(word) in rare}
     meant: list[tuple[float, str, _Piece]] = []
     for at, (_, word) in enumerate(said):
         for name, place in dict.fromkeys(part for key in _keys_of(word) for part in parts.get(key, ())):
-            wanted = plain_words(name)
-            first = at - place
+            wanted = tuple(plain_words(name))
             for size in (len(wanted), len(wanted) + 1):
-                window = [word for _, word in said[max(0, first) : first + size]]
-                if first < 0 or len(window) < size:
+                window = tuple(word for _, word in said[max(0, at - place) : at - place + size])
+                if at < place or len(window) < size or (len(wanted) == 1 and strange.isdisjoint(window)):
                     continue
-                far = _apart(tuple(window), tuple(wanted))
-                if far <= _WHOLE_NAME:
-                    begin, end = said[first][0].start(), said[first + size - 1][0].end()
-                    meant.append((far, name, _Piece("", begin, end, joined=False)))
+                far = _apart(window, wanted)
+                if far <= (_WHOLE_NAME if len(wanted) > 1 else _SURE):
+                    first, last = said[at - place][0], said[at - place + size - 1][0]
+                    meant.append((far, name, _Piece("", first.start(), last.end(), joined=False)))
     return _replaced(query, meant) if meant else query
 
 
 @lru_cache(maxsize=8)
 def _parts_of(people: tuple[str, ...]) -> dict[str, list[tuple[str, int]]]:
-    """Return the names of several words by the skeletons of each, with its place."""
+    """Return names by the skeletons of each of their words, with its place."""
     found: dict[str, list[tuple[str, int]]] = {}
     for name in people:
         words = plain_words(name)
-        if 1 < len(words) <= _MOST_WORDS and len("".join(words)) >= _LEAST_WHOLE:
+        long = len("".join(words))
+        if (len(words) == 1 and long >= _LEAST_ONE) or (
+            1 < len(words) <= _MOST_WORDS and long >= _LEAST_WHOLE
+        ):
             for place, word in enumerate(words):
                 for key in _keys_of(word):
                     found.setdefault(key, []).append((name, place))

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 from edgemem.errors import CorruptError
 from edgemem.recall.alike import spread
 from edgemem.recall.columns import COLUMNS, Columns, Row, sound_row
+from edgemem.recall.common_words import COMMON_NAMES
+from edgemem.recall.english_words import is_english
 from edgemem.recall.lexical import K1, Statistics, count_docs, match
 from edgemem.recall.matching import matched, stands_of
 from edgemem.recall.question import Question, people_in, read_question
 from edgemem.recall.signals import on_dates
-from edgemem.recall.sounds import called_in, with_names, with_whole_names
+from edgemem.recall.sounds import called_in, with_names, with_people
 from edgemem.recall.sources import bound, in_batches, marks
 from edgemem.recall.state import FIRST_OTHER
 from edgemem.recall.view import View
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from edgemem.recall.index import Index
     from edgemem.recall.state import State
     from edgemem.recall.tail import Tail
+
+_FEW = 3  # texts that a misheard name may stand in
+_SAME = 0.12  # how far from a name what was heard of it may be
 
 
 class WordSearch:
@@ -61,7 +66,7 @@ class WordSearch:
             reader: who asks, if known.
         """
         people = {*names, *self._tail.people, *self._people()}
-        query = with_whole_names(query, people)
+        query = with_people(query, people)
         question = self._take_apart(query, people, reader)
         postings = self._index.postings
         with postings.lock:
@@ -71,9 +76,7 @@ class WordSearch:
             in_file = self._state is not None and not self._resident
             view = View(columns, self._only, self._read if in_file else None)
             statistics = self._statistics(view, question.terms)
-            heard = self._heard(
-                query, [term for term in question.terms if not statistics.counts.get(term)], names
-            )
+            heard = self._heard(query, question, statistics, names, people)
             if heard != query:
                 question = self._take_apart(heard, people, reader)
                 statistics = self._statistics(view, question.terms)
@@ -109,8 +112,21 @@ class WordSearch:
             known.update(subject for (subject,) in rows)
         return {name for name in people if stems[name] in known}
 
-    def _heard(self, query: str, unknown: Collection[str], names: Mapping[str, str]) -> str:
-        """Return a question with what may be misheard names set right; `unknown` stems stand nowhere."""
+    def _heard(
+        self,
+        query: str,
+        question: Question,
+        statistics: Statistics,
+        names: Mapping[str, str],
+        people: Collection[str],
+    ) -> str:
+        """Return a question with what may be misheard names set right."""
+        often = statistics.counts.get
+        few = max(_FEW, statistics.docs // 100)
+        rare = {term for term in question.strange if often(term, 0) <= few}
+        if rare:
+            query = with_people(query, people, rare)
+        unknown = [term for term in question.terms if not often(term)]
         if not unknown:
             return query
         subjects = {called_in(doc.text, doc.subject) for doc in self._tail.docs.values() if doc.subject}
@@ -224,12 +240,26 @@ class WordSearch:
             stems = terms(name)
             if not stems:
                 continue
-            late = set.intersection(*(self._tail.having(stem) for stem in stems))
-            slots = columns.slots_of(list(late))
-            if self._resident:
-                slots = np.concatenate([slots, self._index.postings.having_all(stems)])
-            slots = view.seen(slots[slots >= 0])
+            named = np.ones(columns.n, bool)
+            for stem in stems:
+                ways = [stem, *self._misheard(stem, alone=len(stems) == 1)]
+                late = columns.slots_of({doc for way in ways for doc in self._tail.having(way)})
+                there = [self._index.postings.having(way) for way in ways] if self._resident else []
+                found = np.concatenate([late, *there])
+                here = np.zeros(columns.n, bool)
+                here[found[found >= 0]] = True
+                named &= here
+            slots = view.seen(np.flatnonzero(named))
             view.mentioned[slots[~_addressed(columns, slots, stems)]] = True
+
+
+    def _misheard(self, stem: str, *, alone: bool) -> list[str]:
+        """Return what the stem of a name may have been taken for; of one that stands alone, no English words."""
+        return [
+            other
+            for other, far in self._near(stem, wide=False)
+            if far <= _SAME and not (alone and (is_english(other) or other in COMMON_NAMES))
+        ]
 
 
 def _addressed(columns: Columns, slots: NDArray[np.intp], stems: Collection[str]) -> NDArray[np.bool_]:
