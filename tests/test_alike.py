@@ -135,37 +135,39 @@ def test_what_was_asked_for_is_not_kept_for_ever() -> None:
 
 def test_what_was_said_counts_most() -> None:
     """A known word keeps its weight; what it may have been has less, and least where it stands everywhere."""
-    asked = spread(
-        {"pepper": "pepper"},
-        {"pepper": [("paper", 0.07), ("peper", 0.07)]},
-        {"pepper": 3, "paper": 40, "peper": 1},
-    )
-    weights = {each.term: each.weight for each in asked}
+    near = {"pepper": [("paper", 0.07), ("peper", 0.07)]}
+    asked = spread(["pepper"], near, {"pepper": 3, "paper": 40, "peper": 1}, set())
+    weights = {term: each.weight for term, each in asked.items()}
     assert weights["pepper"] == 1.0
     assert weights["paper"] < weights["peper"] < KNOWN
-    assert len({each.docs for each in asked}) == 1
-    assert asked[0].docs > 3
+    assert len({each.docs for each in asked.values()}) == 1
+    assert asked["pepper"].docs > 3
 
 
 def test_a_word_that_means_nothing_was_surely_misheard() -> None:
     """Of words that stand nowhere an ordinary one may be what was said; one that is no word cannot."""
-    counts = {"cello": 4}
-    strange = spread({"chelo": "chelo"}, {"chelo": [("cello", 0.0)]}, counts)
-    ordinary = spread({"jelli": "jelly"}, {"jelli": [("cello", 0.0)]}, counts)
-    assert {each.term: each.weight for each in strange} == {"chelo": 1.0, "cello": STRANGE}
-    assert {each.term: each.weight for each in ordinary} == {"jelli": 1.0, "cello": ENGLISH}
+    near = {"chelo": [("cello", 0.0)], "jelli": [("cello", 0.0)]}
+    strange = spread(["chelo"], near, {"cello": 4}, {"chelo"})
+    ordinary = spread(["jelli"], near, {"cello": 4}, {"chelo"})
+    assert {term: each.weight for term, each in strange.items()} == {"chelo": 1.0, "cello": STRANGE}
+    assert {term: each.weight for term, each in ordinary.items()} == {"jelli": 1.0, "cello": ENGLISH}
 
 
 def test_what_stands_nowhere_and_what_is_asked_for_anyway_is_not_added() -> None:
-    """A term without a doc, as one that was forgotten, and the question's own words are not looked for twice."""
+    """A term without a text, as one that was forgotten, and the question's own words are not looked for twice."""
     near = {"paper": [("pepper", 0.0), ("gone", 0.0)], "pepper": [("paper", 0.0)]}
-    asked = spread({"paper": "paper", "pepper": "pepper"}, near, {"paper": 2, "pepper": 2, "gone": 0})
-    assert [(each.term, each.weight) for each in asked] == [("paper", 1.0), ("pepper", 1.0)]
+    asked = spread(["paper", "pepper"], near, {"paper": 2, "pepper": 2, "gone": 0}, set())
+    assert asked == {"paper": (1.0, 2), "pepper": (1.0, 2)}
+
+
+def test_what_stands_everywhere_is_not_added() -> None:
+    """Nobody looks through thousands of texts for what a word may have been."""
+    assert list(spread(["paper"], {"paper": [("pepper", 0.0)]}, {"pepper": 2000}, set())) == ["paper"]
 
 
 def test_an_empty_question_asks_for_nothing() -> None:
     """No words, no terms."""
-    assert spread({}, {}, {}) == []
+    assert spread([], {}, {}, set()) == {}
 
 
 @given(st.text(LETTERS, max_size=10))

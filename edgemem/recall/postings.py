@@ -115,15 +115,6 @@ class ResidentPostings:
             return np.zeros(0, np.intp)
         return (np.frombuffer(found, np.uint32) >> 8).astype(np.intp)
 
-    def having_all(self, stems: Sequence[str]) -> NDArray[np.intp]:
-        """Return the slots of the texts that all of some stems stand in; holds `lock`."""
-        import numpy as np
-
-        slots = self.having(stems[0])
-        for stem in stems[1:]:
-            slots = slots[np.isin(slots, self.having(stem))]
-        return slots
-
     def _follow(self, state: State) -> bool:
         empty = self.columns.n - len(self.columns)
         if empty > max(AT_ONCE, self.columns.n // 2) or not self._drop_removed(AT_ONCE):

@@ -9,7 +9,7 @@ from edgemem.recall.alike import spread
 from edgemem.recall.columns import COLUMNS, Columns, Row, sound_row
 from edgemem.recall.common_words import COMMON_NAMES
 from edgemem.recall.english_words import is_english
-from edgemem.recall.lexical import K1, Statistics, count_docs, match
+from edgemem.recall.lexical import Statistics, count_docs, match
 from edgemem.recall.matching import matched, stands_of
 from edgemem.recall.question import Question, people_in, read_question
 from edgemem.recall.signals import on_dates
@@ -181,7 +181,7 @@ class WordSearch:
         view.words += found.own
         view.window += found.window
         view.session += found.session
-        best = sum(statistics.rarity(asked[term].docs) for term in said) * (K1 + 1) or 1.0
+        best = statistics.best(asked[term].docs for term in said) or 1.0
         view.words = np.clip(view.words / np.float32(best), 0.0, 1.0)
         for scores in (view.words, view.window):
             view.chosen[view.seen(_highest(scores, self._candidates))] = True
