@@ -9,6 +9,7 @@ import msgspec
 
 from edgemem.recall.common_words import COMMON_WORDS
 from edgemem.recall.dates import asks_when, times_in
+from edgemem.recall.english_words import is_english
 from edgemem.recall.past_words import asks_first, asks_past
 from edgemem.recall.stemmer import stem
 from edgemem.recall.traits import zone_at
@@ -56,6 +57,8 @@ class Question(msgspec.Struct, frozen=True):
     """The text to embed: without those names, which would only find greetings."""
     people: frozenset[str]
     """The people that it names, and the reader where it says "I"."""
+    strange: frozenset[str] = frozenset()
+    """Those of its terms that are no English words: where they stand nowhere, they were misheard."""
     stems: frozenset[str] = frozenset()
     """Of all its words that tell anything, those names included."""
     times: tuple[tuple[float, float, float], ...] = ()
@@ -152,6 +155,7 @@ def read_question(
         terms=tuple(dict.fromkeys(wanted or content)),
         meaning=meaning,
         people=named,
+        strange=frozenset(stem(word) for word in said if word.isalpha() and not is_english(word)),
         stems=frozenset(content),
         times=tuple((span.begin, span.end, span.sure) for span in spans),
         asks_when=now is not None and asks_when(asked),

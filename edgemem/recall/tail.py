@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from edgemem.recall.alike import Alikes
 from edgemem.recall.docs import row_of
 from edgemem.recall.paragraphs import notes_stamp, read_paragraphs
 from edgemem.recall.sources import NOTE, SOURCES, TURN, Doc, read_newest
@@ -49,6 +50,8 @@ class Tail:
         self._queue = 0
         self._notes_of: tuple[object, ...] = ()
         self._postings: dict[str, dict[int, int]] = defaultdict(dict)
+        self.alikes = Alikes()
+        """Its terms by how they sound."""
         self._lengths: dict[int, int] = {}
         self._stems: dict[int, tuple[str, ...]] = {}
         self._next = {True: 0, False: 0}
@@ -116,6 +119,7 @@ class Tail:
         self.docs.clear()
         self.people = set()
         self._postings.clear()
+        self.alikes = Alikes()
         self._lengths.clear()
         self._stems.clear()
         self.terms = 0
@@ -147,6 +151,8 @@ class Tail:
         self._stems[id_] = tuple(stems)
         self.terms += self._lengths[id_]
         for term, n in stems.items():
+            if term not in self._postings:
+                self.alikes.add(term)
             self._postings[term][id_] = n
 
     def _take_notes(self, state: State, *, known: bool) -> None:
