@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, reasons, score
+from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, reasons, scores_of
 
 share = st.floats(0, 1)
 any_number = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -23,6 +25,13 @@ weights = st.builds(
     person=share,
     recent=share,
 )
+
+
+def score(some, w):
+    """Return the score of one candidate."""
+    words, meaning, person, recent = some
+    (found,) = scores_of([words], [float("nan") if meaning is None else meaning], [person], [recent], w)
+    return float(found)
 
 
 @given(
@@ -82,6 +91,20 @@ def test_meaning_of_a_fact_stays_a_cosine(whole, rest, more, named):
 def test_the_subject_that_is_named_has_the_advantage(whole, rest):
     """Of two facts that are as near, the one about the subject that is named comes first."""
     assert fact_meaning(whole, rest, named=True) >= fact_meaning(whole, rest, named=False)
+
+
+@given(st.lists(signals, max_size=5), weights)
+def test_candidates_are_scored_alike_together(some, w):
+    """What a candidate is worth does not depend on the others, and its own score is that of `own_score`."""
+    columns = [
+        [float("nan") if each is None else each for each in column] for column in zip(*some, strict=True)
+    ]
+    found = scores_of(*(columns or [[]] * 4), w)
+    assert found.tolist() == [score(each, w) for each in some]
+    alone = msgspec.structs.replace(w, person=0.0, recent=0.0)
+    for each in some:
+        own = own_score(each.words, each.meaning, alone)
+        assert score(each, alone) == pytest.approx(own, abs=1e-12)
 
 
 def test_reasons_come_strongest_first():

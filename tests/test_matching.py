@@ -17,6 +17,7 @@ from edgemem.recall.lexical import K1, B, Statistics
 from edgemem.recall.matching import matched
 from edgemem.recall.sources import EPISODE, FACT, KINDS, TURN
 from edgemem.recall.state import FIRST_OTHER
+from edgemem.recall.view import View
 from edgemem.records import Reader
 
 WORDS = ("cup", "kettle", "peanut", "garden")
@@ -57,6 +58,11 @@ def columns_of(texts):
             Row(t.id, t.kind, t.id, t.level, t.owner, who, t.session, t.turn, 0.0, int(t.past), None, None, 0, None, None, t.length)
         )  # fmt: skip
     return columns
+
+
+def seen(columns):
+    """Return columns as the operator sees them."""
+    return View(columns, make_filter(None))
 
 
 def occurrences(columns, texts, asked, *, parts=1):
@@ -156,15 +162,16 @@ def test_scores_are_those_of_plain_python(talk, facts, order, reader, kinds, tur
     order.shuffle(texts)
     only = make_filter(reader, kinds=kinds, session_id=2, turns=turns, past=past)
     all_columns = columns_of(texts)
-    may = all_columns.allowed(np.arange(all_columns.n), only)
+    may = all_columns.readable(only)[:-1]
     statistics = statistics_of(texts)
     texts = [t._replace(shown=bool(shown)) for t, shown in zip(texts, may, strict=True)]
     columns = columns_of(texts)
-    found = matched(columns, occurrences(columns, texts, asked, parts=parts), statistics, only)
+    found = matched(View(columns, only), occurrences(columns, texts, asked, parts=parts), statistics)
     own, window, session = by_hand(texts, asked, statistics)
     slot_of = columns.slots([t.id for t in texts])
     for scores, expected in ((found.own, own), (found.window, window)):
-        assert len(scores) == columns.n
+        assert len(scores) == columns.n + 1
+        assert scores[-1] == 0
         for t in texts:
             assert scores[slot_of[t.id]] == pytest.approx(expected.get(t.id, 0.0), rel=1e-4, abs=1e-6)
     assert len(found.session) == columns.sessions
@@ -187,11 +194,11 @@ def test_an_answer_is_found_by_the_words_of_its_question():
     """A message in which no word stands is found by those of the message before it, and not by those two before it."""
     texts = talk("where is the ladder", "in the garage", "thanks", "bye")
     columns = columns_of(texts)
-    found = matched(columns, occurrences(columns, texts, ["ladder"]), statistics_of(texts), make_filter(None))
+    found = matched(seen(columns), occurrences(columns, texts, ["ladder"]), statistics_of(texts))
     assert found.own[0] > 0
-    assert found.own[1:].tolist() == [0, 0, 0]
+    assert found.own[1:].tolist() == [0, 0, 0, 0]
     assert found.window[1] > 0
-    assert found.window[2:].tolist() == [0, 0]
+    assert found.window[2:].tolist() == [0, 0, 0]
     assert found.session[1] > 0
 
 
@@ -200,9 +207,7 @@ def test_a_session_in_which_all_words_stand_is_worth_more():
     apart = [*talk("cup", "x", "x", "kettle"), *talk("cup", "x", session=2), *talk("kettle", "x", session=3)]
     texts = [t._replace(id=n) for n, t in enumerate(apart, start=1)]
     columns = columns_of(texts)
-    found = matched(
-        columns, occurrences(columns, texts, ["cup", "kettle"]), statistics_of(texts), make_filter(None)
-    )
+    found = matched(seen(columns), occurrences(columns, texts, ["cup", "kettle"]), statistics_of(texts))
     assert found.session[1] > max(found.session[2:])
 
 
@@ -211,9 +216,9 @@ def test_words_that_stand_nowhere_are_worth_nothing():
     texts = talk("cup", "kettle")
     columns = columns_of(texts)
     statistics = statistics_of(texts)
-    found = matched(columns, occurrences(columns, texts, ["garden"]), statistics, make_filter(None))
-    assert [scores.tolist() for scores in found] == [[0, 0], [0, 0], [0, 0]]
-    assert [len(scores) for scores in matched(Columns(), [], statistics, make_filter(None))] == [0, 0, 1]
+    found = matched(seen(columns), occurrences(columns, texts, ["garden"]), statistics)
+    assert [scores.tolist() for scores in found] == [[0, 0, 0], [0, 0, 0], [0, 0]]
+    assert [len(scores) for scores in matched(seen(Columns()), [], statistics)] == [1, 1, 1]
 
 
 def test_an_emptied_slot_is_worth_nothing():
@@ -222,8 +227,8 @@ def test_an_emptied_slot_is_worth_nothing():
     columns = columns_of(texts)
     where = occurrences(columns, texts, ["cup"])
     columns.drop(1)
-    found = matched(columns, where, statistics_of(texts), make_filter(None))
-    assert [scores.tolist() for scores in found] == [[0, 0], [0, 0], [0, 0]]
+    found = matched(seen(columns), where, statistics_of(texts))
+    assert [scores.tolist() for scores in found] == [[0, 0, 0], [0, 0, 0], [0, 0]]
 
 
 def beside_hidden(text):
@@ -233,7 +238,7 @@ def beside_hidden(text):
     columns = columns_of(texts)
     statistics = Statistics(docs=5, terms=9, counts={"cup": 2})
     where = occurrences(columns, texts, ["cup"])
-    return [each.tolist() for each in matched(columns, where, statistics, make_filter(Reader("ann")))]
+    return [each.tolist() for each in matched(View(columns, make_filter(Reader("ann"))), where, statistics)]
 
 
 def test_the_words_of_a_hidden_text_find_nothing():

@@ -19,6 +19,7 @@ from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.removals import KEPT, note_removals, read_removals, trim_removals
 from edgemem.recall.sources import EPISODE, FACT, TURN, Doc
 from edgemem.recall.state import FIRST_OTHER, State
+from edgemem.recall.view import View
 from edgemem.recall.words import terms
 from edgemem.store.database import Database
 from edgemem.store.migrations import INDEX
@@ -45,7 +46,7 @@ def doc(ref, text, kind=TURN, **more):
 def found_in(memory, word, statistics):
     """Return what memory finds of a word: the BM25 of each doc alone, by its number."""
     columns = memory.columns
-    own = matched(columns, memory.find([word]), statistics, make_filter(None, past=True)).own
+    own = matched(View(columns, make_filter(None, past=True)), memory.find([word]), statistics).own
     return {int(columns.rows["id"][slot]): float(own[slot]) for slot in np.flatnonzero(own)}
 
 
@@ -166,6 +167,12 @@ def test_vectors_that_go_take_no_words_along(tmp_path):
         assert len(memory.columns) == 2
 
 
+def values(columns, number):
+    """Return what stands in the columns of a doc."""
+    slot = columns.slots([number])[number]
+    return {name: column[slot] for name, column in columns.rows.items()}
+
+
 def test_columns_are_those_of_the_file(tmp_path):
     """What a search needs to know of each doc stands in memory as it does in the file, and is replaced with it."""
     with opened(tmp_path) as database:
@@ -175,14 +182,14 @@ def test_columns_are_those_of_the_file(tmp_path):
         database.write(lambda tx: add_docs(tx, [said, fact]))
         memory.counts(state_of(database), [])
         for number, own in ((1, said), (FIRST_OTHER, fact)):
-            row = memory.columns.rows[memory.columns.slots([number])[number]]
+            row = values(memory.columns, number)
             names = memory.columns.names
             assert (row["kind"], row["ref"], row["level"]) == (*own[:2], own.level)
             assert (names[row["owner"]], names[row["who"]], row["at"]) == (own.owner, own.who, own.at)
             assert row["length"] == len(terms(own.text))
         database.write(lambda tx: replace_doc(tx, said._replace(text="Rex barks", level=0, owner=None)))
         memory.counts(state_of(database), [])
-        row = memory.columns.rows[memory.columns.slots([1])[1]]
+        row = values(memory.columns, 1)
         assert (row["level"], row["owner"], row["length"]) == (0, 0, 2)
         assert len(memory.columns) == 2
 

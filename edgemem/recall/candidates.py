@@ -1,4 +1,4 @@
-"""Candidates: what may be found at all, and what is known of it before it is read from the truth."""
+"""Candidates: what may be found at all."""
 
 from __future__ import annotations
 
@@ -11,22 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from edgemem.records import Reader
-
-
-class Candidate(NamedTuple):
-    """One doc that a signal found."""
-
-    kind: int
-    ref: int
-    who: str | None
-    at: float
-    subject: str | None = None
-    relation: str | None = None
-
-    @property
-    def name(self) -> str:
-        """Return `kind:id`, as a turn remembers what it was shown."""
-        return f"{KINDS[self.kind]}:{self.ref}"
 
 
 class Filter(NamedTuple):

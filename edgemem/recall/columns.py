@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from edgemem.recall.candidates import Candidate
 from edgemem.recall.rarity import Rarity
 from edgemem.recall.sources import KINDS, TURN
-from edgemem.recall.state import FIRST_OTHER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -146,7 +144,7 @@ class Columns:
             self._keep_spans(slot, spans)
         self._slots[row.id] = slot
         self.n = slot + 1
-        if row.id < FIRST_OTHER:
+        if row.kind == TURN:
             self._link(row.id, slot)
         return slot
 
@@ -214,15 +212,6 @@ class Columns:
                 total[session] += words
         return total
 
-    def candidates(self, slots: Slots) -> list[Candidate]:
-        """Return what some slots hold, for whoever fetches it from the truth."""
-        names, facts, nothing = self.names, self.facts, (None, None)
-        fields = (self.rows[name][slots].tolist() for name in ("kind", "ref", "who", "at"))
-        return [
-            Candidate(kind, ref, names[who], at, *facts.get(slot, nothing))
-            for slot, kind, ref, who, at in zip(slots.tolist(), *fields, strict=True)
-        ]
-
     def readable(self, only: Filter) -> NDArray[np.bool_]:
         """Return by slot what may be found, and one more that may not; the same rule as in SQL, which has the last word."""
         import numpy as np
@@ -255,7 +244,8 @@ class Columns:
 
     def spans(self) -> NDArray[np.float64]:
         """Return the times that texts speak of: rows of slot, begin, end, how sure; slot -1 is of a text that is gone."""
-        return self._spans[:, : self._last_span].T
+        spans: NDArray[np.float64] = self._spans[:, : self._last_span].T
+        return spans
 
     def beside(self, slots: Slots, step: int) -> Slots:
         """Return the slot of the message so many after each, one of `BESIDE`; -1 where there is none of the same session."""
@@ -272,15 +262,13 @@ class Columns:
         self._beside = {step: _longer(column, room, -1) for step, column in self._beside.items()}
 
     def _link(self, doc: int, slot: int) -> None:
-        """Note which messages stand beside one, and beside which ones it stands."""
+        """Note which messages stand beside a message, and beside which ones it stands."""
         session, kind = self.rows["session"], self.rows["kind"]
         for step, beside in self._beside.items():
-            there = self._slots.get(doc + step)
-            if there is not None and session[there] == session[slot] and kind[there] == TURN:
-                beside[slot] = there
-            there = self._slots.get(doc - step)
-            if there is not None and session[there] == session[slot] and kind[slot] == TURN:
-                beside[there] = slot
+            for other, noted in ((doc + step, True), (doc - step, False)):
+                there = self._slots.get(other)
+                if there is not None and session[there] == session[slot] and kind[there] == TURN:
+                    beside[slot if noted else there] = there if noted else slot
 
     def _keep_spans(self, slot: int, spans: Sequence[tuple[float, float, float]]) -> None:
         end = self._last_span + len(spans)

@@ -28,15 +28,13 @@ _UNKNOWN = 0.5  # of a text whose words are not known here: as much as most that
 class Worth(NamedTuple):
     """What the words of some texts are worth, each from 0 to 1."""
 
-    rare: Numbers
-    """The inverse document frequency of the rarest word, as a share of that of a word that was said once; words of the
-    question left out: they stand in whatever it finds."""
-    single: Numbers
-    """One by the number of texts in which that word stands: this tells what was said once from what was said twice."""
     rarest: Numbers
-    """The same as `rare`, words of the question included."""
+    """The inverse document frequency of the rarest word, as a share of that of a word that was said once."""
     mean: Numbers
-    """The same, of all words."""
+    """The mean of the same, of all words."""
+    single: Numbers
+    """One by the number of texts in which the rarest word stands that is none of the question, since its words stand in
+    whatever it finds: this tells what was said once from what was said twice."""
 
 
 class Rarity:
@@ -103,10 +101,9 @@ class Rarity:
         most = np.log(1 + max(0.0, docs - 0.5) / 1.5) or 1.0
         worth = np.minimum(np.log(1 + np.maximum(0.0, docs - counts + 0.5) / (counts + 0.5)) / most, 1)
         new = ~np.isin(places, [_place(stem) for stem in without])
-        found[0, here] = np.maximum.reduceat(worth * new, starts)
-        found[1, here] = np.maximum.reduceat(new / counts, starts)
-        found[2, here] = np.maximum.reduceat(worth, starts)
-        found[3, here] = np.add.reduceat(worth, starts) / many
+        found[0, here] = np.maximum.reduceat(worth, starts)
+        found[1, here] = np.add.reduceat(worth, starts) / many
+        found[2, here] = np.maximum.reduceat(new / counts, starts)
         return Worth(*found)
 
 

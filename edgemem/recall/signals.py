@@ -29,9 +29,8 @@ SIGNALS: dict[str, str] = {
     "speaker_says_i": "person", "mentioned": "person", "about": "person", "about_beside": "person",
     "other_mentioned": "person", "date": "date", "date_said": "date", "when": "date", "number": "kind", "name": "kind",
     "length": "form", "asks": "form", "says_i": "form", "says_you": "form", "words_led": "neighbour",
-    "words_asked": "neighbour", "about_meaning": "person", "rare": "form", "single": "form", "rarest": "form",
-    "rare_words": "form", "window_rank": "neighbour", "change_present": "recent", "change": "recent",
-    "later": "recent",
+    "words_asked": "neighbour", "window_rank": "neighbour", "about_meaning": "person", "rarest": "form",
+    "rare_words": "form", "single": "form", "change": "recent", "change_present": "recent", "later": "recent",
 }  # fmt: skip
 """The signals in the order of the columns, each with the reason that it stands for in `Recalled.why`."""
 
@@ -126,11 +125,10 @@ def signals_of(
         "words_led": words[led],
         "words_asked": words[before] * answers,
         "about_meaning": of_them[slots] / max(float(of_them.max()), _LEAST_BEST),
-        "rare": worth.rare,
-        "single": worth.single,
         "rarest": worth.rarest,
         "rare_words": worth.mean,
-        "window_rank": _rank(field.window[slots]),
+        "single": worth.single,
+        "window_rank": _rank(field.window, slots),
         "change_present": (marks & CHANGES) > 0
         if not (question.asks_now or question.asks_past)
         else np.zeros(len(slots)),
@@ -155,13 +153,12 @@ def on_dates(columns: Columns, question: Question) -> Slots:
     return best
 
 
-def _rank(values: Numbers) -> Numbers:
-    """Return 1 for the best, less and less for the next ones, and nothing for what is worth nothing."""
+def _rank(values: Numbers, slots: Slots) -> Numbers:
+    """Return 1 for the best of all, less and less for the next ones, and nothing for what is worth nothing."""
     import numpy as np
 
-    places = np.empty(len(values), np.float32)
-    places[np.argsort(-values, kind="stable")] = np.arange(len(values))
-    return np.where(values > 0, 1 / (1 + places / 2), 0).astype(np.float32)
+    better = np.sort(-values[values > 0]).searchsorted(-values[slots], "left")
+    return np.where(values[slots] > 0, 1 / (1 + better / 2), 0).astype(np.float32)
 
 
 def _later(at: Any, worth: Numbers) -> Numbers:
