@@ -159,3 +159,25 @@ def test_of_a_long_text_the_end_counts():
     question = read_question("noise " * 200_000 + "where is the key")
     assert len(question.meaning) <= MAX_CHARS
     assert question.terms[-1] == stem("key")
+
+
+@pytest.mark.parametrize(
+    ("text", "now", "past"),
+    [
+        ("Where do we keep the drill these days?", True, False),
+        ("Wo ist jetzt der Bohrer?", True, False),
+        ("¿Dónde está ahora?", True, False),
+        ("它现在在哪里?", True, False),
+        ("Who told you most recently?", True, False),
+        ("Where did it use to be, and not now?", False, True),
+        ("Where was it?", False, True),
+        ("Wo war der Bohrer früher?", False, True),
+        ("以前在哪里?", False, True),
+        ("Where is the drill?", False, False),
+        ("The nowhere wash", False, False),
+    ],
+)
+def test_whether_a_question_asks_for_now_or_for_the_past(text, now, past):
+    """Words tell it, in each language; what asks for the past does not ask for now."""
+    question = read_question(text)
+    assert (question.asks_now, question.asks_past) == (now, past)

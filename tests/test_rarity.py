@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.rarity import Rarity
+from edgemem.recall.rarity import Rarity, Worth
 
 PUBLIC, KNOWN, PRIVATE = 0, 1, 2
 
@@ -23,35 +23,37 @@ def rarity(*texts, level=PUBLIC):
 
 
 def of(made, *slots, known=True, without=()):
-    """Return both figures of some slots."""
-    rare, single = made.of(np.array(slots, np.intp), known=known, without=without)
-    assert rare.dtype == single.dtype == np.float32
-    return rare.tolist(), single.tolist()
+    """Return what the words of some slots are worth."""
+    found = made.of(np.array(slots, np.intp), known=known, without=without)
+    assert {each.dtype for each in found} == {np.dtype(np.float32)}
+    return Worth(*(each.tolist() for each in found))
 
 
 def test_the_rarest_word_of_a_text_counts():
     """A word that was said once is worth 1, one that stands everywhere little, whatever stands beside it."""
     made = rarity("nice day", "nice day sledge", "nice day", "nice")
-    rare, single = of(made, 0, 1, 2, 3)
-    assert single == pytest.approx([1 / 3, 1, 1 / 3, 1 / 4])
-    assert rare == pytest.approx(
-        [log(1 + 1.5 / 3.5) / log(1 + 3.5 / 1.5), 1, rare[0], log(1 + 0.5 / 4.5) / log(1 + 3.5 / 1.5)]
-    )
+    day, nice = (log(1 + (4.5 - n) / (n + 0.5)) / log(1 + 3.5 / 1.5) for n in (3, 4))
+    found = of(made, 0, 1, 2, 3)
+    assert found.rarest == pytest.approx([day, 1, day, nice])
+    assert found.mean == pytest.approx([(day + nice) / 2, (day + nice + 1) / 3, (day + nice) / 2, nice])
+    assert found.single == pytest.approx([1 / 3, 1, 1 / 3, 1 / 4])
 
 
-def test_words_of_the_question_do_not_count():
-    """Whatever a question finds has its words; a text that says nothing else is worth nothing."""
-    made = rarity("sledge attic", "sledge", "")
-    assert of(made, 0, 1, 2, without=["sledge"]) == (pytest.approx([1, 0, 0]), [1, 0, 0])
+def test_words_of_the_question_tell_nothing_new():
+    """Whatever a question finds has its words; a text that says nothing else tells nothing that was said once."""
+    found = of(rarity("sledge attic", "sledge", ""), 0, 1, 2, without=["sledge"])
+    assert found.single == [1, 0, 0]
+    assert found.rarest[1] == pytest.approx(log(1 + 1.5 / 2.5) / log(1 + 2.5 / 1.5))
+    assert [each[2] for each in found] == [0, 0, 0]
 
 
 def test_what_is_not_known_is_worth_half():
     """A text whose words were never at hand, in a slot beyond all others or between them, is neither rare nor common."""
     made = rarity("sledge")
     made.add(3, ["attic"], PUBLIC)
-    assert of(made, 1, 3, 9) == ([0.5, 1, 0.5], [0.5, 1, 0.5])
-    assert of(Rarity(), 0) == ([0.5], [0.5])
-    assert of(made) == ([], [])
+    assert list(of(made, 1, 3, 9)) == [[0.5, 1, 0.5]] * 3
+    assert list(of(Rarity(), 0)) == [[0.5]] * 3
+    assert list(of(made)) == [[]] * 3
 
 
 def test_what_may_not_be_read_makes_no_word_common():
@@ -62,7 +64,7 @@ def test_what_may_not_be_read_makes_no_word_common():
     assert of(made, 0, 1) == of(made, 0, 1, known=False) == alone
     made.add(3, ["sledge"], KNOWN)
     assert of(made, 0, 1, known=False) == alone
-    assert of(made, 0)[1] == [0.5]
+    assert of(made, 0).single == [0.5]
 
 
 def test_nothing_stays_of_what_is_gone():
@@ -74,7 +76,7 @@ def test_nothing_stays_of_what_is_gone():
         made.drop(2, KNOWN)
     made.drop(77, PUBLIC)
     assert of(made, 0) == before
-    assert of(made, 2) == ([0.5], [0.5])
+    assert list(of(made, 2)) == [[0.5]] * 3
     assert np.count_nonzero(made._counts) == 2  # one for each word that is left
     assert np.count_nonzero(made._places != -1) == 2
 
@@ -101,6 +103,6 @@ def test_it_counts_as_one_would_by_hand(texts, gone, known):
         counts = [
             max(1, sum(word in said for said, level in left.values() if level < 1 + known)) for word in words
         ]
-        (rare,), (single,) = of(made, slot, known=known)
-        assert single == pytest.approx(1 / min(counts) if counts else 0)
-        assert 0 <= rare <= 1
+        found = of(made, slot, known=known)
+        assert found.single == pytest.approx([1 / min(counts) if counts else 0])
+        assert 0 <= found.mean[0] <= found.rarest[0] + 1e-6 <= 1 + 2e-6

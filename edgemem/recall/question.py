@@ -39,6 +39,10 @@ _NOW = re.compile(
     r"|bây giờ|hiện tại|hiện nay|mới nhất|gần đây nhất|vẫn)\b|现在|目前|最新|最近|仍然|如今",
     re.IGNORECASE,
 )
+_WAS = re.compile(
+    r"\b(?:was|were|did|had|war(?:en|st)?|hatten?|era[ns]?|fue(?:ron)?|hab[ií]an?|estaban?|tenían?|đã)\b|[了过]",
+    re.IGNORECASE,
+)
 _PAST = re.compile(
     r"\b(?:before|use[d]? to|earlier|original(?:ly)?|previous(?:ly)?|former(?:ly)?|until|at first|to begin with|last but one"
     r"|früher|vorher|zuvor|ursprünglich|bis dahin|ehemals|antes|anterior(?:mente)?|al principio|originalmente|solía"
@@ -73,6 +77,8 @@ class Question(msgspec.Struct, frozen=True):
     """What kind of word the answer holds, as far as the question tells."""
     asks_now: bool = False
     """Whether it says that it asks for what holds now, of what may have changed."""
+    asks_past: bool = False
+    """Whether it asks for what was."""
 
     def of(self, people: frozenset[str]) -> Question:
         """Return the same question, of other people."""
@@ -164,6 +170,7 @@ def read_question(
         asks_past=asks_past(asked),
         asks_first=asks_first(asked),
         asks_now=bool(_NOW.search(asked)) and not _PAST.search(asked),
+        asks_past=bool(_PAST.search(asked) or (_WAS.search(asked) and not _NOW.search(asked))),
     )
 
 

@@ -7,7 +7,7 @@ counted, and what only known people read counts for them alone. Four bytes a wor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 if TYPE_CHECKING:
@@ -23,6 +23,18 @@ _PLACES = 1 << 18
 _GONE = -1  # the place of a word of a text that is gone
 _LEVELS = 2  # texts that all read, and those that known people read
 _UNKNOWN = 0.5  # of a text whose words are not known here: as much as most that tell something, more than most that do not
+
+
+class Worth(NamedTuple):
+    """What the words of some texts are worth, each from 0 to 1."""
+
+    rarest: Numbers
+    """The inverse document frequency of the rarest word, as a share of that of a word that was said once."""
+    mean: Numbers
+    """The mean of the same, of all words."""
+    single: Numbers
+    """One by the number of texts in which the rarest word stands that is none of the question, since its words stand in
+    whatever it finds: this tells what was said once from what was said twice."""
 
 
 class Rarity:
@@ -65,37 +77,34 @@ class Rarity:
         self._places[words] = _GONE
         self._many[slot] = _GONE
 
-    def of(self, slots: Slots, *, known: bool, without: Collection[str] = ()) -> tuple[Numbers, Numbers]:
-        """Return what the rarest word of each text is worth, twice from 0 to 1.
-
-        The first is its inverse document frequency, as a share of that of a word that was said once; the second, one by
-        the number of texts in which it stands, tells such words from those that were said twice.
+    def of(self, slots: Slots, *, known: bool, without: Collection[str] = ()) -> Worth:
+        """Return what the words of some texts are worth.
 
         Args:
             known: whether texts are counted that only known people read.
-            without: stems that are not looked at: those of the question stand in whatever it finds.
+            without: the stems of the question.
         """
         import numpy as np
 
-        rare, single = np.full((2, len(slots)), _UNKNOWN, np.float32)
+        found = np.full((len(Worth._fields), len(slots)), _UNKNOWN, np.float32)
         here = np.flatnonzero(slots < len(self._many))
         many = self._many[slots[here]]
-        rare[here[many == 0]] = single[here[many == 0]] = 0.0
+        found[:, here[many == 0]] = 0.0
         here, many = here[many > 0], many[many > 0]
         if not len(here):
-            return rare, single
+            return Worth(*found)
         starts = np.cumsum(many) - many
         words = np.repeat(self._first[slots[here]] - starts, many) + np.arange(int(many.sum()))
         places = self._places[words]
         docs = int(self._docs[: 1 + known].sum())
         counts = np.maximum(self._counts[: 1 + known, places].sum(axis=0), 1).astype(np.float32)
-        counts[np.isin(places, [_place(stem) for stem in without])] = np.inf
-        least = np.minimum.reduceat(counts, starts)
-        single[here] = 1 / least
         most = np.log(1 + max(0.0, docs - 0.5) / 1.5) or 1.0
-        worth = np.log(1 + np.maximum(0.0, docs - least + 0.5) / (least + 0.5))
-        rare[here] = np.minimum(worth / most, 1)
-        return rare, single
+        worth = np.minimum(np.log(1 + np.maximum(0.0, docs - counts + 0.5) / (counts + 0.5)) / most, 1)
+        new = ~np.isin(places, [_place(stem) for stem in without])
+        found[0, here] = np.maximum.reduceat(worth, starts)
+        found[1, here] = np.add.reduceat(worth, starts) / many
+        found[2, here] = np.maximum.reduceat(new / counts, starts)
+        return Worth(*found)
 
 
 def _place(stem: str) -> int:

@@ -29,8 +29,8 @@ SIGNALS: dict[str, str] = {
     "speaker_says_i": "person", "mentioned": "person", "about": "person", "about_beside": "person",
     "other_mentioned": "person", "date": "date", "date_said": "date", "when": "date", "number": "kind", "name": "kind",
     "length": "form", "asks": "form", "says_i": "form", "says_you": "form", "words_led": "neighbour",
-    "words_asked": "neighbour", "about_meaning": "person", "rare": "form", "single": "form", "change": "recent",
-    "later": "recent",
+    "words_asked": "neighbour", "window_rank": "neighbour", "about_meaning": "person", "rarest": "form",
+    "rare_words": "form", "single": "form", "change": "recent", "change_present": "recent", "later": "recent",
 }  # fmt: skip
 """The signals in the order of the columns, each with the reason that it stands for in `Recalled.why`."""
 
@@ -93,7 +93,7 @@ def signals_of(
     ]
     led = np.where(mine[0], before, np.where(mine[1], before_2, -1))
     answers = ((rows["marks"][before] & ASKS) > 0) & (before >= 0) & ~mine[0]
-    rare, single = columns.rarity.of(slots, known=field.known, without=question.terms)
+    worth = columns.rarity.of(slots, known=field.known, without=question.terms)
     of_them = meaning * about
     columns_of = {
         "words": words[slots],
@@ -125,8 +125,13 @@ def signals_of(
         "words_led": words[led],
         "words_asked": words[before] * answers,
         "about_meaning": of_them[slots] / max(float(of_them.max()), _LEAST_BEST),
-        "rare": rare,
-        "single": single,
+        "rarest": worth.rarest,
+        "rare_words": worth.mean,
+        "single": worth.single,
+        "window_rank": _rank(field.window, slots),
+        "change_present": (marks & CHANGES) > 0
+        if not (question.asks_now or question.asks_past)
+        else np.zeros(len(slots)),
         "change": (marks & CHANGES) > 0 if question.asks_now else np.zeros(len(slots)),
         "later": _later(some["at"], near[slots] + 0.4 * words[slots] + 0.3 * about[slots])
         if question.asks_now
@@ -146,6 +151,14 @@ def on_dates(columns: Columns, question: Question) -> Slots:
     found = np.flatnonzero(worth > 0)
     best: Slots = spans[found[np.argsort(-worth[found], kind="stable")], 0].astype(np.intp)
     return best
+
+
+def _rank(values: Numbers, slots: Slots) -> Numbers:
+    """Return 1 for the best of all, less and less for the next ones, and nothing for what is worth nothing."""
+    import numpy as np
+
+    better = np.sort(-values[values > 0]).searchsorted(-values[slots], "left")
+    return np.where(values[slots] > 0, 1 / (1 + better / 2), 0).astype(np.float32)
 
 
 def _later(at: Any, worth: Numbers) -> Numbers:

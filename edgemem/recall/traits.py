@@ -151,6 +151,13 @@ _NUMBER_WORDS = frozenset(
         "两",
     ]
 )
+# What asks without a question mark.
+_WANTS = re.compile(
+    r"\bI(?:['’]d| would) (?:like|love) to (?:know|hear)\b|\bI wonder (?:if|when|wh\w+|how)\b|\b(?:can you )?tell me\b"
+    r"|\bich (?:wüsste|würde) gern\b|\bsag(?:t|e)? mir\b|\bme gustaría saber\b|\bdime\b|\bcho (?:tôi|mình|em) biết\b"
+    r"|告诉我|想知道",
+    re.IGNORECASE,
+)
 _CHANGE = re.compile(
     r"\b(?:now|instead|any ?more|no longer|no more|from today|changed|switched|swapped|renamed|forget"
     r"|jetzt|stattdessen|nicht mehr|kein\w* mehr|ab heute|geändert|gewechselt|umbenannt"
@@ -189,7 +196,7 @@ def traits_of(text: str, at: float) -> Traits:
     """Return the traits of a text that was said at a time, seconds since the epoch."""
     text = text[:_MAX_CHARS]
     words = set(plain_words(text))
-    marks = ASKS * text.rstrip().endswith(("?", "？"))
+    marks = ASKS * (text.rstrip().endswith(("?", "？")) or bool(_WANTS.search(text)))
     marks |= SAYS_I * (not words.isdisjoint(_I)) | SAYS_YOU * (not words.isdisjoint(_YOU))
     marks |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(_NUMBER_WORDS))
     marks |= NAMES * bool(_NAME.search(text)) | CHANGES * bool(_CHANGE.search(text))
