@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from math import log
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -180,4 +177,4 @@ def test_of_a_long_text_the_end_counts():
 def test_whether_a_question_asks_for_now_or_for_the_past(text, now, past):
     """Words tell it, in each language; what asks for the past does not ask for now."""
     question = read_question(text)
-    assert (question.asks_now, question.asks_past) == (now, past)
+    assert (question.asks_now, question.in_past) == (now, past)

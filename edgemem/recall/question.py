@@ -77,8 +77,8 @@ class Question(msgspec.Struct, frozen=True):
     """What kind of word the answer holds, as far as the question tells."""
     asks_now: bool = False
     """Whether it says that it asks for what holds now, of what may have changed."""
-    asks_past: bool = False
-    """Whether it asks for what was."""
+    in_past: bool = False
+    """Whether it speaks of the past at all, as in "what did you eat?"."""
 
     def of(self, people: frozenset[str]) -> Question:
         """Return the same question, of other people."""
@@ -170,7 +170,7 @@ def read_question(
         asks_past=asks_past(asked),
         asks_first=asks_first(asked),
         asks_now=bool(_NOW.search(asked)) and not _PAST.search(asked),
-        asks_past=bool(_PAST.search(asked) or (_WAS.search(asked) and not _NOW.search(asked))),
+        in_past=bool(_PAST.search(asked) or (_WAS.search(asked) and not _NOW.search(asked))),
     )
 
 

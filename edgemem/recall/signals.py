@@ -130,7 +130,7 @@ def signals_of(
         "single": worth.single,
         "window_rank": _rank(field.window, slots),
         "change_present": (marks & CHANGES) > 0
-        if not (question.asks_now or question.asks_past)
+        if not (question.asks_now or question.in_past)
         else np.zeros(len(slots)),
         "change": (marks & CHANGES) > 0 if question.asks_now else np.zeros(len(slots)),
         "later": _later(some["at"], near[slots] + 0.4 * words[slots] + 0.3 * about[slots])

@@ -146,7 +146,10 @@ class WordSearch:
         docs, length = view.size()
         counts = stands_of(view, self._standing(view, asked)).counts()
         if state is not None and not self._resident:
-            docs, length = state.docs + len(tail.docs), (state.terms + tail.terms) / max(1, state.docs + len(tail.docs))
+            docs, length = (
+                state.docs + len(tail.docs),
+                (state.terms + tail.terms) / max(1, state.docs + len(tail.docs)),
+            )
             for term, count in (count_docs(self._index.database, asked) if asked else {}).items():
                 counts[term] = counts.get(term, 0) + count
         return Statistics(docs=docs, terms=docs * length, counts=counts)
@@ -159,7 +162,10 @@ class WordSearch:
 
     def _near(self, term: str, *, wide: bool) -> list[Alike]:
         """Return the terms of the memory and of the tail that sound like one."""
-        found = {**dict(self._index.postings.alikes.near(term, wide=wide)), **dict(self._tail.alikes.near(term, wide=wide))}
+        found = {
+            **dict(self._index.postings.alikes.near(term, wide=wide)),
+            **dict(self._tail.alikes.near(term, wide=wide)),
+        }
         return list(found.items())
 
     def _find(self, view: View, question: Question, statistics: Statistics) -> None:
@@ -252,7 +258,6 @@ class WordSearch:
                 named &= here
             slots = view.seen(np.flatnonzero(named))
             view.mentioned[slots[~_addressed(columns, slots, stems)]] = True
-
 
     def _misheard(self, stem: str, *, alone: bool) -> list[str]:
         """Return what the stem of a name may have been taken for; of one that stands alone, no English words."""
