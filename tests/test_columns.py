@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.recall.candidates import make_filter
-from edgemem.recall.columns import BESIDE, NOBODY, Columns, Row
+from edgemem.recall.columns import BESIDE, NOBODY, Columns, Row, sound_row
 from edgemem.recall.docs import add_docs
 from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.sources import EPISODE, FACT, KINDS, NOTE, TURN, Doc
@@ -266,3 +266,17 @@ def test_facts_know_what_they_are_about(kind):
     assert columns.rows["turn"][0] == -1
     columns.drop(FIRST_OTHER)
     assert columns.facts == {}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"id": "x"}, {"kind": 77}, {"kind": None}, {"ref": b"1"}, {"level": 3}, {"level": -1}, {"owner": 1}, {"who": b"ann"},
+        {"session_id": "s"}, {"at": None}, {"marks": "x"}, {"called": 3}, {"times": "[[1]]"}, {"times": "{"}, {"length": None},
+    ],
+)  # fmt: skip
+def test_a_damaged_row_is_none(damage):
+    """Whatever stands in a damaged file, it is told at once, and not by a fault later on."""
+    assert sound_row(tuple(row(1))) == row(1)
+    with pytest.raises(ValueError, match=r"."):
+        sound_row(tuple(row(1)._replace(**damage)))

@@ -6,6 +6,7 @@ whatever asks it for a slot gets only what may be read. Arrays have one value mo
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -66,6 +67,13 @@ class View:
         may = self.may[newest]
         lengths = self.columns.rows["length"][newest][may]
         return int(np.count_nonzero(self.may)), float(lengths.mean()) if len(lengths) else 0.0
+
+    @cached_property
+    def hidden(self) -> NDArray[np.uint32]:
+        """Return the slots that might not be found when this was first asked, in ascending order."""
+        import numpy as np
+
+        return np.flatnonzero(~self.may[: self.n]).astype(np.uint32)
 
     def allowed(self, slots: Slots) -> NDArray[np.bool_]:
         """Tell which slots may be found."""

@@ -13,7 +13,7 @@ from edgemem.recall.lexical import Statistics, count_docs, match
 from edgemem.recall.matching import matched, stands_of
 from edgemem.recall.question import Question, people_in, read_question
 from edgemem.recall.signals import on_dates
-from edgemem.recall.sounds import called_in, with_names, with_people
+from edgemem.recall.sounds import with_names, with_people
 from edgemem.recall.sources import bound, in_batches, marks
 from edgemem.recall.state import FIRST_OTHER
 from edgemem.recall.view import View
@@ -129,11 +129,10 @@ class WordSearch:
         unknown = [term for term in question.terms if not often(term)]
         if not unknown:
             return query
-        subjects = {called_in(doc.text, doc.subject) for doc in self._tail.docs.values() if doc.subject}
         return with_names(
             query,
             unknown,
-            names={*names, *self._tail.people, *subjects},
+            names={*names, *self._tail.people, *self._tail.subjects},
             database=self._index.database if self._state is not None else None,
         )
 
@@ -144,7 +143,9 @@ class WordSearch:
         """
         state, tail = self._state, self._tail
         docs, length = view.size()
-        counts = stands_of(view, self._standing(view, asked)).counts()
+        counts = stands_of(view, tail.find(asked, view.columns)).counts()
+        if self._resident:
+            counts = {term: counts.get(term, 0) + self._index.postings.count(term, view) for term in asked}
         if state is not None and not self._resident:
             docs, length = (
                 state.docs + len(tail.docs),
