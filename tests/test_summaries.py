@@ -9,6 +9,8 @@ from test_recall import ALICE, BOB, STRANGER, Robot
 
 import edgemem
 from edgemem.config import ContextSettings, Profile
+from edgemem.exporting import export_lines
+from edgemem.importing import import_lines
 from edgemem.records import Epoch, Reader
 from edgemem.replay import Player
 from edgemem.script import Line
@@ -212,3 +214,22 @@ def test_what_compaction_writes_is_recalled(tmp_path, clock):
         assert found == {"alice": {"kitchen", "hall"}, "bob": {"kitchen"}, None: set()}
         memory.forget_session("kitchen")
         assert memory.recall("tulips garden", speaker="bob", kinds={"summary"}) == []
+
+
+def test_one_that_is_imported_is_found(tmp_path, clock, hand):
+    """A summary of another memory is older than what the index has seen, and is taken in all the same."""
+    there, here = (Robot(tmp_path / name, clock) for name in ("there", "here"))
+    there.say(0, "where is the ladder", "in the garage", session="theirs")
+    sum_up(there, "their ladder, first", first_turn=3, session="theirs")
+    sum_up(there, "their ladder, last", session="theirs")
+    hand.advance(60)
+    here.say(0, "where is the ladder", "in the garage")
+    sum_up(here, TOLD)
+    here.idle()
+    lines = [f"{line}\n".encode() for line in export_lines(there.truth, notes=there.notes)]
+    import_lines(here.truth, lines, notes=here.notes)
+    here.idle()
+    assert set(summaries(here)) == {TOLD, "their ladder, last"}
+    check(here.index)
+    for robot in (there, here):
+        robot.close()
