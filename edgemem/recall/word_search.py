@@ -147,8 +147,9 @@ class WordSearch:
             view.window += newest.window
             view.session += newest.session
         best = statistics.best(asked) or 1.0
+        found = np.flatnonzero(view.words > 0)
         # Words that were written between counting and looking weigh nothing.
-        view.words = np.clip(view.words / np.float32(best), 0.0, 1.0)
+        view.words[found] = np.minimum(view.words[found] / np.float32(best), 1.0)
         for scores in (view.words, view.window):
             view.chosen[view.seen(_highest(scores, self._candidates))] = True
         dated = view.seen(on_dates(columns, question)[: 4 * self._candidates])
