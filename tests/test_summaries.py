@@ -11,6 +11,7 @@ import edgemem
 from edgemem.config import ContextSettings, Profile
 from edgemem.exporting import export_lines
 from edgemem.importing import import_lines
+from edgemem.recall.sources import SUMMARY
 from edgemem.records import Epoch, Reader
 from edgemem.replay import Player
 from edgemem.script import Line
@@ -76,6 +77,8 @@ def test_the_newest_stands_for_the_session(robot, settled):
     assert summaries(robot) == ["the ladder, the umbrella"]
     assert summaries(robot, "zeppelin", min_score=0.1) == []
     robot.idle()
+    ((terms,),) = robot.index.database.query("select terms from docs where kind = ?", (SUMMARY,))
+    assert "zeppelin" not in terms
     check(robot.index)
     sum_up(robot, "the ladder of another talk", session="t")
     assert len(summaries(robot)) == 2
