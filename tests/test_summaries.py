@@ -236,3 +236,18 @@ def test_one_that_is_imported_is_found(tmp_path, clock, hand):
     check(here.index)
     for robot in (there, here):
         robot.close()
+
+
+def test_of_one_that_stood_alone_no_word_is_left(robot):
+    """Where nothing else of a conversation was indexed, forgetting it still empties the index of its words."""
+    sum_up(robot, "the zeppelin carries umbrellas", session="t")
+    robot.say(0, "where is the ladder", "in the garage")
+    robot.idle()
+    sum_up(robot, "the zeppelin carries kites", session="t")
+    robot.idle()
+    SQLiteSessionStore(robot.truth).delete("t")
+    robot.index.take_erased()
+    robot.idle()
+    data = robot.index.database.path.read_bytes()
+    assert not [word for word in (b"zeppelin", b"umbrella", b"kite") if word in data]
+    check(robot.index)
