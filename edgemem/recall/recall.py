@@ -145,7 +145,7 @@ class Recall:
             turns=turns,
             past=past,
             known_at=None if when is None else when.known_tick,
-            held=None if when is None else when.held(self._truth, reader),
+            held=None if when is None or (kinds and "fact" not in kinds) else when.held(self._truth, reader),
         )
 
         def there(refs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Recalled]:
