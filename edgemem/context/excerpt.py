@@ -67,8 +67,13 @@ _GREETING = re.compile(
 )  # fmt: skip
 _CALLED = re.compile(r", (?!I\b)[A-Z]\w+(?=[!.?]+$)")
 """Whom a sentence is addressed to, at its end."""
+_VERB = (
+    r"(?:(?:just|then|also|even|really) )?(?:\w+ (?:up |out |off |back |down )?)?(?:the|an?|my|our|his|her|their|your|this"
+    r"|that|these|those|some|it|me|us|him|them|you|to|into|in|on|at|for|with|from|about|how|what)\b"
+)
+"""How it goes on behind `and` where a second verb does: with what stands before nouns, soon."""
 _CUT = re.compile(
-    rf"(?:,? +(?=(?:and|so|because|cause|since|as|which|while|where|plus) {_SUBJECT})"
+    rf"(?P<verb> +(?=and (?!{_SUBJECT}){_VERB}))|(?:,? +(?=(?:and|so|because|cause|since|as|which|while|where|plus) {_SUBJECT})"
     rf"|, +(?=(?:and|so|because|since|which|who|while|where|plus|especially|like|including|\w+ing)\b|{_SUBJECT})"
     r"| +[-–—]+ +|; +)",
     re.IGNORECASE,
@@ -76,8 +81,21 @@ _CUT = re.compile(
 _INSIDE = re.compile(r"[\"“”«»()\[\]]")
 """What stands between these belongs together."""
 _HANGS_ON = re.compile(
-    r"(?:because|cause|since|as|which|who|while|where|especially|like|including|\w+ing)\b", re.IGNORECASE
+    rf"(?:because|cause|since|as|which|who|while|where|especially|like|including|\w+ing|and (?!{_SUBJECT}))\b",
+    re.IGNORECASE,
 )
+_PAIR = re.compile(
+    r"\b(?:between|both|either|mix\w*|combin\w+|together|same|differen\w+)\b|\d\W*$", re.IGNORECASE
+)
+"""What is only said of two things together."""
+_HALF = re.compile(r"and (?:an? )?(?:half|quarter|third|\d)", re.IGNORECASE)
+_UNDOES = re.compile(
+    r"\b(?:cancel\w*|call\w* off|postpon\w+|reschedul\w+|mov(?:e|ed|ing)|chang\w+|switch\w*|swap\w*|replac\w+|return\w*"
+    r"|sell|sold|los[et]|lost|br(?:eak|oke|oken)|thr(?:ow|ew|own)|g(?:ive|ave|iven) (?:up|away|back|it|them)|stop\w*|quit"
+    r"|delet\w+|remov\w+|t(?:ake|ook|aken)|turn\w* off|left|leave|fail\w*|forg[eo]t|regret\w*|die[sd]?|gone)\b",
+    re.IGNORECASE,
+)
+"""What may make what was done before it undone: the oven was turned on, and then off."""
 _TURNS = re.compile(
     r"\b(?:if|unless|until|till|except|without|but|although|though|tho|however|instead|rather|than|or|whether"
     r"|not|no|nope|never|none|nothing|nobody|neither|nor|cannot|\w+n['’]?t|wrong|false|jok(?:e|ing)|kidding|mistake|actually"
@@ -260,10 +278,21 @@ def _clauses(sentence: str) -> Iterable[str]:
     if not _INSIDE.search(sentence):
         for cut in _CUT.finditer(sentence):
             part, rest = sentence[start : cut.end()], sentence[cut.end() :]
-            if len(terms(part)) > 1 and len(terms(rest)) > 1 and not _TURNS.search(rest):
+            if len(terms(part)) > 1 and len(terms(rest)) > 1 and _may_go(part, rest, verb=bool(cut["verb"])):
                 yield part
                 start = cut.end()
     yield sentence[start:]
+
+
+def _may_go(part: str, rest: str, *, verb: bool) -> bool:
+    """Tell whether a sentence may end before its rest and still say what it said.
+
+    Args:
+        verb: whether the rest is a second verb of the same subject, so that what turns the first may turn both.
+    """
+    if _TURNS.search(rest) or _HALF.match(rest):
+        return False
+    return not verb or not (_TURNS.search(part) or _PAIR.search(part) or _UNDOES.search(rest))
 
 
 def _needs(part: str, sentence: str) -> bool:
