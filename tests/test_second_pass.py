@@ -161,7 +161,7 @@ def test_a_model_that_does_not_work_changes_nothing(fault: Exception) -> None:
     """A reply never fails because of it."""
     found = items(0.5, 0.4)
     passed = second_pass(Table({}, fault=fault), "what?", [found], Bounds())
-    assert (passed.groups, passed.read) == ([found], 0)
+    assert (passed.groups, passed.read, passed.fault) == ([found], 0, str(fault))
 
 
 def test_a_small_difference_is_not_blown_up() -> None:
@@ -292,6 +292,9 @@ def test_a_model_that_breaks_later_changes_nothing(tmp_path: Path, vocabularies:
         tell(memory, *SAID)
         assert memory.recall("Where is the tea?")
         assert memory.last_recall().reranked == 0
+        (told,) = [each for each in memory.check() if each.name == "reranker"]
+        assert told.state == "warn"
+        assert "3 classes" in told.detail
 
 
 def test_time_that_it_takes_is_told(tmp_path: Path) -> None:
