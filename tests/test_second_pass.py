@@ -137,6 +137,15 @@ def test_what_is_not_read_in_time_keeps_its_place() -> None:
     assert "reranker" not in passed.groups[0][2].why
 
 
+@pytest.mark.parametrize("nonsense", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_no_number_is_as_good_as_not_read(nonsense: float) -> None:
+    """It keeps its place, and the others are put in order without it."""
+    table = Table({"turn 0": nonsense, "turn 1": -9.0, "turn 2": 9.0})
+    passed = second_pass(table, "what?", [items(0.5, 0.45, 0.4)], Bounds())
+    assert ids(passed.groups[0]) == ["0", "2", "1"]
+    assert passed.read == 2
+
+
 @pytest.mark.parametrize("reads", [0, 1])
 def test_with_less_than_two_there_is_no_other_order(reads: int) -> None:
     """Nothing was read, or nothing to compare it with."""
