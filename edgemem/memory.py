@@ -233,8 +233,14 @@ class Memory:
         k: int | None = None,
         kinds: Collection[Kind] | None = None,
         min_score: float = 0.0,
+        include_past: bool | None = None,
+        valid_at: float | None = None,
+        known_at: float | None = None,
     ) -> list[Recalled]:
         """Return what is remembered about something, best first.
+
+        Facts that do not hold any more are among it where the question asks about the past ("what did Mara drink
+        before?"); they are marked as `past`, and their text says until when they held.
 
         Args:
             speaker: read as this person; None is a voice that nobody recognised, who is told only what is shared.
@@ -242,6 +248,14 @@ class Memory:
             k: at most this many; default: the profile's.
             kinds: only these kinds.
             min_score: only what reaches this score, 0 to 1.
+            include_past: whether facts that do not hold are wanted; None: the question decides.
+            valid_at: facts as they held then, instead of now; seconds since the epoch, as in `store.facts_as_of`. What was
+                said and done, noted and summed up is found all the same.
+            known_at: only what was known then: facts as they were believed, at `valid_at` or then, and of everything
+                else what had been learnt.
+
+        Raises:
+            InvalidInputError: a time is no number of seconds, or memory knew nothing then.
         """
         self._check_open()
         reader = None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker)
@@ -252,6 +266,9 @@ class Memory:
             kinds=kinds,
             min_score=min_score,
             called=self.profile.called(),
+            include_past=include_past,
+            valid_at=valid_at,
+            known_at=known_at,
         )
 
     def hooks(

@@ -141,14 +141,24 @@ def test_columns_hold_what_is_there_and_nothing_else(taken):
     st.integers(1, 3),
     st.frozensets(st.integers(1, 3)),
     st.booleans(),
+    st.none() | st.integers(0, 12),
+    st.none() | st.frozensets(st.integers(0, 12)).map(sorted),
 )
-def test_who_may_read_what_is_what_sql_says(tmp_path_factory, taken, reader, kinds, session, turns, past):
+def test_who_may_read_what_is_what_sql_says(
+    tmp_path_factory, taken, reader, kinds, session, turns, past, known_at, held
+):
     """For whomever, whatever and whenever it is asked, memory allows the docs that the condition in SQL does."""
     docs = [
-        Doc(kind, n, "cup", own.level, own.owner, own.who, in_session, own.turn, past=bool(own.past))
+        Doc(
+            *(kind, n, "cup", own.level, own.owner, own.who, in_session, own.turn),
+            at=(len(taken) - n) / 1e6,
+            past=bool(own.past),
+        )
         for n, (kind, own, in_session) in enumerate(taken)
     ]
-    only = make_filter(reader, kinds=kinds, session_id=session, turns=turns, past=past)
+    only = make_filter(
+        reader, kinds=kinds, session_id=session, turns=turns, past=past, known_at=known_at, held=held
+    )
     with Database(
         tmp_path_factory.mktemp("columns") / "index.db", migrations=INDEX, durable=False
     ) as database:

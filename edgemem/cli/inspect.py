@@ -100,7 +100,7 @@ def prompt(
             k=memory.profile.recall.k,
             recalled=memory.last_recall,
         )
-        waiting = memory.pending().get("embed", 0)
+        waiting = memory.pending().get("vectors", 0)
     if as_json:
         told = {"plan": found.plan, "division": found.division, "free_tokens": found.free_tokens}
         print_json({**_as_dict(found), **told, "over_tokens": found.over_tokens, "waiting": waiting})

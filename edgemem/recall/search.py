@@ -13,7 +13,7 @@ import msgspec
 
 from edgemem.errors import ClosedError, ModelError
 from edgemem.recall.languages import share_of_meaning
-from edgemem.recall.meaning_search import find_near, note_relations, relations_asked
+from edgemem.recall.meaning_search import find_near, find_past, note_relations, relations_asked
 from edgemem.recall.question import MAX_CHARS
 from edgemem.recall.scoring import Ranking
 from edgemem.recall.state import FIRST_OTHER, State
@@ -148,15 +148,34 @@ class Search:
             return
         with self._index.postings.lock:
             view.follow()
-            find_near(view, vectors, vector, question, wanted=max(1, self._limits.candidates // 2))
+            wanted = max(1, self._limits.candidates // 2)
+            find_near(view, vectors, vector, question, wanted=wanted)
+            if self._only.past and self._state is not None:
+                past = self._index.space(self._state, past=True)
+                if past is not None:
+                    among = None if self._only.held is None else self._held_once(view)
+                    find_past(view, past, vector, among, wanted=wanted)
             self._meaning = self._weight
             facts = relations_asked(view)
         # Where the question names what a fact is about, it counts also how near the rest of both is.
-        asked = question.without({subject for subject, _ in facts.values()})
+        named = {subject for subject in {subject for subject, _ in facts.values()} if question.names(subject)}
+        asked = question.without(named)
         vector = None if asked is None else self._embed(self._embedder, asked)
         if vector is not None and not self._is_late():
             cosines = self._index.relation_cosines(vector, {relation for _, relation in facts.values()})
-            note_relations(view, facts, cosines, question)
+            note_relations(view, facts, cosines, named)
+
+    def _held_once(self, view: View) -> list[int]:
+        """Return the docs of those past facts that may be found."""
+        if view.whole:
+            columns, n = view.columns.rows, view.n
+            found: list[int] = columns["id"][:n][view.may[:n] & columns["past"][:n]].tolist()
+            return found
+        rows = self._index.database.query(
+            f"select d.id from docs d where d.past = 1 and {self._only.where}",  # noqa: S608 - our own text
+            self._only.values,
+        )
+        return [doc for (doc,) in rows]
 
     def _embed(self, embedder: Embedder, text: str) -> Any:
         begin = monotonic()
