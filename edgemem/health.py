@@ -136,17 +136,17 @@ def _embedder(memory: Memory) -> Check:
 
 
 def _reranker(memory: Memory) -> Check:
-    settings = memory.profile.recall
-    if memory.reranker_fault:
+    settings, last = memory.profile.recall, memory.last_recall()
+    path = getattr(memory.reranker, "path", None)  # one of the caller's own may have no file
+    fault = memory.reranker_fault or last.rerank_fault
+    if not fault and path is not None and not path.is_file():
+        fault = f"{path} is gone; after a restart nothing is read again"
+    if fault:
         advice = "Until then the first order stays. Name another in edgemem.toml under [recall] rerank."
-        return Check("reranker", "warn", memory.reranker_fault, advice)
+        return Check("reranker", "warn", fault, advice)
     if memory.reranker is None:
         return Check("reranker", "ok", "none ([recall] rerank)")
-    path = getattr(memory.reranker, "path", None)  # one of the caller's own may have no file
-    if path is not None and not path.is_file():
-        return Check("reranker", "warn", f"{path} is gone; from the next start the first order stays")
     name = settings.rerank or "the caller's own"
-    last = memory.last_recall()
     told = f"{name}, reads {settings.rerank_most} at most in {settings.rerank_ms:g} ms"
     if last.reranked or last.rerank_late:
         late = ", and was late for more" if last.rerank_late else ""

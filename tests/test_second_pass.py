@@ -137,6 +137,15 @@ def test_what_is_not_read_in_time_keeps_its_place() -> None:
     assert "reranker" not in passed.groups[0][2].why
 
 
+@pytest.mark.parametrize("nonsense", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_no_number_is_as_good_as_not_read(nonsense: float) -> None:
+    """It keeps its place, and the others are put in order without it."""
+    table = Table({"turn 0": nonsense, "turn 1": -9.0, "turn 2": 9.0})
+    passed = second_pass(table, "what?", [items(0.5, 0.45, 0.4)], Bounds())
+    assert ids(passed.groups[0]) == ["0", "2", "1"]
+    assert passed.read == 2
+
+
 @pytest.mark.parametrize("reads", [0, 1])
 def test_with_less_than_two_there_is_no_other_order(reads: int) -> None:
     """Nothing was read, or nothing to compare it with."""
@@ -161,7 +170,7 @@ def test_a_model_that_does_not_work_changes_nothing(fault: Exception) -> None:
     """A reply never fails because of it."""
     found = items(0.5, 0.4)
     passed = second_pass(Table({}, fault=fault), "what?", [found], Bounds())
-    assert (passed.groups, passed.read) == ([found], 0)
+    assert (passed.groups, passed.read, passed.fault) == ([found], 0, str(fault))
 
 
 def test_a_small_difference_is_not_blown_up() -> None:
@@ -292,6 +301,9 @@ def test_a_model_that_breaks_later_changes_nothing(tmp_path: Path, vocabularies:
         tell(memory, *SAID)
         assert memory.recall("Where is the tea?")
         assert memory.last_recall().reranked == 0
+        (told,) = [each for each in memory.check() if each.name == "reranker"]
+        assert told.state == "warn"
+        assert "3 classes" in told.detail
 
 
 def test_time_that_it_takes_is_told(tmp_path: Path) -> None:

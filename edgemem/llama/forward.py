@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError
@@ -95,6 +96,8 @@ class Forward:
         self.vocabulary = api.llama_model_get_vocab(self.model)
         self._ids = (api.llama_token * (n_ctx * CHARS_A_TOKEN))()
         self._batch = api.llama_batch_init(n_ctx, 0, 1)
+        self._held: list[int] = []
+        """What a decoder's cache holds."""
         self._kept_alive = (interrupt, interrupt.attach(self._context))
 
     def tokenize(self, text: str, *, around: bool = False, special: bool = False) -> list[int]:
@@ -111,22 +114,32 @@ class Forward:
             self._ids = (self.api.llama_token * -count)()
         return self._ids[:count]  # type: ignore[no-any-return]
 
-    def run(self, ids: Sequence[int]) -> bool:
-        """Read at most `n_ctx` ids; False if the interrupt was raised meanwhile."""
-        batch = self._batch
-        for at, token in enumerate(ids):
-            batch.token[at], batch.pos[at] = token, at
-            batch.n_seq_id[at], batch.seq_id[at][0], batch.logits[at] = 1, 0, 1
-        batch.n_tokens = len(ids)
+    def run(self, ids: Sequence[int], *, reuse: bool = False) -> bool:
+        """Read at most `n_ctx` ids; False if the interrupt was raised meanwhile.
+
+        Args:
+            reuse: let a decoder go on where these ids begin to differ from the last ones; the bits then depend on those.
+        """
+        first = 0
         if self._memory:  # a decoder such as Qwen3-Embedding
-            self.api.llama_memory_clear(self._memory, True)
-            status = self.api.llama_decode(self._context, batch)
-        else:
-            status = self.api.llama_encode(self._context, batch)
+            first = self._reused(ids) if reuse else 0
+            self._held = []
+            if not (first and self.api.llama_memory_seq_rm(self._memory, 0, first, -1)):
+                self.api.llama_memory_clear(self._memory, True)
+                first = 0
+        batch = self._batch
+        for at, token in enumerate(ids[first:]):
+            batch.token[at], batch.pos[at] = token, first + at
+            batch.n_seq_id[at], batch.seq_id[at][0], batch.logits[at] = 1, 0, 1
+        batch.n_tokens = len(ids) - first
+        read = self.api.llama_decode if self._memory else self.api.llama_encode
+        status = read(self._context, batch)
         if status not in (0, 2):
             raise ModelError(
                 f"llama.cpp could not read a text with {self.path.name} (status {status}: {last_complaint()})"
             )
+        if status == 0 and self._memory:
+            self._held = list(ids)
         return bool(status == 0)
 
     def result(self, count: int) -> NDArray[np.float32]:
@@ -145,6 +158,11 @@ class Forward:
         if self.model:
             self.api.llama_model_free(self.model)
         self._batch = self._context = self.model = None
+
+    def _reused(self, ids: Sequence[int]) -> int:
+        """Return how many ids the cache holds already; the last one is always read, since the result is at its place."""
+        same = takewhile(lambda both: both[0] == both[1], zip(ids[:-1], self._held))  # noqa: B905 - whichever ends
+        return sum(1 for _ in same)
 
     def _tokenize(self, data: bytes, around: bool, special: bool) -> int:
         return int(

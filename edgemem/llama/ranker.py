@@ -41,7 +41,7 @@ class Ranker:
     def encode(self, pair: tuple[str, str]) -> float | None:
         """Return the logit of a question and a text, or None if the interrupt was raised meanwhile."""
         ids = self._pairing.ids(*pair)
-        if not self._forward.run(ids):
+        if not self._forward.run(ids, reuse=True):
             return None
         outs = self._forward.result(2 if self._architecture in _TWO else 1).tolist()
         if not all(map(math.isfinite, outs)):

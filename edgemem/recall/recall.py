@@ -184,6 +184,7 @@ class Recall:
             signals=search.signals + (("reranker",) if passed.read else ()),
             late=search.late,
             rerank_late=passed.late,
+            rerank_fault=passed.fault,
             candidates=len(ranking),
             reranked=passed.read,
         )

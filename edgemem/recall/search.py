@@ -50,6 +50,8 @@ class RecallStats(msgspec.Struct, frozen=True):
     """Whether the deadline cut something off, other than the second pass."""
     rerank_late: bool = False
     """Whether time was too short for the second pass, or for all of it."""
+    rerank_fault: str = ""
+    """Why it does not work."""
     candidates: int = 0
     reranked: int = 0
     """Items that the second pass has read."""

@@ -49,6 +49,8 @@ class SecondPass(NamedTuple):
     late: bool = False
     """Whether time was too short for all of them."""
     seconds: float = 0.0
+    fault: str = ""
+    """Why the reranker does not work."""
 
 
 def second_pass(
@@ -76,8 +78,8 @@ def second_pass(
         return unread._replace(late=len(texts) > 1)
     try:
         scored = reranker.score(query[-MAX_CHARS:], list(texts.values()), timeout_s=bounds.seconds, stop=stop)
-    except (ModelError, ClosedError):
-        return unread  # `check` says what is wrong with the model
+    except (ModelError, ClosedError) as error:
+        return unread._replace(fault=str(error))  # `check` tells it
     read = {name: logit for name, logit in zip(texts, scored or ()) if math.isfinite(logit)}  # noqa: B905
     return SecondPass(
         [_reordered(group, read, bounds.share) for group in groups],
