@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import msgspec
@@ -294,6 +295,7 @@ def within(
         question: by what a turn is shortened.
         now: as for `lines_for`.
     """
+    count = cache(count)  # a block that was tried is the one that is said
     items = {
         name: item for item in recalled if item.kind not in VALUES and (name := f"{item.kind}:{item.id}")
     }

@@ -16,7 +16,7 @@ from edgemem.errors import ModelError
 from edgemem.llama.yielding import embed_until
 from edgemem.recall.paragraphs import read_paragraphs
 from edgemem.recall.pieces import window_of
-from edgemem.recall.relations import count_waiting, keep_relations, relation_cosines, waiting_relations
+from edgemem.recall.relations import RelationVectors, count_waiting, keep_relations, waiting_relations
 from edgemem.recall.resident import ResidentVectors, open_vectors
 from edgemem.recall.sources import NOTE, SOURCES, read_docs
 from edgemem.recall.spaces import (
@@ -92,6 +92,7 @@ class Embedding:
         self._notes = notes
         self._settings = settings
         self._opening = threading.Lock()
+        self._relations = RelationVectors(database)
         self._begun: dict[str, Vector] = {}
         """Pieces of a text that was interrupted in the middle."""
         self._aside: set[int] = set()
@@ -115,12 +116,16 @@ class Embedding:
 
     def relation_cosines(self, query: Vector, relations: Collection[str]) -> dict[str, float]:
         """Return how near a question without its subject is to those relations that have a vector."""
-        space = find_space(self._database, self.embedder)
-        return relation_cosines(self._database, query, relations, space=space.number) if space else {}
+        vectors = self.vectors
+        if vectors is None:
+            return {}
+        removal = vectors.removal if isinstance(vectors, ResidentVectors) else None
+        return self._relations.cosines(query, relations, space=vectors.space, removal=removal)
 
     def follow_removals(self) -> None:
         """Leave nothing in memory of what was taken out of the file."""
         self._begun = {}
+        self._relations.forget()
         if isinstance(self.vectors, ResidentVectors):
             self.vectors.follow_removals()
 

@@ -44,7 +44,8 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return what speaks for one message, strongest first."""
         parts: dict[str, float] = {}
         for (name, reason), value in zip(SIGNALS.items(), signals.tolist(), strict=True):
-            parts[reason] = parts.get(reason, 0.0) + self.scale * self.weights.get(name, 0.0) * value
+            if value:
+                parts[reason] = parts.get(reason, 0.0) + self.scale * self.weights.get(name, 0.0) * value
         said = [reason for reason, part in parts.items() if part >= _MENTIONED and reason != "form"]
         return tuple(sorted(said, key=lambda reason: (-parts[reason], reason)))
 

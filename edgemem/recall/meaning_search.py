@@ -9,7 +9,7 @@ from edgemem.recall.sources import TURN
 from edgemem.recall.traits import SAYS_I
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -68,18 +68,19 @@ def relations_asked(view: View) -> dict[int, tuple[str, str]]:
 
 
 def note_relations(
-    view: View, facts: Mapping[int, tuple[str, str]], cosines: Mapping[str, float], question: Question
+    view: View, facts: Mapping[int, tuple[str, str]], cosines: Mapping[str, float], named: Collection[str]
 ) -> None:
-    """Note how near facts are to a question that names what they are about.
+    """Note how near facts are to a question that names what some of them are about.
 
     Args:
         facts: subject and relation by slot.
         cosines: of the question without that and each relation.
+        named: the subjects that it names.
     """
     for slot, (subject, relation) in facts.items():
         if relation in cosines and view.near[slot]:
             view.cosines[slot] = fact_meaning(
-                float(view.cosines[slot]), cosines[relation], named=question.names(subject)
+                float(view.cosines[slot]), cosines[relation], named=subject in named
             )
 
 

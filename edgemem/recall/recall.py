@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from edgemem.records import Kind, Reader, Recalled
     from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
-
-_SPARE = 4  # read beyond k at once, since something may have vanished since it was indexed
 
 
 class Recall:
@@ -206,12 +203,23 @@ class Recall:
         found: list[Recalled] = []
         left = k
         now = self._clock.now()
-        while left > 0 and (some := list(islice(hits, k + _SPARE))):
+        while left > 0 and (some := _take(hits, left, known)):
             refs = [(hit.kind, hit.ref) for hit in some]
             there = fetch(self._truth, self._notes, refs, reader=reader, now=now, include_past=past)
             for hit in some:
                 item = there.get((hit.kind, hit.ref))
-                if item is not None and left > 0:
+                if item is not None:
                     left -= hit.name not in known
                     found.append(msgspec.structs.replace(item, score=hit.score, why=ranking.why(hit)))
         return found
+
+
+def _take(hits: Iterator[Hit], wanted: int, known: Collection[str]) -> list[Hit]:
+    """Return the next hits, up to so many that are not known."""
+    some: list[Hit] = []
+    for hit in hits:
+        some.append(hit)
+        wanted -= hit.name not in known
+        if not wanted:
+            break
+    return some

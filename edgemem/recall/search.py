@@ -133,11 +133,12 @@ class Search:
             self._meant = True
             facts = relations_asked(view)
         # Where the question names what a fact is about, it counts also how near the rest of both is.
-        asked = question.without({subject for subject, _ in facts.values()})
+        named = {subject for subject in {subject for subject, _ in facts.values()} if question.names(subject)}
+        asked = question.without(named)
         vector = None if asked is None else self._embed(self._embedder, asked)
         if vector is not None and not self._is_late():
             cosines = self._index.relation_cosines(vector, {relation for _, relation in facts.values()})
-            note_relations(view, facts, cosines, question)
+            note_relations(view, facts, cosines, named)
 
     def _embed(self, embedder: Embedder, text: str) -> Any:
         begin = monotonic()

@@ -167,10 +167,8 @@ class WordSearch:
         import numpy as np
 
         said = statistics.telling(question.terms)
-        near = {}
-        if self._resident or self._state is None:
-            unknown = question.strange.difference(term for term, count in statistics.counts.items() if count)
-            near = {term: self._near(term, wide=term in unknown) for term in said}
+        unknown = question.strange.difference(term for term, count in statistics.counts.items() if count)
+        near = {term: self._near(term, wide=term in unknown) for term in said}
         wanted = dict.fromkeys([*said, *(other for some in near.values() for other, _ in some)])
         stands = stands_of(view, self._standing(view, wanted))
         asked = spread(said, near, {**stands.counts(), **statistics.counts}, question.strange)
@@ -182,7 +180,9 @@ class WordSearch:
         view.window += found.window
         view.session += found.session
         best = statistics.best(asked[term].docs for term in said) or 1.0
-        view.words = np.clip(view.words / np.float32(best), 0.0, 1.0)
+        matching = np.flatnonzero(view.words > 0)
+        # A text may have a word and what sounds like it, too.
+        view.words[matching] = np.minimum(view.words[matching] / np.float32(best), 1.0)
         for scores in (view.words, view.window):
             view.chosen[view.seen(_highest(scores, self._candidates))] = True
         dated = view.seen(on_dates(view.columns, question)[: 4 * self._candidates])
