@@ -142,14 +142,14 @@ class WordSearch:
 
         What may not be read has no say, so that no score tells of it; but for what is looked up in the file.
         """
-        state, tail = self._state, self._tail
-        docs, length = view.size()
-        counts = stands_of(view, self._standing(view, asked)).counts()
-        if state is not None and not self._resident:
-            docs, length = state.docs + len(tail.docs), (state.terms + tail.terms) / max(1, state.docs + len(tail.docs))
+        counts = stands_of(view, self._standing(view, asked)).counts
+        if self._state is None or self._resident:
+            docs, words = view.columns.size(self._only)
+        else:
+            docs, words = self._state.docs + len(self._tail.docs), self._state.terms + self._tail.terms
             for term, count in (count_docs(self._index.database, asked) if asked else {}).items():
                 counts[term] = counts.get(term, 0) + count
-        return Statistics(docs=docs, terms=docs * length, counts=counts)
+        return Statistics(docs=docs, terms=words, counts=counts)
 
     def _standing(self, view: View, asked: Iterable[str]) -> list[tuple[str, Any, Any]]:
         """Return where terms stand in memory and in the tail, and how often."""
@@ -171,7 +171,7 @@ class WordSearch:
         near = {term: self._near(term, wide=term in unknown) for term in said}
         wanted = dict.fromkeys([*said, *(other for some in near.values() for other, _ in some)])
         stands = stands_of(view, self._standing(view, wanted))
-        asked = spread(said, near, {**stands.counts(), **statistics.counts}, question.strange)
+        asked = spread(said, near, {**stands.counts, **statistics.counts}, question.strange)
         stands = stands.of(asked)
         if self._state is not None and not self._resident:
             self._find_in_file(view, said, sum(statistics.counts.get(term, 0) for term in said))
