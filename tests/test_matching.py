@@ -82,7 +82,9 @@ def occurrences(columns, texts, asked, *, parts=1):
 def matched_in(view, where, statistics) -> Matched:
     """Return what terms are worth that each were said."""
     stands = stands_of(view, where)
-    return matched(view, stands, {name: Asked(1.0, statistics.counts[name]) for name in stands.names}, statistics)
+    return matched(
+        view, stands, {name: Asked(1.0, statistics.counts[name]) for name in stands.names}, statistics
+    )
 
 
 def statistics_of(texts):
@@ -245,7 +247,8 @@ def test_a_term_counts_as_much_as_it_is_worth():
     stands = stands_of(view, occurrences(view.columns, texts, ["cup", "kettle"]))
     assert stands.counts == {"cup": 1, "kettle": 1}
     whole, half = (
-        matched(view, stands.of({"cup"}), {"cup": Asked(weight, 1)}, statistics_of(texts)) for weight in (1.0, 0.5)
+        matched(view, stands.of({"cup"}), {"cup": Asked(weight, 1)}, statistics_of(texts))
+        for weight in (1.0, 0.5)
     )
     for scores, other in zip(whole, half, strict=True):
         assert other.tolist() == pytest.approx([score / 2 for score in scores])
@@ -254,13 +257,18 @@ def test_a_term_counts_as_much_as_it_is_worth():
     assert rarer.own[0] > whole.own[0]
 
 
-@given(st.lists(st.sampled_from((*WORDS, "x")), max_size=9), st.sets(st.sampled_from(WORDS)), st.integers(1, 3))
+@given(
+    st.lists(st.sampled_from((*WORDS, "x")), max_size=9), st.sets(st.sampled_from(WORDS)), st.integers(1, 3)
+)
 def test_of_some_terms_what_stands_is_as_if_no_others_had_been_asked_for(said, wanted, parts):
     """Leaving terms out afterwards is not looking for them."""
     texts = talk(*said)
     view = seen(columns_of(texts))
     where = occurrences(view.columns, texts, WORDS, parts=parts)
-    some, alone = stands_of(view, where).of(wanted), stands_of(view, [one for one in where if one[0] in wanted])
+    some, alone = (
+        stands_of(view, where).of(wanted),
+        stands_of(view, [one for one in where if one[0] in wanted]),
+    )
     assert (some.names, some.counts) == (alone.names, alone.counts)
     for one, other in zip(some[1:4], alone[1:4], strict=True):
         assert one.tolist() == other.tolist()
@@ -271,7 +279,10 @@ def test_hidden_texts_do_not_count():
     texts = [*talk("cup"), *talk("cup kettle", level=2, session=2)]
     texts[1] = texts[1]._replace(id=2, owner="bob")
     view = View(columns_of(texts), make_filter(Reader("ann")))
-    assert stands_of(view, occurrences(view.columns, texts, ["cup", "kettle"])).counts == {"cup": 1, "kettle": 0}
+    assert stands_of(view, occurrences(view.columns, texts, ["cup", "kettle"])).counts == {
+        "cup": 1,
+        "kettle": 0,
+    }
     assert view.columns.size(view.only) == (1, 1)
 
 
@@ -282,7 +293,9 @@ def beside_hidden(text):
     columns = columns_of(texts)
     statistics = Statistics(docs=5, terms=9, counts={"cup": 2})
     where = occurrences(columns, texts, ["cup"])
-    return [each.tolist() for each in matched_in(View(columns, make_filter(Reader("ann"))), where, statistics)]
+    return [
+        each.tolist() for each in matched_in(View(columns, make_filter(Reader("ann"))), where, statistics)
+    ]
 
 
 def test_the_words_of_a_hidden_text_find_nothing():

@@ -246,7 +246,16 @@ def test_names_of_people_who_speak_here_are_set_right(query, meant):
 
 @pytest.mark.parametrize(
     "query",
-    ["mister achterberg", "Anna Schmidt", "on Nana Ruth's job", "Ruth Nana", "banana roof", "", "what did Oleg say", "nana"],
+    [
+        "mister achterberg",
+        "Anna Schmidt",
+        "on Nana Ruth's job",
+        "Ruth Nana",
+        "banana roof",
+        "",
+        "what did Oleg say",
+        "nana",
+    ],
 )
 def test_other_people_are_left_alone(query):
     """A man is no woman, who has another common name is somebody else, and a name that stands there is right."""

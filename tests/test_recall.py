@@ -164,7 +164,9 @@ def test_an_index_by_older_rules_is_made_again_and_missed_by_nobody(tmp_path, cl
     old.say(1, "the bus to the harbour is number twenty five")
     old.idle()
     old.index.database.write(lambda tx: tx.execute("update meta set value = '3' where key = 'words'"))
-    old.index.database.write(lambda tx: tx.execute("update docs set terms = 'bus harbour number twenti five'"))
+    old.index.database.write(
+        lambda tx: tx.execute("update docs set terms = 'bus harbour number twenti five'")
+    )
     old.close()
     robot = Robot(tmp_path, clock)
     try:
@@ -263,11 +265,15 @@ def test_private_text_reaches_its_owner_alone(robot, settled):
     assert kinds_for(Reader("alice", frozenset({"alice", ""}))) == {"shop bicycle: open"}
 
 
-@pytest.mark.parametrize("question", ["where is the kettle", "where is the cattle", "what did zolten say of the ketel"])
+@pytest.mark.parametrize(
+    "question", ["where is the kettle", "where is the cattle", "what did zolten say of the ketel"]
+)
 def test_what_others_keep_leaves_no_trace_in_a_score(tmp_path, clock, question):
     """How often a word stands in what somebody else keeps private, or what sounds like it, tells nobody anything."""
     scores = []
-    for n, kept in enumerate(["", "the kettle is a cattle, the ketel was a kettle of Soltan's", "nothing alike"]):
+    for n, kept in enumerate(
+        ["", "the kettle is a cattle, the ketel was a kettle of Soltan's", "nothing alike"]
+    ):
         folder = tmp_path / str(n)
         folder.mkdir()
         robot = Robot(folder, clock)

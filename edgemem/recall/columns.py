@@ -297,9 +297,10 @@ class Columns:
         if "known" not in only.values:
             return there
         level = rows["level"][slots]
+        there &= (level <= int(only.values["known"])) | (level == PRIVATE)
         speaker = self.code(only.values["speaker"]) if only.values["alone"] else None
-        read = (level <= int(only.values["known"])) | ((level == PRIVATE) & (rows["owner"][slots] == (speaker or -1)))
-        return there & read
+        there &= (level != PRIVATE) | (rows["owner"][slots] == (speaker or -1))
+        return there
 
     def _count(self, slot: int, docs: int, words: int) -> None:
         """Note words more or less in the session of a slot: what is private under its owner, apart from the rest."""

@@ -60,7 +60,9 @@ class Stands(NamedTuple):
         here = kept[self.term]
         names = [name for name in self.names if name in wanted]
         term = (np.cumsum(kept) - 1)[self.term[here]]
-        return Stands(names, term, self.slots[here], self.times[here], {name: self.counts[name] for name in names})
+        return Stands(
+            names, term, self.slots[here], self.times[here], {name: self.counts[name] for name in names}
+        )
 
 
 def stands_of(view: View, found: Iterable[tuple[str, Slots, Numbers]]) -> Stands:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
 
+
 class View:
     """What one question sees; whoever uses it holds the lock of the columns.
 

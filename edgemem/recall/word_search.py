@@ -159,7 +159,10 @@ class WordSearch:
 
     def _near(self, term: str, *, wide: bool) -> list[Alike]:
         """Return the terms of the memory and of the tail that sound like one."""
-        found = {**dict(self._index.postings.alikes.near(term, wide=wide)), **dict(self._tail.alikes.near(term, wide=wide))}
+        found = {
+            **dict(self._index.postings.alikes.near(term, wide=wide)),
+            **dict(self._tail.alikes.near(term, wide=wide)),
+        }
         return list(found.items())
 
     def _find(self, view: View, question: Question, statistics: Statistics) -> None:
@@ -251,7 +254,6 @@ class WordSearch:
                 named &= here
             slots = view.seen(np.flatnonzero(named))
             view.mentioned[slots[~_addressed(columns, slots, stems)]] = True
-
 
     def _misheard(self, stem: str, *, alone: bool) -> list[str]:
         """Return what the stem of a name may have been taken for; of one that stands alone, no English words."""
