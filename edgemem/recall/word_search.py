@@ -170,8 +170,9 @@ class WordSearch:
         import numpy as np
 
         said = statistics.telling(question.terms)
-        unknown = question.strange.difference(term for term, count in statistics.counts.items() if count)
-        near = {term: self._near(term, wide=term in unknown) for term in said}
+        # What stands somewhere was hardly misheard, and is better looked for alone.
+        unknown = [term for term in said if question.english and not statistics.counts.get(term)]
+        near = {term: self._near(term, wide=term in question.strange) for term in unknown}
         wanted = dict.fromkeys([*said, *(other for some in near.values() for other, _ in some)])
         stands = stands_of(view, self._standing(view, wanted))
         asked = spread(said, near, {**stands.counts, **statistics.counts}, question.strange)
