@@ -176,6 +176,24 @@ def test_who_may_read_what_is_what_sql_says(
         assert may.tolist() == [only.allows(docs[int(ref)]) for ref in columns.rows["ref"][: columns.n]]
 
 
+@given(steps, st.sampled_from(READERS))
+def test_how_much_may_be_read_is_counted(taken, reader):
+    """The number of texts, and of their words, is that of what this reader may read, whatever came and went."""
+    columns = Columns()
+    for what, which, passing in taken:
+        if what == "append":
+            columns.append(which, passing=passing)
+        elif what == "drop":
+            columns.drop(which)
+        else:
+            columns.drop_passing()
+    every = np.arange(columns.n)
+    may = columns.readable(make_filter(reader, past=True))[:-1]
+    assert columns.read_by(every, make_filter(reader, kinds={"note"})).tolist() == may.tolist()
+    only = make_filter(reader, kinds={"note"}, session_id=1, turns={2})
+    assert columns.size(only) == (may.sum(), columns.rows["length"][: columns.n][may].sum())
+
+
 def test_an_empty_slot_may_never_be_found():
     """Not even by the operator, who reads everything."""
     columns = filled(row(1), row(2))

@@ -297,18 +297,17 @@ def test_words_that_sound_alike_find_one_another(tmp_path, clock, indexed):
     """A question finds what a recogniser wrote otherwise, and a misheard one what was written right; its own words first."""
     robot = Robot(tmp_path, clock)
     robot.say(1, "the plumber repaired the kettle", session="a")
-    robot.say(2, "the gardener watched the cattle", session="b")
+    robot.say(2, "the gardener watched the kattel", session="b")
     robot.say(3, "the painter finished the door", session="c")
     if indexed:
         robot.idle()
     first = {
         question: [text.split()[-1] for text in robot.texts(question) if "door" not in text]
-        for question in ("kettle", "cattle", "kattle", "plumber", "plumbler", "blumber", "pumber")
+        for question in ("kettle", "cattle", "kettel", "plumber", "plumbler", "blumber", "pumber")
     }
     robot.close()
-    assert first["kettle"] == ["kettle", "cattle"]
-    assert first["cattle"] == ["cattle", "kettle"]
-    assert set(first["kattle"]) == {"cattle", "kettle"}
+    assert first["kettle"][0] == "kettle"
+    assert set(first["cattle"]) == set(first["kettel"]) == {"kattel", "kettle"}
     assert all(first[word][0] == "kettle" for word in ("plumber", "plumbler", "blumber", "pumber"))
 
 

@@ -141,19 +141,18 @@ class WordSearch:
 
         What may not be read has no say, so that no score tells of it; but for what is looked up in the file.
         """
-        state, tail = self._state, self._tail
-        docs, length = view.size()
-        counts = stands_of(view, tail.find(asked, view.columns)).counts()
+        late = self._tail.find(asked, view.columns)
+        counts = stands_of(view, late).counts
         if self._resident:
-            counts = {term: counts.get(term, 0) + self._index.postings.count(term, view) for term in asked}
-        if state is not None and not self._resident:
-            docs, length = (
-                state.docs + len(tail.docs),
-                (state.terms + tail.terms) / max(1, state.docs + len(tail.docs)),
-            )
+            postings = self._index.postings
+            counts = {term: counts.get(term, 0) + postings.count(term, view) for term in asked}
+        if self._state is None or self._resident:
+            docs, words = view.columns.size(self._only)
+        else:
+            docs, words = self._state.docs + len(self._tail.docs), self._state.terms + self._tail.terms
             for term, count in (count_docs(self._index.database, asked) if asked else {}).items():
                 counts[term] = counts.get(term, 0) + count
-        return Statistics(docs=docs, terms=docs * length, counts=counts)
+        return Statistics(docs=docs, terms=words, counts=counts)
 
     def _standing(self, view: View, asked: Iterable[str]) -> list[tuple[str, Any, Any]]:
         """Return where terms stand in memory and in the tail, and how often."""
@@ -174,13 +173,12 @@ class WordSearch:
         import numpy as np
 
         said = statistics.telling(question.terms)
-        near = {}
-        if self._resident or self._state is None:
-            unknown = question.strange.difference(term for term, count in statistics.counts.items() if count)
-            near = {term: self._near(term, wide=term in unknown) for term in said}
+        # What stands somewhere was hardly misheard, and is better looked for alone.
+        unknown = [term for term in said if question.english and not statistics.counts.get(term)]
+        near = {term: self._near(term, wide=term in question.strange) for term in unknown}
         wanted = dict.fromkeys([*said, *(other for some in near.values() for other, _ in some)])
         stands = stands_of(view, self._standing(view, wanted))
-        asked = spread(said, near, {**stands.counts(), **statistics.counts}, question.strange)
+        asked = spread(said, near, {**stands.counts, **statistics.counts}, question.strange)
         stands = stands.of(asked)
         if self._state is not None and not self._resident:
             self._find_in_file(view, said, sum(statistics.counts.get(term, 0) for term in said))
@@ -189,8 +187,9 @@ class WordSearch:
         view.window += found.window
         view.session += found.session
         best = statistics.best(asked[term].docs for term in said) or 1.0
-        hits = np.flatnonzero(view.words > 0)
-        view.words[hits] = np.minimum(view.words[hits] / np.float32(best), 1.0)
+        matching = np.flatnonzero(view.words > 0)
+        # A text may have a word and what sounds like it, too.
+        view.words[matching] = np.minimum(view.words[matching] / np.float32(best), 1.0)
         for scores in (view.words, view.window):
             view.chosen[view.seen(_highest(scores, self._candidates))] = True
         dated = view.seen(on_dates(view.columns, question)[: 4 * self._candidates])
