@@ -150,12 +150,12 @@ class Recall:
         )
         return found
 
-    def signals_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], NDArray[np.float32]]:
-        """Return the ids of the messages that were considered for a question, and their signals."""
+    def signals_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], NDArray[np.float32], float]:
+        """Return the ids of the messages that were considered for a question, their signals, and `View.known`."""
         allowed = make_filter(reader, kinds={"turn"})
         limits = Limits(candidates=self._settings.candidates)
         _, ranking = self._search(query, reader, {}, allowed, limits)
-        return list(map(str, ranking.refs[: ranking.turns].tolist())), ranking.signals
+        return list(map(str, ranking.refs[: ranking.turns].tolist())), ranking.signals, ranking.known
 
     def _search(
         self,

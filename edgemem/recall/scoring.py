@@ -68,10 +68,11 @@ class Ranking:
         """How many of them are messages; they come first."""
         self.signals = _signals_of_turns(view, slots[: self.turns], question)
         """Of the messages, one row each."""
+        self.known = view.known
         others = slots[self.turns :]
         self._others = _signals_of_others(view, others, question, now)
         self.scores = np.concatenate(
-            [self._model.scores(self.signals), scores_of(*self._others, weights)]
+            [self._model.scores(self.signals, view.known), scores_of(*self._others, weights)]
         ).astype(np.float64)
         self.kinds, self.refs, at = (rows[name][slots] for name in ("kind", "ref", "at"))
         self._order = np.lexsort((-self.refs, -at, -self.scores))

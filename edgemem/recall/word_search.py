@@ -137,15 +137,20 @@ class WordSearch:
         late = tail.find(asked, columns)
         if resident:
             view = View(columns, self._only)
-            view.words, view.window, view.session = matched(view, [*postings.find(asked), *late], statistics)
+            stands = [*postings.find(asked), *late]
+            there = {term for term, slots, _ in stands if view.may[slots].any()}
+            view.words, view.window, view.session = matched(view, stands, statistics)
         else:
             view = View(columns, self._only, None if state is None else self._read)
+            there = {term for term, slots, _ in late if view.may[slots].any()}
             if state is not None:
+                there |= self._in_file(term for term in asked if counts[term] and term not in there)
                 self._find_in_file(view, asked, sum(counts[term] for term in asked))
             newest = matched(view, late, statistics)
             view.words += newest.own
             view.window += newest.window
             view.session += newest.session
+        view.known = _known(asked, there, statistics)
         best = statistics.best(asked) or 1.0
         # Words that were written between counting and looking weigh nothing.
         view.words = np.clip(view.words / np.float32(best), 0.0, 1.0)
@@ -178,6 +183,15 @@ class WordSearch:
         view.window[:] = view.words
         for step in (-1, 1):
             view.window[:-1] += view.words[view.beside(np.arange(view.n), step)] * 0.5
+
+    def _in_file(self, terms: Iterable[str]) -> set[str]:
+        """Return those terms that stand in any text of the file which may be found."""
+        sql = f"""
+            select 1 from words w join docs d on d.id = w.rowid
+            where words match :asked and {self._only.where} limit 1
+        """  # noqa: S608 - our own text
+        query = self._index.database.query
+        return {term for term in terms if query(sql, {**self._only.values, "asked": f'"{term}"'})}
 
     def _read(self, numbers: Sequence[int]) -> list[Row]:
         """Read what may be found of some docs."""
@@ -213,6 +227,14 @@ class WordSearch:
                 slots = np.concatenate([slots, self._index.postings.having_all(stems)])
             slots = view.seen(slots[slots >= 0])
             view.mentioned[slots[~_addressed(columns, slots, stems)]] = True
+
+
+def _known(asked: Sequence[str], there: Collection[str], statistics: Statistics) -> float:
+    """Return how much of what the terms of a question tell apart is `there`; what nobody may read counts as said nowhere."""
+    nowhere = statistics.weight("")  # as of any term that stands in no text
+    weights = [(statistics.weight(term) if term in there else nowhere, term in there) for term in asked]
+    total = sum(weight for weight, _ in weights)
+    return sum(weight for weight, known in weights if known) / total if total else 0.0
 
 
 def _addressed(columns: Columns, slots: NDArray[np.intp], stems: Collection[str]) -> NDArray[np.bool_]:

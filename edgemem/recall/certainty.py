@@ -1,0 +1,80 @@
+"""Certainty: how sure it is that anything which was found answers a question at all.
+
+The order of messages says which of them answers best, also where none does. What tells that some answer is there is how
+far the best stands out from the rest, how near it is in meaning, and whether anybody ever used the words of the question.
+A score is this certainty times the share of a message: 1 for the best, less the further it is behind.
+"""
+
+from __future__ import annotations
+
+from math import exp
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgemem.recall.signals import SIGNALS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float32]
+
+CLUES = ("best", "above_fifth", "above_usual", "nearest", "nearest_about", "known")
+"""What is looked at, in this order; each can only speak for an answer."""
+
+_FIFTH = 4
+_USUAL = 20
+"""A small memory is filled up to so many with messages that say nothing, so that its only one may stand out, too."""
+_SLOWLY = 4.0
+"""Log odds that cost a message as much of its share as doubt costs of a whole; scores tell whether there is an answer more
+than which of them it is: with 1, a least score that leaves nine in ten answers takes off-topic questions for answered."""
+_SURE = 30.0
+
+
+class Certainty(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Weights of clues; those that are not named weigh nothing."""
+
+    bias: float
+    weights: dict[str, float]
+
+    def of(self, clues: Numbers) -> float:
+        """Return how sure it is, 0 to 1, that something answers: as if every second question had no answer."""
+        odds = self.bias + sum(
+            self.weights.get(name, 0.0) * value for name, value in zip(CLUES, clues.tolist(), strict=True)
+        )
+        return 1 / (1 + exp(-max(-_SURE, min(_SURE, odds))))
+
+
+def clues_of(odds: Numbers, signals: Numbers, known: float, *, nothing: float) -> Numbers:
+    """Return the clues of one question, `float32[len(CLUES)]`.
+
+    Args:
+        odds: the logarithm of the odds of each message, at least one.
+        signals: of the same messages, `float32[n, len(SIGNALS)]`.
+        known: how much of what the words of the question tell apart stands anywhere, 0 to 1.
+        nothing: the odds of a message that says nothing.
+    """
+    import numpy as np
+
+    ranked = np.sort(np.append(odds, np.full(max(0, _USUAL - len(odds)), nothing, odds.dtype)))[::-1]
+    best = ranked[0]
+    columns = {name: signals[:, place] for place, name in enumerate(SIGNALS) if name in _NEEDED}
+    nearest = about = columns["meaning"].max()
+    # Somebody is named wherever a message is by them or by another.
+    if (columns["speaker"] + columns["other_speaker"]).any():
+        theirs = (columns["about"] + columns["about_beside"]) > 0
+        about = columns["meaning"][theirs].max() if theirs.any() else np.float32(0)
+    found = [best, best - ranked[_FIFTH], best - np.median(ranked), nearest, about, known]
+    return np.array(found, np.float32)
+
+
+def shares(odds: Numbers) -> Numbers:
+    """Return the share of each message by its odds: 1 for the best one."""
+    import numpy as np
+
+    found: Numbers = np.exp((odds - odds.max()) / np.float32(_SLOWLY))
+    return found
+
+
+_NEEDED = frozenset({"meaning", "speaker", "other_speaker", "about", "about_beside"})
