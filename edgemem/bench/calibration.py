@@ -28,7 +28,7 @@ _FIRST = 5
 _WEAK, _PENALTY = 1e-6, 0.01
 """What the squares of coefficients cost, beside the mean loss of a question."""
 _ROUNDS = 60
-_UNSURE = Certainty(bias=0.0, weights={})
+_UNSURE = Certainty(bias=0.0, usual=0.0, weights={})
 
 
 def calibrated(
@@ -49,8 +49,8 @@ def calibrated(
     of = np.concatenate([own[best] for own, best in zip(sums, first, strict=True)])
     good = np.concatenate([y[best] for y, best in zip(right, first, strict=True)])
     # A weak prior at 1 keeps the scale finite where a line parts right from wrong.
-    bias, (scale,) = _logistic(of[:, None], good, np.ones(len(of)), penalty=_WEAK, prior=1.0)
-    model = LinearModel(bias=bias, scale=scale, weights=weights, certainty=_UNSURE)
+    bias, scale = _logistic(of[:, None], good, np.ones(len(of)), penalty=_WEAK, prior=1.0)
+    model = LinearModel(bias=bias, scale=float(scale[0]), weights=weights, certainty=_UNSURE)
     return msgspec.structs.replace(model, certainty=_certainty(model, signals, right, known))
 
 
@@ -64,11 +64,12 @@ def _certainty(
     import numpy as np
 
     clues, answered = [], []
-    for x, y, share in zip(signals, right, known, strict=True):
-        odds = model.odds(x)
+    sums = [model.odds(x) for x in signals]
+    usual = float(np.mean([np.median(odds) for odds in sums]))
+    for odds, x, y, share in zip(sums, signals, right, known, strict=True):
         found = bool(y[np.argsort(-odds, kind="stable")[:_FIRST]].any())
         if found or not y.any():
-            clues.append(clues_of(odds, x, share, nothing=model.bias))
+            clues.append(clues_of(odds, x, share, usual=usual))
             answered.append(found)
     of, good = np.stack(clues).astype(np.float64), np.array(answered)
     middle, spread = of.mean(axis=0), of.std(axis=0) + _WEAK
@@ -76,7 +77,7 @@ def _certainty(
     bias, found_weights = _logistic((of - middle) / spread, good, each, penalty=_PENALTY, prior=0.0)
     raw = found_weights / spread
     named = {name: float(weight) for name, weight in zip(CLUES, raw, strict=True) if weight > 0}
-    return Certainty(bias=bias - float(middle @ raw), weights=named)
+    return Certainty(bias=bias - float(middle @ raw), usual=usual, weights=named)
 
 
 def _logistic(x: Wide, y: Truth, each: Wide, *, penalty: float, prior: float) -> tuple[float, Wide]:
@@ -97,7 +98,9 @@ def _logistic(x: Wide, y: Truth, each: Wide, *, penalty: float, prior: float) ->
 
     def loss(found: Any) -> float:
         sums = of @ found
-        return float((each * (np.logaddexp(0, sums) - good * sums)).mean() + (costs * (found - aim) ** 2).sum() / 2)
+        return float(
+            (each * (np.logaddexp(0, sums) - good * sums)).mean() + (costs * (found - aim) ** 2).sum() / 2
+        )
 
     for _ in range(_ROUNDS):
         p = 1 / (1 + np.exp(-np.clip(of @ found, -50, 50)))

@@ -183,6 +183,7 @@ def _toml(models: dict[str, LinearModel]) -> str:
         ]
         lines += [f"{signal} = {model.weights[signal]:.4f}" for signal in SIGNALS if signal in model.weights]
         sure = model.certainty
-        lines += ["", f"[{name}.certainty]", f"bias = {sure.bias:.4f}", "", f"[{name}.certainty.weights]"]
+        lines += ["", f"[{name}.certainty]", f"bias = {sure.bias:.4f}", f"usual = {sure.usual:.4f}"]
+        lines += ["", f"[{name}.certainty.weights]"]
         lines += [f"{clue} = {sure.weights[clue]:.4f}" for clue in CLUES if clue in sure.weights]
     return "\n".join(lines) + "\n"

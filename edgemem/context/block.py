@@ -16,6 +16,7 @@ import msgspec
 from edgemem.context import asking
 from edgemem.context.excerpt import MOST_CHARS
 from edgemem.context.selection import units
+from edgemem.context.repeated import adds
 from edgemem.context.shown import RANK, About, Shown, part_of
 from edgemem.context.told import FIRST, LINE_CHARS, as_text, asked_for, fitting, told
 from edgemem.fence import BULLET, clean, storable
@@ -85,11 +86,6 @@ def only_asks(item: Recalled) -> bool:
     return item.kind == "turn" and asking.only_asks(item.text)
 
 
-def repeats(item: Recalled, utterance: str) -> bool:
-    """Tell whether an item is a turn that says word for word what has just been said."""
-    return item.kind == "turn" and plain_words(item.text) == plain_words(utterance)
-
-
 def _each_once(told: Iterable[Recalled], settled: Sequence[Recalled], utterance: str) -> list[Recalled]:
     """Return what somebody told, without what the utterance or a line before it says.
 
@@ -103,7 +99,9 @@ def _each_once(told: Iterable[Recalled], settled: Sequence[Recalled], utterance:
     out = []
     for item in told:
         words, who = frozenset(plain_words(item.text)), item.speaker
-        if item.kind == "turn" and (repeats(item, utterance) or any(value <= words for value in values)):
+        if item.kind == "turn" and (
+            not adds(item.text, utterance) or any(value <= words for value in values)
+        ):
             continue
         if any(words <= other and by in (None, who) for by, other in said):
             continue

@@ -25,10 +25,12 @@ CLUES = ("best", "above_fifth", "above_usual", "nearest", "nearest_about", "know
 
 _FIFTH = 4
 _USUAL = 20
-"""A small memory is filled up to so many with messages that say nothing, so that its only one may stand out, too."""
-_SLOWLY = 4.0
-"""Log odds that cost a message as much of its share as doubt costs of a whole; scores tell whether there is an answer more
-than which of them it is: with 1, a least score that leaves nine in ten answers takes off-topic questions for answered."""
+"""A small memory is filled up to so many with messages such as stand in the middle elsewhere, so that its only one may
+stand out, too."""
+_SLOWLY = 2.0
+"""A score tells whether there is an answer more than which message it is: the square root of how much less likely a message
+is than the best. With 1, the floor that leaves nearly all answers leaves nine of ten off-topic questions as well; with 4
+hardly fewer than with 2, and what says nothing scores too much."""
 _SURE = 30.0
 
 
@@ -36,6 +38,8 @@ class Certainty(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Weights of clues; those that are not named weigh nothing."""
 
     bias: float
+    usual: float
+    """The odds of the message in the middle, for most questions."""
     weights: dict[str, float]
 
     def of(self, clues: Numbers) -> float:
@@ -46,18 +50,18 @@ class Certainty(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return 1 / (1 + exp(-max(-_SURE, min(_SURE, odds))))
 
 
-def clues_of(odds: Numbers, signals: Numbers, known: float, *, nothing: float) -> Numbers:
+def clues_of(odds: Numbers, signals: Numbers, known: float, *, usual: float) -> Numbers:
     """Return the clues of one question, `float32[len(CLUES)]`.
 
     Args:
         odds: the logarithm of the odds of each message, at least one.
         signals: of the same messages, `float32[n, len(SIGNALS)]`.
         known: how much of what the words of the question tell apart stands anywhere, 0 to 1.
-        nothing: the odds of a message that says nothing.
+        usual: the odds of a message as there are many in a large memory.
     """
     import numpy as np
 
-    ranked = np.sort(np.append(odds, np.full(max(0, _USUAL - len(odds)), nothing, odds.dtype)))[::-1]
+    ranked = np.sort(np.append(odds, np.full(max(0, _USUAL - len(odds)), usual, odds.dtype)))[::-1]
     best = ranked[0]
     columns = {name: signals[:, place] for place, name in enumerate(SIGNALS) if name in _NEEDED}
     nearest = about = columns["meaning"].max()

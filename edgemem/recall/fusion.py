@@ -81,9 +81,15 @@ def scores_of(
     """Return the scores of candidates, given their signals one array each; where meaning is not known, it is not a number."""
     import numpy as np
 
-    words, meaning, person, recent = (np.asarray(each, np.float64) for each in (words, meaning, person, recent))
+    words, meaning, person, recent = (
+        np.asarray(each, np.float64) for each in (words, meaning, person, recent)
+    )
     total = weights.words + weights.meaning
-    both = (weights.words * words + weights.meaning * np.clip(meaning, 0.0, 1.0)) / total if total > 0 else 0.0 * meaning
+    both = (
+        (weights.words * words + weights.meaning * np.clip(meaning, 0.0, 1.0)) / total
+        if total > 0
+        else 0.0 * meaning
+    )
     own = np.clip(np.where(np.isnan(meaning), words, both), 0.0, 1.0)
     doubt = (1.0 - own) * (1.0 - weights.person * person) * (1.0 - weights.recent * recent)
     scores: NDArray[np.float64] = np.clip(1.0 - doubt, 0.0, 1.0)

@@ -53,7 +53,8 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         odds = self.odds(signals)
         if not len(odds):
             return odds
-        sure = self.certainty.of(clues_of(odds, signals, known, nothing=self.bias))
+        certainty = self.certainty
+        sure = certainty.of(clues_of(odds, signals, known, usual=certainty.usual))
         return np.float32(sure) * shares(odds)
 
     def reasons(self, signals: NDArray[np.float32]) -> tuple[str, ...]:

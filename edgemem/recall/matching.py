@@ -46,7 +46,11 @@ def matched(view: View, found: Iterable[tuple[str, Slots, Numbers]], statistics:
 
     columns, rows = view.columns, view.columns.rows
     n, sessions = view.n, columns.sessions
-    own, window, session = np.zeros(n + 1, np.float32), np.zeros(n + 1, np.float32), np.zeros(sessions, np.float32)
+    own, window, session = (
+        np.zeros(n + 1, np.float32),
+        np.zeros(n + 1, np.float32),
+        np.zeros(sessions, np.float32),
+    )
     stands = list(found)
     if not stands:
         return Matched(own, window, session)
@@ -72,7 +76,9 @@ def matched(view: View, found: Iterable[tuple[str, Slots, Numbers]], statistics:
     around = view.around(texts[rows["kind"][texts] == TURN], (-1, 1))
     before, after = view.beside(around, -1), view.beside(around, 1)
     lengths = rows["length"]
-    long = lengths[around] + np.where(before >= 0, lengths[before], 0) + np.where(after >= 0, lengths[after], 0)
+    long = (
+        lengths[around] + np.where(before >= 0, lengths[before], 0) + np.where(after >= 0, lengths[after], 0)
+    )
     together = often[:, place[around]] + often[:, place[before]] + often[:, place[after]]
     window[around] = (weights * _saturated(together, long, 3 * average)).sum(axis=0)
 

@@ -150,7 +150,9 @@ class Recall:
         )
         return found
 
-    def signals_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], NDArray[np.float32], float]:
+    def signals_of(
+        self, query: str, *, reader: Reader | None
+    ) -> tuple[list[str], NDArray[np.float32], float]:
         """Return the ids of the messages that were considered for a question, their signals, and `View.known`."""
         allowed = make_filter(reader, kinds={"turn"})
         limits = Limits(candidates=self._settings.candidates)
