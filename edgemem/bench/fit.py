@@ -7,8 +7,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.bench.ground import real_embedder, scratch
 from edgemem.bench.calibration import calibrated
+from edgemem.bench.ground import real_embedder, scratch
 from edgemem.bench.learning import learnt
 from edgemem.bench.recall_cases import ADVERSARIAL, LEFT_OUT, Case, read_cases, weeks_case
 from edgemem.bench.recall_home import filled

@@ -15,8 +15,8 @@ import msgspec
 
 from edgemem.context import asking
 from edgemem.context.excerpt import MOST_CHARS
-from edgemem.context.selection import units
 from edgemem.context.repeated import adds
+from edgemem.context.selection import units
 from edgemem.context.shown import RANK, About, Shown, part_of
 from edgemem.context.told import FIRST, LINE_CHARS, as_text, asked_for, fitting, told
 from edgemem.fence import BULLET, clean, storable

@@ -55,7 +55,8 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return odds
         certainty = self.certainty
         sure = certainty.of(clues_of(odds, signals, known, usual=certainty.usual))
-        return np.float32(sure) * shares(odds)
+        found: NDArray[np.float32] = np.float32(sure) * shares(odds)
+        return found
 
     def reasons(self, signals: NDArray[np.float32]) -> tuple[str, ...]:
         """Return what speaks for one message, strongest first."""
