@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.candidates import Candidate, make_filter
-from edgemem.recall.columns import NOBODY, Columns, Row
+from edgemem.recall.candidates import make_filter
+from edgemem.recall.columns import BESIDE, NOBODY, Columns, Row
 from edgemem.recall.docs import add_docs
 from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.sources import EPISODE, FACT, KINDS, NOTE, TURN, Doc
@@ -102,14 +102,16 @@ def test_columns_hold_what_is_there_and_nothing_else(taken):
     assert len(columns) == len(there)
     sessions: dict[int, int] = {}
     for number, slot in slots.items():
-        own, found = there[number], columns.rows[slot]
+        own, found = there[number], {name: column[slot] for name, column in columns.rows.items()}
         for name in ("id", "ref", "level", "at", "past", "marks", "length", "kind"):
             assert found[name] == getattr(own, name)
-        assert columns.candidates(np.array([slot])) == [
-            Candidate(own.kind, own.ref, own.who, own.at, own.subject, own.relation)
-        ]
-        assert columns.names[found["owner"]] == own.owner
-        assert columns.called.get(slot, frozenset()) == frozenset((own.called or "").split())
+        assert columns.facts.get(slot, (None, None)) == (own.subject, own.relation)
+        assert [columns.names[found[name]] for name in ("owner", "who")] == [own.owner, own.who]
+        assert columns.callings[found["called"]] == frozenset((own.called or "").split())
+        for step in BESIDE:
+            beside = there.get(number + step)
+            near = beside is not None and beside.session_id == own.session_id and beside.kind == TURN
+            assert columns.beside(np.array([slot]), step).tolist() == [slots[number + step] if near else -1]
         code = int(columns.rows["session"][slot])
         assert code not in sessions or sessions[code] == own.session_id
         sessions[code] = own.session_id
@@ -117,12 +119,16 @@ def test_columns_hold_what_is_there_and_nothing_else(taken):
         assert columns.words_in(ALL)[code] == words
         of = columns.spans()[columns.spans()[:, 0] == slot]
         assert [tuple(span[1:]) for span in of] == own.spans
+        assert found["dated"] == bool(own.spans)
     assert len(set(sessions.values())) == len(sessions)
     assert columns.words_in(ALL).sum() == sum(each.length for each in there.values())
-    assert len(columns.spans()) == sum(len(each.spans) for each in there.values())
+    gone = columns.spans()[:, 0] < 0
+    assert (~gone).sum() == sum(len(each.spans) for each in there.values())
+    assert not columns.spans()[gone, 1:].any(), "nothing is left of when a text that is gone speaks of"
     empty = np.setdiff1d(np.arange(columns.n), list(slots.values()))
-    assert not any(np.frombuffer(columns.rows[empty].tobytes(), np.uint8)), "an empty slot says nothing"
-    assert not set(empty.tolist()) & (columns.facts.keys() | columns.called.keys())
+    assert not any(column[empty].any() for column in columns.rows.values()), "an empty slot says nothing"
+    assert all((columns.beside(empty, step) == -1).all() for step in BESIDE)
+    assert not set(empty.tolist()) & columns.facts.keys()
 
 
 @given(
@@ -135,14 +141,24 @@ def test_columns_hold_what_is_there_and_nothing_else(taken):
     st.integers(1, 3),
     st.frozensets(st.integers(1, 3)),
     st.booleans(),
+    st.none() | st.integers(0, 12),
+    st.none() | st.frozensets(st.integers(0, 12)).map(sorted),
 )
-def test_who_may_read_what_is_what_sql_says(tmp_path_factory, taken, reader, kinds, session, turns, past):
+def test_who_may_read_what_is_what_sql_says(
+    tmp_path_factory, taken, reader, kinds, session, turns, past, known_at, held
+):
     """For whomever, whatever and whenever it is asked, memory allows the docs that the condition in SQL does."""
     docs = [
-        Doc(kind, n, "cup", own.level, own.owner, own.who, in_session, own.turn, past=bool(own.past))
+        Doc(
+            *(kind, n, "cup", own.level, own.owner, own.who, in_session, own.turn),
+            at=(len(taken) - n) / 1e6,
+            past=bool(own.past),
+        )
         for n, (kind, own, in_session) in enumerate(taken)
     ]
-    only = make_filter(reader, kinds=kinds, session_id=session, turns=turns, past=past)
+    only = make_filter(
+        reader, kinds=kinds, session_id=session, turns=turns, past=past, known_at=known_at, held=held
+    )
     with Database(
         tmp_path_factory.mktemp("columns") / "index.db", migrations=INDEX, durable=False
     ) as database:
@@ -153,7 +169,9 @@ def test_who_may_read_what_is_what_sql_says(tmp_path_factory, taken, reader, kin
         columns = memory.columns
         asked = database.query(f"select d.id from docs d where {only.where}", only.values)
         slots = np.arange(columns.n)
-        may = columns.allowed(slots, only)
+        may = columns.readable(only)[:-1]
+        assert len(may) == columns.n
+        assert not columns.readable(only)[-1], "no slot is none that may be read"
         assert sorted(columns.rows["id"][slots[may]].tolist()) == sorted(number for (number,) in asked)
         assert may.tolist() == [only.allows(docs[int(ref)]) for ref in columns.rows["ref"][: columns.n]]
 
@@ -162,14 +180,14 @@ def test_an_empty_slot_may_never_be_found():
     """Not even by the operator, who reads everything."""
     columns = filled(row(1), row(2))
     columns.drop(1)
-    assert columns.allowed(np.arange(2), make_filter(None, past=True)).tolist() == [False, True]
+    assert columns.readable(make_filter(None, past=True))[:2].tolist() == [False, True]
 
 
 def test_nobody_is_not_who_owns_nothing():
     """Private text without an owner is nobody's, also not of a voice without a name."""
     columns = filled(row(1, level=2, owner=None), row(2, level=2, owner="ann"))
     for reader in (Reader(None), Reader(""), Reader("zoe")):
-        assert not columns.allowed(np.arange(2), make_filter(reader)).any()
+        assert not columns.readable(make_filter(reader)).any()
 
 
 def test_neighbours_are_of_the_same_session():
@@ -227,7 +245,7 @@ def test_turns_may_have_any_number():
     columns = filled(row(1, turn=1_770_000_000_000))
     assert columns.rows["turn"][0] == 1_770_000_000_000
     only = make_filter(None, session_id=1, turns={1_770_000_000_000})
-    assert not columns.allowed(np.arange(1), only).any()
+    assert not columns.readable(only).any()
 
 
 def test_names_have_codes():
@@ -243,8 +261,8 @@ def test_names_have_codes():
 def test_facts_know_what_they_are_about(kind):
     """Subject and relation stand beside the slot until it is emptied."""
     columns = filled(row(FIRST_OTHER, kind=kind, session_id=None, turn=None, subject="door", relation="code"))
-    (found,) = columns.candidates(np.array([0]))
-    assert (found.kind, found.subject, found.relation) == (kind, "door", "code")
+    assert columns.facts == {0: ("door", "code")}
+    assert columns.rows["kind"][0] == kind
     assert columns.rows["turn"][0] == -1
     columns.drop(FIRST_OTHER)
     assert columns.facts == {}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, reasons, score
+from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, reasons, scores_of
 
 share = st.floats(0, 1)
 any_number = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -15,6 +17,7 @@ signals = st.builds(
     meaning=st.none() | share,
     person=share,
     recent=share,
+    past=share,
 )
 weights = st.builds(
     Weights,
@@ -22,7 +25,15 @@ weights = st.builds(
     meaning=st.floats(0, 2),
     person=share,
     recent=share,
+    past=share,
 )
+
+
+def score(some, w):
+    """Return the score of one candidate."""
+    words, meaning, *more = ([float("nan") if each is None else each] for each in some)
+    (found,) = scores_of(words, meaning, *more, w)
+    return float(found)
 
 
 @given(
@@ -30,6 +41,7 @@ weights = st.builds(
         Signals,
         any_number,
         st.none() | any_number,
+        any_number,
         any_number,
         any_number,
     ),
@@ -62,7 +74,7 @@ def test_reasons_are_those_that_contribute(some, w):
     found = reasons(some, w)
     assert len(set(found)) == len(found)
     parts = {"words": some.words, "meaning": some.meaning or 0}
-    parts |= {"person": some.person, "recent": some.recent}
+    parts |= {"person": some.person, "recent": some.recent, "past": some.past}
     assert all(parts[name] > 0 for name in found)
 
 
@@ -82,6 +94,20 @@ def test_meaning_of_a_fact_stays_a_cosine(whole, rest, more, named):
 def test_the_subject_that_is_named_has_the_advantage(whole, rest):
     """Of two facts that are as near, the one about the subject that is named comes first."""
     assert fact_meaning(whole, rest, named=True) >= fact_meaning(whole, rest, named=False)
+
+
+@given(st.lists(signals, max_size=5), weights)
+def test_candidates_are_scored_alike_together(some, w):
+    """What a candidate is worth does not depend on the others, and its own score is that of `own_score`."""
+    columns = [
+        [float("nan") if each is None else each for each in column] for column in zip(*some, strict=True)
+    ]
+    found = scores_of(*(columns or [[]] * 5), w)
+    assert found.tolist() == [score(each, w) for each in some]
+    alone = msgspec.structs.replace(w, person=0.0, recent=0.0, past=0.0)
+    for each in some:
+        own = own_score(each.words, each.meaning, alone)
+        assert score(each, alone) == pytest.approx(own, abs=1e-12)
 
 
 def test_reasons_come_strongest_first():

@@ -8,7 +8,6 @@ when a turn is over.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -85,7 +84,7 @@ class Gauge:
         self._tokens = 0
         self._head: tuple[list[Message], Sequence[dict[str, Any]] | None, int] | None = None
         self._markers: Markers | None = None
-        self._sizes: OrderedDict[bytes, int] = OrderedDict()
+        self._sizes: OrderedDict[tuple[int, int], int] = OrderedDict()
         self.exact = False
         """Whether the newest figure was counted."""
 
@@ -194,8 +193,9 @@ def _spelling(text: str) -> int:
     return SPELT * sum(map(text.count, "<[>"))
 
 
-def _key(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(errors="replace"), digest_size=16).digest()
+def _key(text: str) -> tuple[int, int]:
+    # Python keeps the hash of a text with it, and it says as little of the words as any other.
+    return hash(text), len(text)
 
 
 def _system(messages: Sequence[Message]) -> list[Message]:

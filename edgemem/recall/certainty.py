@@ -15,6 +15,8 @@ import msgspec
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -32,6 +34,7 @@ _SLOWLY = 2.0
 is than the best. With 1, the floor that leaves nearly all answers leaves nine of ten off-topic questions as well; with 4
 hardly fewer than with 2, and what says nothing scores too much."""
 _SURE = 30.0
+_NEEDED = frozenset({"meaning", "speaker", "other_speaker", "about", "about_beside"})
 
 
 class Certainty(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,6 +51,15 @@ class Certainty(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             self.weights.get(name, 0.0) * value for name, value in zip(CLUES, clues.tolist(), strict=True)
         )
         return 1 / (1 + exp(-max(-_SURE, min(_SURE, odds))))
+
+
+def mixed(shares: Sequence[tuple[Certainty, float]]) -> Certainty:
+    """Return the certainty whose log odds are those of several, each times its share."""
+    return Certainty(
+        sum(share * each.bias for each, share in shares),
+        sum(share * each.usual for each, share in shares),
+        {name: sum(share * each.weights.get(name, 0.0) for each, share in shares) for name in CLUES},
+    )
 
 
 def clues_of(odds: Numbers, signals: Numbers, known: float, *, usual: float) -> Numbers:
@@ -79,6 +91,3 @@ def shares(odds: Numbers) -> Numbers:
 
     found: Numbers = np.exp((odds - odds.max()) / np.float32(_SLOWLY))
     return found
-
-
-_NEEDED = frozenset({"meaning", "speaker", "other_speaker", "about", "about_beside"})

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from edgemem.recall.candidates import Candidate
-from edgemem.recall.sources import KINDS, TURN
-from edgemem.recall.state import FIRST_OTHER
+from edgemem.recall.candidates import BY_TIME
+from edgemem.recall.rarity import Rarity
+from edgemem.recall.sources import FACT, KINDS, TURN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -35,7 +35,7 @@ _TYPES = {
     "id": "i8", "ref": "i8", "at": "f8", "session": "i4", "turn": "i8", "who": "i4", "owner": "i4", "length": "i4",
     "called": "i4", "kind": "u1", "level": "u1", "past": "?", "marks": "u1", "dated": "?",
 }  # fmt: skip
-BESIDE = (-2, -1, 1)
+BESIDE = (-2, -1, 1, 2)
 """The neighbours of a message that are kept at hand: so many messages after it."""
 PRIVATE = 2
 """The level of what only its owner reads."""
@@ -96,6 +96,7 @@ class Columns:
         """Subject and relation of those slots that have any."""
         self.callings: list[frozenset[str]] = [frozenset()]
         """Stems of whom texts speak to by name, by the code in `called`."""
+        self.rarity = Rarity()
         self._codes: dict[str | None, int] = {None: NOBODY}
         self._sessions: dict[int | None, int] = {None: NOBODY}
         self._calling_codes = {self.callings[0]: NOBODY}
@@ -114,10 +115,11 @@ class Columns:
     def __contains__(self, doc: int) -> bool:
         return doc in self._slots
 
-    def append(self, row: Row, *, passing: bool = False) -> int:
+    def append(self, row: Row, stems: Collection[str] | None = None, *, passing: bool = False) -> int:
         """Take a row in, in place of what its number had before; return its slot.
 
         Args:
+            stems: its words, each once, where they are at hand.
             passing: it is not in the index yet; `drop_passing` takes it out again.
         """
         spans = row.spans
@@ -135,13 +137,15 @@ class Columns:
         if passing:
             self._passing.add(row.id)
         self._count(slot, row.length)
+        if stems is not None:
+            self.rarity.add(slot, stems, row.level)
         if row.subject or row.relation:
             self.facts[slot] = (row.subject, row.relation)
         if spans:
             self._keep_spans(slot, spans)
         self._slots[row.id] = slot
         self.n = slot + 1
-        if row.id < FIRST_OTHER:
+        if row.kind == TURN:
             self._link(row.id, slot)
         return slot
 
@@ -152,6 +156,7 @@ class Columns:
         if slot is None:
             return
         self._count(slot, -int(self.rows["length"][slot]))
+        self.rarity.drop(slot, int(self.rows["level"][slot]))
         for column in self.rows.values():
             column[slot] = 0
         self.facts.pop(slot, None)
@@ -208,15 +213,6 @@ class Columns:
                 total[session] += words
         return total
 
-    def candidates(self, slots: Slots) -> list[Candidate]:
-        """Return what some slots hold, for whoever fetches it from the truth."""
-        names, facts, nothing = self.names, self.facts, (None, None)
-        fields = (self.rows[name][slots].tolist() for name in ("kind", "ref", "who", "at"))
-        return [
-            Candidate(kind, ref, names[who], at, *facts.get(slot, nothing))
-            for slot, kind, ref, who, at in zip(slots.tolist(), *fields, strict=True)
-        ]
-
     def readable(self, only: Filter) -> NDArray[np.bool_]:
         """Return by slot what may be found, and one more that may not; the same rule as in SQL, which has the last word."""
         import numpy as np
@@ -238,6 +234,12 @@ class Columns:
                 turns = np.array(sorted(only.turns), np.int64)
                 near = np.minimum(np.searchsorted(turns, rows["turn"][here]), len(turns) - 1)
                 may[here] &= turns[near] != rows["turn"][here]
+        if only.held is not None:
+            facts = np.flatnonzero(rows["kind"][:n] == FACT)
+            may[facts] &= np.isin(rows["ref"][facts], np.array(only.held, np.int64))
+        if only.known_at is not None:
+            known = np.where(np.isin(rows["kind"][:n], BY_TIME), rows["at"][:n] * 1e6, rows["ref"][:n])
+            may &= known <= only.known_at
         if "known" in only.values:
             level = rows["level"][:n]
             read = level <= int(only.values["known"])
@@ -249,7 +251,8 @@ class Columns:
 
     def spans(self) -> NDArray[np.float64]:
         """Return the times that texts speak of: rows of slot, begin, end, how sure; slot -1 is of a text that is gone."""
-        return self._spans[:, : self._last_span].T
+        spans: NDArray[np.float64] = self._spans[:, : self._last_span].T
+        return spans
 
     def beside(self, slots: Slots, step: int) -> Slots:
         """Return the slot of the message so many after each, one of `BESIDE`; -1 where there is none of the same session."""
@@ -266,15 +269,13 @@ class Columns:
         self._beside = {step: _longer(column, room, -1) for step, column in self._beside.items()}
 
     def _link(self, doc: int, slot: int) -> None:
-        """Note which messages stand beside one, and beside which ones it stands."""
+        """Note which messages stand beside a message, and beside which ones it stands."""
         session, kind = self.rows["session"], self.rows["kind"]
         for step, beside in self._beside.items():
-            there = self._slots.get(doc + step)
-            if there is not None and session[there] == session[slot] and kind[there] == TURN:
-                beside[slot] = there
-            there = self._slots.get(doc - step)
-            if there is not None and session[there] == session[slot] and kind[slot] == TURN:
-                beside[there] = slot
+            for other, noted in ((doc + step, True), (doc - step, False)):
+                there = self._slots.get(other)
+                if there is not None and session[there] == session[slot] and kind[there] == TURN:
+                    beside[slot if noted else there] = there if noted else slot
 
     def _keep_spans(self, slot: int, spans: Sequence[tuple[float, float, float]]) -> None:
         end = self._last_span + len(spans)

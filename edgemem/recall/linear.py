@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.recall.certainty import Certainty, clues_of, shares
+from edgemem.recall.certainty import Certainty, clues_of, mixed, shares
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return what speaks for one message, strongest first."""
         parts: dict[str, float] = {}
         for (name, reason), value in zip(SIGNALS.items(), signals.tolist(), strict=True):
-            parts[reason] = parts.get(reason, 0.0) + self.scale * self.weights.get(name, 0.0) * value
+            if value:
+                parts[reason] = parts.get(reason, 0.0) + self.scale * self.weights.get(name, 0.0) * value
         said = [reason for reason, part in parts.items() if part >= _MENTIONED and reason != "form"]
         return tuple(sorted(said, key=lambda reason: (-parts[reason], reason)))
 
@@ -72,6 +73,21 @@ class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     with_meaning: LinearModel
     words_only: LinearModel
+
+    def at(self, meaning: float) -> LinearModel:
+        """Return the model whose log odds are those of both, mixed: 0 takes words alone, 1 the one with meaning."""
+        if meaning in (0, 1):
+            return self.with_meaning if meaning else self.words_only
+        both = ((self.with_meaning, meaning), (self.words_only, 1 - meaning))
+        return LinearModel(
+            sum(share * model.bias for model, share in both),
+            1.0,
+            {
+                name: sum(share * model.scale * model.weights.get(name, 0.0) for model, share in both)
+                for name in SIGNALS
+            },
+            mixed([(model.certainty, share) for model, share in both]),
+        )
 
 
 @functools.cache

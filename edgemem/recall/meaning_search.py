@@ -9,7 +9,7 @@ from edgemem.recall.sources import TURN
 from edgemem.recall.traits import SAYS_I
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Slots = NDArray[np.intp]
 
+_FIRST = 8
+"""Candidates by meaning whose neighbours are candidates too: who says what it will be about says the rest after that."""
 _FEWEST = 8  # candidates by meaning that a reader must be left with, before more are looked for
 
 
@@ -27,9 +29,10 @@ def find_near(view: View, vectors: VectorIndex, vector: Vector, question: Questi
     """Find what is near to a question, and how near its candidates and their neighbours are.
 
     Args:
-        wanted: candidates by meaning; and so many about the people whom it names.
+        wanted: candidates by meaning; and twice as many about the people whom it names.
     """
     near = vectors.nearest(vector, wanted, about=True)
+    first = near[:_FIRST]
     # What may not be read leaves no trace: its cosine would be the best of all, or of its session.
     readable = _take_up(view, near)
     if len(near) == wanted and readable < _FEWEST:
@@ -38,11 +41,37 @@ def find_near(view: View, vectors: VectorIndex, vector: Vector, question: Questi
     docs = view.columns.rows["id"]
     about = about_people(view, question)
     if len(about):
-        _take_up(view, vectors.nearest(vector, wanted, docs[about].tolist(), about=True))
+        theirs = vectors.nearest(vector, 2 * wanted, docs[about].tolist(), about=True)
+        first += theirs[:_FIRST]
+        _take_up(view, theirs)
         docs = view.columns.rows["id"]
+    view.chosen[_around(view, [doc for doc, _ in first])] = True
     known = view.around(_chosen(view), (-2, -1, 1))
     wanted_docs = docs[known[~view.near[known]]].tolist()
     _note(view, vectors.estimates(vector, wanted_docs).items())
+
+
+def find_past(
+    view: View, vectors: VectorIndex, vector: Vector, among: Sequence[int] | None, *, wanted: int
+) -> None:
+    """Find what is near of facts that do not hold any more.
+
+    Args:
+        vectors: theirs.
+        among: the only docs that may be found; None: all.
+        wanted: candidates.
+    """
+    # Of a few that are named, memory is up to date only if they need not be estimates.
+    _take_up(view, vectors.nearest(vector, wanted, among, about=among is None))
+    chosen = _chosen(view)
+    docs = view.columns.rows["id"][chosen[~view.near[chosen]]].tolist()
+    _note(view, vectors.estimates(vector, docs).items())
+
+
+def _around(view: View, docs: Sequence[int]) -> Slots:
+    """Return the slots of some docs that may be found, and of the messages around them."""
+    slots = view.take_up(docs)
+    return view.around(slots[slots >= 0], (-1, 1, 2))
 
 
 def about_people(view: View, question: Question) -> Slots:
@@ -68,18 +97,19 @@ def relations_asked(view: View) -> dict[int, tuple[str, str]]:
 
 
 def note_relations(
-    view: View, facts: Mapping[int, tuple[str, str]], cosines: Mapping[str, float], question: Question
+    view: View, facts: Mapping[int, tuple[str, str]], cosines: Mapping[str, float], named: Collection[str]
 ) -> None:
-    """Note how near facts are to a question that names what they are about.
+    """Note how near facts are to a question that names what some of them are about.
 
     Args:
         facts: subject and relation by slot.
         cosines: of the question without that and each relation.
+        named: the subjects that it names.
     """
     for slot, (subject, relation) in facts.items():
         if relation in cosines and view.near[slot]:
             view.cosines[slot] = fact_meaning(
-                float(view.cosines[slot]), cosines[relation], named=question.names(subject)
+                float(view.cosines[slot]), cosines[relation], named=subject in named
             )
 
 

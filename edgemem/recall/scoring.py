@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import isnan
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from edgemem.recall.fusion import Signals, reasons, scores_of
 from edgemem.recall.signals import SIGNALS, Field, signals_of
-from edgemem.recall.sources import KINDS, TURN
+from edgemem.recall.sources import KINDS, SUMMARY, TURN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
 
 _HALF_LIFE_S = 30 * 86400.0
+_BY_WORDS = 0.4
+"""What is left of a summary's score where words alone were looked for: a message that has all of them scores .1 then, and
+.3 to .5 with meaning."""
 
 
 class Hit(NamedTuple):
@@ -45,21 +51,21 @@ class Ranking:
     """The candidates of a question with their scores; it knows nothing of the columns any more."""
 
     def __init__(
-        self, view: View, question: Question, *, models: Models, meant: bool, weights: Weights, now: float
+        self, view: View, question: Question, *, models: Models, meaning: float, weights: Weights, now: float
     ) -> None:
         """Score the candidates; whoever calls holds the lock of the columns.
 
         Args:
             models: how messages are scored.
-            meant: whether the question has a vector.
+            meaning: how much of its weight meaning has; 0 where the question has no vector.
             weights: how other kinds are scored.
             now: seconds since the epoch.
         """
         import numpy as np
 
         rows = view.columns.rows
-        self._model: LinearModel = models.with_meaning if meant else models.words_only
-        self._weights = weights
+        self._model: LinearModel = models.at(meaning)
+        self._weights = weights = msgspec.structs.replace(weights, meaning=weights.meaning * meaning)
         slots = np.flatnonzero(view.chosen)
         slots = slots[view.may[slots]]
         turn = rows["kind"][slots] == TURN
@@ -71,8 +77,10 @@ class Ranking:
         self.known = view.known
         others = slots[self.turns :]
         self._others = _signals_of_others(view, others, question, now)
+        summary = weights.summary * (1.0 if meaning else _BY_WORDS)
+        worth = np.where(rows["kind"][others] == SUMMARY, summary, 1.0)
         self.scores = np.concatenate(
-            [self._model.scores(self.signals, view.known), scores_of(*self._others, weights)]
+            [self._model.scores(self.signals, view.known), worth * scores_of(*self._others, weights)]
         ).astype(np.float64)
         self.kinds, self.refs, at = (rows[name][slots] for name in ("kind", "ref", "at"))
         self._order = np.lexsort((-self.refs, -at, -self.scores))
@@ -93,8 +101,8 @@ class Ranking:
         """Return the signals that made a score, strongest first."""
         if hit.row < self.turns:
             return self._model.reasons(self.signals[hit.row])
-        words, meaning, person, recent = (float(column[hit.row - self.turns]) for column in self._others)
-        signals = Signals(words, None if isnan(meaning) else meaning, person, recent)
+        words, meaning, *more = (float(column[hit.row - self.turns]) for column in self._others)
+        signals = Signals(words, None if isnan(meaning) else meaning, *more)
         return reasons(signals, self._weights)
 
 
@@ -111,14 +119,21 @@ def _signals_of_turns(view: View, slots: Slots, question: Question) -> Numbers:
         usual, best = float(np.median(meaning[known])), float(meaning[known].max())
         late = slots[~view.near[slots]]
         meaning[late] = usual + (best - usual) * view.words[late]
-    field = Field(view.columns, view.words, view.window, view.session, meaning)
+    field = Field(
+        view.columns,
+        view.words,
+        view.window,
+        view.session,
+        meaning,
+        known=bool(view.only.values.get("known", 1)),
+    )
     return signals_of(field, slots, question, view.mentioned, view.allowed)
 
 
 def _signals_of_others(
     view: View, slots: Slots, question: Question, now: float
-) -> tuple[Numbers, Numbers, Numbers, NDArray[np.float64]]:
-    """Return words, meaning (not a number where it is not known), person and recent of facts and the like."""
+) -> tuple[Numbers, Numbers, Numbers, NDArray[np.float64], NDArray[np.float64]]:
+    """Return words, meaning (not a number where it is not known), person, recent and past of facts and the like."""
     import numpy as np
 
     rows = view.columns.rows
@@ -130,4 +145,25 @@ def _signals_of_others(
             person[who == code] = 1.0
     recent = 0.5 ** (np.maximum(0.0, now - rows["at"][slots]) / _HALF_LIFE_S)
     meaning = np.where(view.near[slots], view.cosines[slots], np.float32("nan"))
-    return view.words[slots], meaning, person, recent
+    past = _pasts(view, slots, first=question.asks_first) if question.asks_past else np.zeros(len(slots))
+    return view.words[slots], meaning, person, recent, past
+
+
+def _pasts(view: View, slots: Slots, *, first: bool) -> NDArray[np.float64]:
+    """Return how well each fact is what was before: of one thing the last value that does not hold, or the first, is 1.
+
+    The one before it is a half, then a third, and so on.
+    """
+    import numpy as np
+
+    rows, facts = view.columns.rows, view.columns.facts
+    places = np.flatnonzero(rows["past"][slots])
+    places = places[np.argsort(rows["at"][slots[places]], kind="stable")]
+    worth, seen = np.zeros(len(slots)), Counter[object]()
+    for place in (places if first else places[::-1]).tolist():
+        slot = int(slots[place])
+        about = facts.get(slot)
+        thing = slot if about is None else (about, int(rows["owner"][slot]))
+        seen[thing] += 1
+        worth[place] = 1 / seen[thing]
+    return worth
