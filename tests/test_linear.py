@@ -172,9 +172,15 @@ def test_a_mixed_model_has_the_mixed_log_odds(meaning, row):
     assert models.at(0) is models.words_only
     assert models.at(1.0) is models.with_meaning
     rows = signals(row)
-    parts = [
-        odds(min(max(float(model.scores(rows)[0]), 1e-6), 1 - 1e-6))
-        for model in (models.with_meaning, models.words_only)
-    ]
-    found = odds(min(max(float(models.at(meaning).scores(rows)[0]), 1e-6), 1 - 1e-6))
-    assert found == pytest.approx(meaning * parts[0] + (1 - meaning) * parts[1], abs=0.05)
+    parts = [float(model.odds(rows)[0]) for model in (models.with_meaning, models.words_only)]
+    mixed = models.at(meaning)
+    aim = meaning * parts[0] + (1 - meaning) * parts[1]
+    assert float(mixed.odds(rows)[0]) == pytest.approx(aim, abs=1e-3)
+    # That of the question, too: of the same clues.
+    clues = clues_of(mixed.odds(rows), rows, 0.5, usual=mixed.certainty.usual)
+    one, other = (
+        math.log(sure / (1 - sure))
+        for sure in (model.certainty.of(clues) for model in (models.with_meaning, models.words_only))
+    )
+    both = mixed.certainty.of(clues)
+    assert math.log(both / (1 - both)) == pytest.approx(meaning * one + (1 - meaning) * other, abs=1e-3)

@@ -50,7 +50,7 @@ _ASKS = re.compile(
     rf"[?？؟]|(?:^|[.!,;¿] *)(?:and |so |but |then |und |y |et |e |en )?(?:{_BEGINS})|{_WITHIN}"
 )
 _SAYS_SO = re.compile(
-    r"(?:^|(?<=[.!?,;] )|(?<=[.!?,;]))(?:(?:is|was|are|were|does|do|has|have|did|ca|wo|would)n['’]?t (?:it|that|this|he|she|they|we|you|i)"
+    r"(?:^|(?<=[.!?,;] )|(?<=[.!?,;]))¿?(?:(?:is|was|are|were|does|do|has|have|did|ca|wo|would)n['’]?t (?:it|that|this|he|she|they|we|you|i)"
     r"(?: (?:agree|think(?: so)?|strange|funny|weird|odd|crazy|great|nice|lovely|awful|terrible|amazing|wonderful|sad|sweet|true|right"
     r"|something|ridiculous|typical))?"
     r"|(?:do )?you know(?: what i mean)?|know what i mean|you see|have you noticed|can you believe (?:it|that|this)|right|okay|huh|eh"

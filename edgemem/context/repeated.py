@@ -31,6 +31,11 @@ _REFERS = re.compile(
 _COMMON = frozenset(map(stem, COMMON_WORDS))
 
 
+def tells_more(said: str, utterance: str) -> bool:
+    """Tell whether what somebody said once answers anything, and says more than the utterance; in doubt it does."""
+    return not only_asks(said) and adds(said, utterance)
+
+
 def adds(said: str, utterance: str) -> bool:
     """Tell whether what somebody said once tells more than the utterance; in doubt it does."""
     if plain_words(said) == plain_words(utterance):
