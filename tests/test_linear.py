@@ -145,7 +145,7 @@ def test_shipped_scores_tell_all_from_nothing(name):
     (nothing,) = model.scores(signals({}), 0.0).tolist()
     (everything,) = model.scores(signals(best), 1.0).tolist()
     assert nothing < 0.1
-    assert everything > 0.6
+    assert everything > 0.3
 
 
 def test_a_wrong_name_in_the_file_is_refused():

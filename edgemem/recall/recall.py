@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
 
-_ECHOES = 4
-"""How often it is looked for what stands behind messages that tell nothing."""
+_ECHOES, _MORE = 3, 4
+"""How often it is looked for what stands behind messages that tell nothing, and how many times as far then."""
 
 
 class Recall:
@@ -179,15 +179,16 @@ class Recall:
         for group in apart or (KINDS.values(),):
             wanted = [kind for kind, name in KINDS.items() if name in group]
             items: list[Recalled] = []
-            for _ in range(_ECHOES):
+            for again in range(_ECHOES):
                 hits = ranking.best(wanted, least=min_score)
                 if unwanted:
                     hits = (hit for hit in hits if hit.name not in unwanted)
-                items = _fetch(ranking, hits, there, read, known=known)
+                items = _fetch(ranking, hits, there, read * (_MORE if again else 1), known=known)
                 silent = [] if tells is None else _silent(items, query, tells)
                 if not silent:
                     break
-                ranking.leave_out(silent)
+                ranking.leave_out([int(item.id) for item in silent])
+                items = [item for item in items if item not in silent]
             groups.append(items)
         passed = self._read_again(query, groups, limits, known, stop)
         found = [item for group in passed.groups for item in _first(group, k, known)]
@@ -292,12 +293,12 @@ def _fetch(
     return found
 
 
-def _silent(items: Sequence[Recalled], query: str, tells: Callable[[str, str], bool]) -> list[int]:
+def _silent(items: Sequence[Recalled], query: str, tells: Callable[[str, str], bool]) -> list[Recalled]:
     """Return the messages that tell nothing, if the best is one of them: behind another they hardly matter."""
     turns = [item for item in items if item.kind == "turn"]
     if not turns or tells(turns[0].text, query):
         return []
-    return [int(item.id) for item in turns if not tells(item.text, query)]
+    return [item for item in turns if not tells(item.text, query)]
 
 
 def _first(group: Sequence[Recalled], k: int, known: Collection[str]) -> Iterator[Recalled]:
