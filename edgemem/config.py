@@ -235,7 +235,7 @@ class InjectionSettings(_Section, frozen=True):
     """The same for what was said, where a fact answers: a fact says in few words what holds now."""
     min_unasked_score: Share = 0.6
     """The same for what tools did and for notes, where nobody asks anything."""
-    min_unasked_turn_score: Share = 0.98
+    min_unasked_turn_score: Share = 1.0
     """The same for what was said, where nobody asks anything."""
 
 

@@ -82,7 +82,8 @@ def test_data_that_leaves_no_doubt_makes_a_finite_model(always):
         certainty = model.certainty
         assert np.isfinite([model.bias, model.scale, certainty.bias, *certainty.weights.values()]).all()
         shares, good = best_five(model, signals, right)
-        assert shares[good].mean() > 0.75 if good.any() else shares.mean() < 0.1
+        # What speaks for a message never speaks against it: there, all are alike.
+        assert good.mean() == pytest.approx(shares.mean(), abs=0.05)
 
 
 def some_off_topic(n, *, seed):

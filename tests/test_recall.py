@@ -660,7 +660,7 @@ def test_what_tells_nothing_takes_nobody_s_place(robot, settled):
         return said != query
 
     asked = "where is the blue torch"
-    assert {item.text for item in robot.recall(asked, k=2)} == {asked}
+    assert asked in robot.texts(asked, k=2)
     found = robot.recall(asked, k=2, tells=tells)
     assert found[0].text == "the torch hangs in the shed"
     plain = robot.recall(asked, k=20)
