@@ -16,6 +16,7 @@ import msgspec
 
 from edgemem.context import asking
 from edgemem.context.excerpt import MOST_CHARS
+from edgemem.context.repeated import adds
 from edgemem.context.shown import RANK, About, Shown, part_of, past_of
 from edgemem.context.told import FIRST, LINE_CHARS, as_text, asked_for, day_of, fitting, told
 from edgemem.fence import BULLET, clean, fence, storable
@@ -27,7 +28,7 @@ NEAR = 0.75
 `edgemem bench prefill`, 40 questions among 10,000 facts: as many are answered as at 0.6, with blocks of 41 tokens
 instead of 63 (medians)."""
 
-AMONG = 0.25
+AMONG = 0.4
 """Where somebody asks and a turn scores enough to be said, another one is considered that scores this share of it: it
 fills room that is there, and turns are right the more seldom the less they score, but not never. Measured with
 `edgemem bench recall --block 80`."""
@@ -110,7 +111,7 @@ def least_score(
             return least
         if answered:
             return max(least, floors.get("beside", 0.0))
-        return least if best_turn < least else min(least, AMONG * best_turn)
+        return least if best_turn < least else AMONG * best_turn
     first = floors.get("asked", floors["fact"]) if asked else floors["fact"]
     if best is None or item.score >= best or best < first:
         return first
@@ -120,11 +121,6 @@ def least_score(
 def only_asks(item: Recalled) -> bool:
     """Tell whether an item is a turn that asks something and answers nothing."""
     return item.kind == "turn" and asking.only_asks(item.text)
-
-
-def repeats(item: Recalled, utterance: str) -> bool:
-    """Tell whether an item is a turn that says word for word what has just been said."""
-    return item.kind == "turn" and plain_words(item.text) == plain_words(utterance)
 
 
 def _each_once(told: Iterable[Recalled], settled: Sequence[Recalled], utterance: str) -> list[Recalled]:
@@ -140,7 +136,7 @@ def _each_once(told: Iterable[Recalled], settled: Sequence[Recalled], utterance:
     out = []
     for item in told:
         words, who = frozenset(plain_words(item.text)), item.speaker
-        if item.kind == "turn" and (repeats(item, utterance) or any(value <= words for value in values)):
+        if item.kind == "turn" and (not adds(item.text, utterance) or any(value <= words for value in values)):
             continue
         if any(words <= other and by in (None, who) for by, other in said):
             continue

@@ -45,6 +45,8 @@ class View:
         """What the words are worth in each text, and with its neighbours; how near in meaning each is."""
         self.session: Numbers = np.zeros(columns.sessions, np.float32)
         """What the words are worth in each session, by its code."""
+        self.known = 1.0
+        """How much of what the words of the question tell apart stands in texts that may be found, 0 to 1."""
         self.near, self.mentioned, self.chosen = np.zeros((3, self.n + 1), bool)
         """Whose cosine is known; which texts speak of somebody whom the question names; which are candidates."""
 

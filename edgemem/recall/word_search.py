@@ -9,7 +9,7 @@ from edgemem.recall.alike import spread
 from edgemem.recall.columns import COLUMNS, Columns, Row, sound_row
 from edgemem.recall.common_words import COMMON_NAMES
 from edgemem.recall.english_words import is_english
-from edgemem.recall.lexical import Statistics, count_docs, match
+from edgemem.recall.lexical import K1, Statistics, count_docs, match
 from edgemem.recall.matching import matched, stands_of
 from edgemem.recall.question import Question, people_in, read_question
 from edgemem.recall.signals import on_dates
@@ -186,10 +186,11 @@ class WordSearch:
         view.words += found.own
         view.window += found.window
         view.session += found.session
-        best = statistics.best(asked[term].docs for term in said) or 1.0
-        matching = np.flatnonzero(view.words > 0)
-        # A text may have a word and what sounds like it, too.
-        view.words[matching] = np.minimum(view.words[matching] / np.float32(best), 1.0)
+        docs = [asked[term].docs for term in said]
+        best = statistics.best(docs) or 1.0
+        view.known = (K1 + 1) * sum(statistics.rarity(count) for count in docs if count) / best
+        hits = np.flatnonzero(view.words > 0)
+        view.words[hits] = np.minimum(view.words[hits] / np.float32(best), 1.0)
         for scores in (view.words, view.window):
             view.chosen[view.seen(_highest(scores, self._candidates))] = True
         dated = view.seen(on_dates(view.columns, question)[: 4 * self._candidates])
