@@ -49,7 +49,7 @@ class Filter(NamedTuple):
             at = bisect_left(self.held, doc.ref)
             if at == len(self.held) or self.held[at] != doc.ref:
                 return False
-        elif self.known_at is not None:
+        if self.known_at is not None:
             known = doc.at * 1e6 if doc.kind in BY_TIME else doc.ref
             if known > self.known_at:
                 return False
