@@ -8,6 +8,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from edgemem.config import InjectionSettings, Profile
+from edgemem.context.block import lowest
 from edgemem.context.epochs import EpochPlanner
 from edgemem.context.layout import Layout
 from edgemem.context.plan import Budget, Plan
@@ -116,6 +117,7 @@ def default_hooks(
         recall=early.recall,
         tokenizer=tokenizer,
         conversation=conversation,
+        now=memory.clock.now,
     )
     notes = NotesInjectorHook(
         memory.notes,
@@ -319,7 +321,7 @@ def _searching(profile: Profile, conversation: Conversation, reader: Reader | No
         "reader": reader,
         "k": profile.recall.k,
         "apart": SIGHTS,
-        "min_score": min(floors.values()),
+        "min_score": lowest(floors),
         "deadline_s": profile.recall.deadline_ms / 1e3,
         "exclude": frozenset(name for name, item in visible.items() if item.about is None),
         # A fact that the prompt holds is still the best answer: without it, a worse one would be said.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgemem.context.block import changes, lines_for, within, worth_saying
+from edgemem.context.block import changes, lines_for, lowest, within, worth_saying
 from edgemem.context.shown import Shown
 from edgemem.records import Held, Recalled
 
@@ -130,6 +130,34 @@ def test_what_was_told_is_for_questions() -> None:
         "fact",
         "episode",
     ]
+
+
+def test_behind_a_turn_that_answers_less_likely_ones_are_considered() -> None:
+    """Where the best turn scores enough, a quarter of it is; where it does not, a fact answers, or nobody asks, it is not."""
+    best, second, last = (
+        Recalled("turn", name, text, score)
+        for name, text, score in (
+            ("1", "Rice is in the cellar.", 0.4),
+            ("2", "Bo bought rice.", 0.11),
+            ("3", "Ann likes rice.", 0.09),
+        )
+    )
+    asked = "Where is the rice?"
+    assert worth_saying([best, second, last], FLOORS, utterance=asked) == [best, second]
+    assert worth_saying([second, last], FLOORS, utterance=asked) == []
+    assert worth_saying([best, second], FLOORS, utterance="Put rice on the list.") == []
+    told = fact("f_1", "rice: brown")
+    floors = {**FLOORS, "beside": 0.2}
+    assert worth_saying([told, best, second], floors, utterance=asked) == [told, best]
+    question = Recalled("turn", "4", "Where did Bo put the rice?", 0.8)
+    assert worth_saying([question, second], FLOORS, utterance=asked) == [], "a question is no answer"
+
+
+def test_recall_looks_as_low_as_anything_may_be_said() -> None:
+    """What the floors would let pass is not kept back before them."""
+    assert lowest(FLOORS) == 0.1
+    assert lowest({**FLOORS, "turn": 0.9}) == 0.2
+    assert lowest({"fact": 0.2}) == 0.05
 
 
 def test_what_has_just_been_said_is_not_recalled() -> None:

@@ -126,3 +126,18 @@ def test_a_wrong_name_in_the_file_is_refused():
         msgspec.convert({"bias": 0.0, "scale": 1.0, "weights": {}, "bais": 1.0}, LinearModel)
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"with_meaning": {"bias": 0.0, "scale": 1.0, "weights": {}}}, Models)
+
+
+@given(st.floats(0, 1), st.fixed_dictionaries({name: st.floats(0, 1, width=32) for name in SIGNALS}))
+def test_a_mixed_model_has_the_mixed_log_odds(meaning, row):
+    """At 0 and 1 it is one of both, to the bit; between them its log odds are those of both, in these shares."""
+    models = shipped_models()
+    assert models.at(0) is models.words_only
+    assert models.at(1.0) is models.with_meaning
+    rows = signals(row)
+    parts = [
+        odds(min(max(float(model.scores(rows)[0]), 1e-6), 1 - 1e-6))
+        for model in (models.with_meaning, models.words_only)
+    ]
+    found = odds(min(max(float(models.at(meaning).scores(rows)[0]), 1e-6), 1 - 1e-6))
+    assert found == pytest.approx(meaning * parts[0] + (1 - meaning) * parts[1], abs=0.05)

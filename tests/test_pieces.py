@@ -33,6 +33,17 @@ def test_what_fits_stays_whole():
     assert Window(1, lambda _: pytest.fail("counted"), 100).split(SENTENCE, 9) == [SENTENCE]
 
 
+def test_sentences_of_what_fits_stand_after_it():
+    """Each sentence that says something is a piece of its own behind the whole, once, and no more than asked for."""
+    text = (
+        "Hello! The drill is in the attic. Really? The sledge hangs in the cellar. The drill is in the attic."
+    )
+    pieces = [text, "The drill is in the attic.", "The sledge hangs in the cellar."]
+    assert window(40).split(text, 9) == Window(1, words_around, 500).split(text, 9) == pieces
+    assert window(40).split(text, 2) == pieces[:2]
+    assert window(40).split("The drill is in the attic", 9) == ["The drill is in the attic"]
+
+
 def test_sentences_are_kept_whole():
     """A text is cut where sentences end, also behind a closing quotation mark and at a line's end."""
     text = 'He said "go home." Then they all left. The cat stayed here\nNobody fed it! Why? Nobody knows that now.'
@@ -103,7 +114,8 @@ def test_every_character_is_in_a_piece_and_every_piece_fits(parts, size):
     count = Window(size, lambda texts: [len(text) + 2 for text in texts], 0)
     pieces = count.split(text, 10_000)
     if len(text) + 2 <= size:
-        assert pieces == [text]
+        assert pieces[0] == text
+        assert all(piece in text for piece in pieces)
         return
     assert all(len(piece) + 2 <= size for piece in pieces)
     end = 0

@@ -149,6 +149,38 @@ def test_words_match_before_and_after_indexing_alike(robot):
     assert "blue bicycle" in robot.texts("bicycle", k=9)
 
 
+@pytest.mark.parametrize("question", ["which bus leaves at 7:30", "which bus leaves at half past seven"])
+def test_numbers_are_found_however_they_were_said(robot, settled, question):
+    """Spoken numbers find written ones, and the other way round."""
+    robot.say(1, "bus nine to the harbour leaves at half past seven")
+    robot.say(2, "Bus nine to the lake leaves at 7:30 too.")
+    robot.say(3, "Bus nine to the castle leaves at 8:45.")
+    settled()
+    assert "castle" not in " ".join(robot.texts(question, k=2))
+
+
+def test_an_index_by_older_rules_is_made_again_and_missed_by_nobody(tmp_path, clock):
+    """Where the rules for words have changed, what is not indexed anew yet is found at once, by the new ones."""
+    old = Robot(tmp_path, clock)
+    old.say(1, "the bus to the harbour is number twenty five")
+    old.idle()
+    old.index.database.write(lambda tx: tx.execute("update meta set value = '3' where key = 'words'"))
+    old.index.database.write(
+        lambda tx: tx.execute("update docs set terms = 'bus harbour number twenti five'")
+    )
+    old.close()
+    robot = Robot(tmp_path, clock)
+    try:
+        assert robot.index.pending()["text"] == 1
+        for idle in (False, True):
+            if idle:
+                robot.idle()
+                assert robot.index.pending()["text"] == 0
+            assert robot.texts("what is 25") == ["the bus to the harbour is number twenty five"]
+    finally:
+        robot.close()
+
+
 def test_neighbours_count(robot, settled):
     """The answer after a question is found though it shares no word with it."""
     robot.say(0, "when does the dentist see me", "thursday at nine")
@@ -232,6 +264,61 @@ def test_private_text_reaches_its_owner_alone(robot, settled):
     assert kinds_for(STRANGER) == {"shop bicycle: open"}
     assert kinds_for(Reader("alice", frozenset({"alice", "bob"}))) == household
     assert kinds_for(Reader("alice", frozenset({"alice", ""}))) == {"shop bicycle: open"}
+
+
+@pytest.mark.parametrize(
+    "question", ["where is the kettle", "where is the cattle", "what did zolten say of the ketel"]
+)
+def test_what_others_keep_leaves_no_trace_in_a_score(tmp_path, clock, question):
+    """How often a word stands in what somebody else keeps private, or what sounds like it, tells nobody anything."""
+    scores = []
+    for n, kept in enumerate(
+        ["", "the kettle is a cattle, the ketel was a kettle of Soltan's", "nothing alike"]
+    ):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        robot = Robot(folder, clock)
+        robot.say(1, "the kettle stands on the stove", "Fine.", speaker="zoltan")
+        robot.say(2, "cattle stood in the meadow", "Moo.", speaker="alice")
+        if kept:
+            robot.say(3, kept, session="his", speaker="bob", owner="bob", level="private")
+        for indexed in (False, True):
+            if indexed:
+                robot.idle()
+            found = robot.recall(question, reader=ALICE)
+            scores.append([(item.text, item.score) for item in found])
+        robot.close()
+    assert len(scores[0]) > 1
+    assert all(one == scores[0] for one in scores)
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_words_that_sound_alike_find_one_another(tmp_path, clock, indexed):
+    """A question finds what a recogniser wrote otherwise, and a misheard one what was written right; its own words first."""
+    robot = Robot(tmp_path, clock)
+    robot.say(1, "the plumber repaired the kettle", session="a")
+    robot.say(2, "the gardener watched the cattle", session="b")
+    robot.say(3, "the painter finished the door", session="c")
+    if indexed:
+        robot.idle()
+    first = {
+        question: [text.split()[-1] for text in robot.texts(question) if "door" not in text]
+        for question in ("kettle", "cattle", "kattle", "plumber", "plumbler", "blumber", "pumber")
+    }
+    robot.close()
+    assert first["kettle"] == ["kettle", "cattle"]
+    assert first["cattle"] == ["cattle", "kettle"]
+    assert set(first["kattle"]) == {"cattle", "kettle"}
+    assert all(first[word][0] == "kettle" for word in ("plumber", "plumbler", "blumber", "pumber"))
+
+
+@pytest.mark.parametrize("heard", ["nana root", "nanna ruth", "Nana Root's"])
+def test_half_of_a_name_is_enough(robot, settled, heard):
+    """Of a name of two words one was understood, and the other one is an English word."""
+    robot.say(1, "I hid the key in the cellar", speaker="Nana Ruth")
+    robot.say(2, "I hid the key in the attic", speaker="Oleg")
+    settled()
+    assert robot.recall(f"where did {heard} hide the key")[0].speaker == "Nana Ruth"
 
 
 def test_what_others_keep_does_not_crowd_out(robot, settled):

@@ -11,7 +11,7 @@ from edgemem.recall.columns import Columns, Row
 from edgemem.recall.question import Question
 from edgemem.recall.signals import SIGNALS, Field, on_dates, signals_of
 from edgemem.recall.sources import TURN
-from edgemem.recall.traits import ASKS, COUNTS, NAMES, SAYS_I, SAYS_YOU
+from edgemem.recall.traits import ASKS, CHANGES, COUNTS, NAMES, SAYS_I, SAYS_YOU
 
 DAY = 86400.0
 
@@ -27,11 +27,11 @@ def row(number, **more):
     return plain._replace(**more)
 
 
-def looked_at(rows, question=None, *, slots=None, mentioned=(), **scores):
+def looked_at(rows, question=None, *, slots=None, mentioned=(), texts=(), **scores):
     """Return the signals of messages by name; scores of words, windows and meaning by slot, of sessions by code."""
     columns = Columns()
-    for each in rows:
-        columns.append(each)
+    for number, each in enumerate(rows):
+        columns.append(each, texts[number].split() if texts else None)
     n = columns.n
 
     def padded(name, length):
@@ -44,6 +44,7 @@ def looked_at(rows, question=None, *, slots=None, mentioned=(), **scores):
         padded("window", n + 1),
         padded("session", columns.sessions),
         padded("meaning", n + 1),
+        known=scores.get("known", True),
     )
     spoken_of = np.isin(np.arange(n + 1), list(mentioned))
     found = signals_of(
@@ -71,7 +72,7 @@ def times(*spans):
 def test_each_signal_stands_for_a_reason():
     """All reasons are those that results may give."""
     assert set(SIGNALS.values()) == {
-        "words", "meaning", "neighbour", "session", "person", "date", "kind", "form",
+        "words", "meaning", "neighbour", "session", "person", "date", "kind", "form", "recent",
     }  # fmt: skip
 
 
@@ -147,6 +148,78 @@ def test_whom_it_is_about():
     assert found["about_beside"] == [1, 0, 1, 0, 0]
     assert found["other_mentioned"] == [1, 0, 0, 0, 1]
     assert looked_at(rows)["other_mentioned"] == [0] * 5
+
+
+def test_what_somebody_said_before_leads_to_what_they_say_now():
+    """The words of what the same person said last count, also across one message of another, and of nobody else's."""
+    rows = [
+        row(1),
+        row(2),
+        row(3, who="bob"),
+        row(4),
+        row(5, session_id=2),
+        row(6, who=None, session_id=2),
+        row(7, who=None, session_id=2),
+    ]
+    found = looked_at(rows, words=(1, 0.5, 0.25, 0, 0, 0.5, 0))
+    assert found["words_led"] == [0, 1, 0, 0.5, 0, 0, 0]
+
+
+def test_what_was_asked_before_makes_an_answer():
+    """The words of a question count for what another one says next."""
+    rows = [row(1, marks=ASKS), row(2, who="bob"), row(3, who=None, marks=ASKS), row(4, marks=ASKS), row(5)]
+    found = looked_at(rows, words=(1, 0.5, 0.25, 0.75, 0))
+    assert found["words_asked"] == [0, 1, 0, 0.25, 0]
+
+
+def test_the_best_windows_are_told_apart_by_their_rank():
+    """The best of all counts whole, equals count the same, the next ones less, and what is worth nothing not at all."""
+    rows = [row(1), row(2), row(3), row(4), row(5)]
+    assert looked_at(rows, window=(2, 9, 2, 0, 1))["window_rank"] == pytest.approx([2 / 3, 1, 2 / 3, 0, 0.4])
+
+
+def test_the_nearest_of_what_is_about_somebody():
+    """What is about whom the question names is a share of the nearest of it, and nothing else counts."""
+    rows = [row(1, marks=SAYS_I), row(2, who="bob"), row(3, who="bob"), row(4, marks=SAYS_I)]
+    asked = asking(people=frozenset({"ann"}))
+    found = looked_at(rows, asked, mentioned=[2], meaning=(0.6, 0.9, 0.3, 0))
+    assert found["about_meaning"] == pytest.approx([1, 0, 0.5, 0])
+    faint = looked_at(rows, asked, mentioned=[2], meaning=(0.1, 0.9, 0, 0))
+    assert faint["about_meaning"] == pytest.approx([0.4, 0, 0, 0])
+
+
+def test_who_tells_something_says_a_rare_word():
+    """Texts are worth what their words are, those of the question apart where it is said."""
+    rows = [row(1), row(2), row(3), row(4)]
+    found = looked_at(rows, texts=("cup shelf", "cup shelf", "cup attic", "cup"))
+    assert found["single"] == [0.5, 0.5, 1, 0]
+    assert found["rarest"][2] == pytest.approx(1)
+    assert found["rarest"][3] < found["rarest"][0] == found["rarest"][1] < 1
+    assert found["rare_words"][3] < found["rare_words"][0] < found["rare_words"][2] < 1
+    strangers = looked_at([row(1), row(2, level=1)], texts=("shelf", "shelf"), known=False)
+    assert strangers["single"][0] == 1
+
+
+def test_what_changed_counts_where_it_is_asked_how_it_is():
+    """It counts apart where a question says so, and not at all where it asks for what was."""
+    rows = [row(1, marks=CHANGES), row(2)]
+    plain, now, past = (
+        looked_at(rows),
+        looked_at(rows, asking(asks_now=True)),
+        looked_at(rows, asking(in_past=True)),
+    )
+    assert [each["change"] for each in (plain, now, past)] == [[0, 0], [1, 0], [0, 0]]
+    assert [each["change_present"] for each in (plain, now, past)] == [[1, 0], [0, 0], [0, 0]]
+
+
+def test_what_was_said_later_may_have_changed_it():
+    """Of what may answer, each has against it as much as was said after it; only where it is asked how it is now."""
+    rows = [row(1, at=5.0), row(2, at=9.0), row(3, at=1.0), row(4, at=9.0)]
+    later = looked_at(rows, asking(asks_now=True), meaning=(0.8, 0.8, 0.8, 0))["later"]
+    assert later[1] == later[3] == pytest.approx(0)
+    assert later[0] == pytest.approx((1 + np.exp(-4)) / (3 + np.exp(-4)))
+    assert later[2] == pytest.approx((2 + np.exp(-4)) / (3 + np.exp(-4)))
+    assert looked_at(rows, meaning=(0.8, 0.8, 0.8, 0))["later"] == [0] * 4
 
 
 def test_kinds_of_answers():
@@ -247,7 +320,7 @@ spans = st.tuples(st.floats(-1e12, 1e12), st.floats(0, 1e12), st.floats(0.1, 1))
             who=st.sampled_from([None, "ann", "bob"]),
             session_id=st.integers(1, 3),
             at=st.floats(-1e12, 1e12),
-            marks=st.integers(0, 31),
+            marks=st.integers(0, 63),
             length=st.integers(0, 10**6),
             times=st.one_of(st.none(), spans.map(times)),
         ),
@@ -263,6 +336,8 @@ spans = st.tuples(st.floats(-1e12, 1e12), st.floats(0, 1e12), st.floats(0.1, 1))
         asks_when=st.booleans(),
         asks_number=st.booleans(),
         asks_name=st.booleans(),
+        asks_now=st.booleans(),
+        in_past=st.booleans(),
     ),
 )
 def test_signals_are_small_numbers(rows, words, window, meaning, question):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from edgemem.recall.traits import (
     ASKS,
+    CHANGES,
     COUNTS,
     MOST_TIMES,
     NAMES,
@@ -31,7 +32,32 @@ def marks(text):
 @pytest.mark.parametrize(
     ("mark", "with_it", "without"),
     [
-        (ASKS, ["Where is it?", "你在哪里？", "Really? "], ["Where? There.", "It is here.", ""]),
+        (
+            ASKS,
+            [
+                "Where is it?",
+                "你在哪里？",
+                "Really? ",
+                "I'd like to know where it is",
+                "I wonder who did it.",
+                "Sag mir wann",
+                "告诉我",
+            ],
+            ["Where? There.", "It is here.", "", "I'd like to have it", "He told me", "a wonder"],
+        ),
+        (
+            CHANGES,
+            [
+                "It's in the attic NOW",
+                "no, not any more",
+                "we switched banks",
+                "ab heute",
+                "ya no",
+                "giờ thì",
+                "现在",
+            ],
+            ["I know it", "the nowhere man", "more of that", "unchanged"],
+        ),
         (
             SAYS_I,
             ["I lost it", "that's my cup", "WE went", "Ich gehe", "mi casa", "我喜欢茶"],
@@ -56,6 +82,7 @@ def test_marks_add_up():
     """A text may show all of them, or nothing."""
     text = "My three cats met Ann, did you see?"
     assert marks(text) == ASKS | SAYS_I | SAYS_YOU | COUNTS | NAMES
+    assert marks(f"{text} Now?") == ASKS | SAYS_I | SAYS_YOU | COUNTS | NAMES | CHANGES
     assert traits_of("the tea is good with milk", NOW) == Traits(0, "", ()) == traits_of("", NOW)
 
 

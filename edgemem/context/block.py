@@ -16,7 +16,6 @@ import msgspec
 
 from edgemem.context import asking
 from edgemem.context.excerpt import MOST_CHARS
-from edgemem.context.selection import units
 from edgemem.context.shown import RANK, About, Shown, part_of, past_of
 from edgemem.context.told import FIRST, LINE_CHARS, as_text, asked_for, day_of, fitting, told
 from edgemem.fence import BULLET, clean, storable
@@ -27,6 +26,11 @@ NEAR = 0.75
 """A fact that scores less than this share of the best one is left out; each of its tokens costs silence. Measured with
 `edgemem bench prefill`, 40 questions among 10,000 facts: as many are answered as at 0.6, with blocks of 41 tokens
 instead of 63 (medians)."""
+
+AMONG = 0.25
+"""Where somebody asks and a turn scores enough to be said, another one is considered that scores this share of it: it
+fills room that is there, and turns are right the more seldom the less they score, but not never. Measured with
+`edgemem bench recall --block 80`."""
 
 ERASED = "something private above is no longer known"
 """What is said, to that person only, when a private value was erased which the prompt still holds."""
@@ -53,8 +57,12 @@ def worth_saying(
     """
     recalled = list(recalled)
     asked = asking.asks(utterance)
-    best = max((item.score for item in recalled if item.kind in VALUES), default=None)
-    worth = [item for item in recalled if item.score >= least_score(item, best, floors, asked=asked)]
+    best, best_turn = best_scores(recalled)
+    worth = [
+        item
+        for item in recalled
+        if item.score >= least_score(item, best, floors, asked=asked, best_turn=best_turn)
+    ]
     settled = sorted((item for item in worth if item.kind in VALUES), key=lambda item: -item.score)
     told = [item for item in worth if item.kind not in VALUES and not only_asks(item)]
     return settled + _each_once(
@@ -62,11 +70,32 @@ def worth_saying(
     )
 
 
-def least_score(item: Recalled, best: float | None, floors: Mapping[str, float], *, asked: bool) -> float:
+def best_scores(recalled: Iterable[Recalled]) -> tuple[float | None, float]:
+    """Return the score of the best fact that was recalled, None if there is none, and of the best turn that tells anything."""
+    recalled = list(recalled)
+    facts = [item.score for item in recalled if item.kind in VALUES]
+    turns = [item.score for item in recalled if item.kind == "turn" and not only_asks(item)]
+    return max(facts, default=None), max(turns, default=0.0)
+
+
+def lowest(floors: Mapping[str, float]) -> float:
+    """Return the score below which nothing is ever said."""
+    return min(*floors.values(), AMONG * floors.get("turn", floors["fact"]))
+
+
+def least_score(
+    item: Recalled,
+    best: float | None,
+    floors: Mapping[str, float],
+    *,
+    asked: bool,
+    best_turn: float = 0.0,
+) -> float:
     """Return the score from which an item is worth its tokens.
 
     Args:
         best: the score of the best fact that was recalled; None: there is none.
+        best_turn: that of the best turn.
     """
     if item.kind not in VALUES:
         least = floors.get(item.kind, floors["fact"])
@@ -74,7 +103,11 @@ def least_score(item: Recalled, best: float | None, floors: Mapping[str, float],
             unasked = floors.get("unasked", 0.0)
             return max(least, floors.get("unasked_turn", unasked) if item.kind == "turn" else unasked)
         answered = best is not None and best >= floors.get("asked", floors["fact"])
-        return max(least, floors.get("beside", 0.0)) if answered and item.kind == "turn" else least
+        if item.kind != "turn":
+            return least
+        if answered:
+            return max(least, floors.get("beside", 0.0))
+        return least if best_turn < least else min(least, AMONG * best_turn)
     first = floors.get("asked", floors["fact"]) if asked else floors["fact"]
     if best is None or item.score >= best or best < first:
         return first
@@ -312,23 +345,29 @@ def within(
     items = {
         name: item for item in recalled if item.kind not in VALUES and (name := f"{item.kind}:{item.id}")
     }
-    # Most often all of them fit, and one text is counted sooner than several.
-    text, before = as_text(shown), spent
-    whole = spent + count(text) if shown else 0
     cut = any(len(items[line.id].text) > LINE_CHARS for line in shown if line.id in items)
-    if whole <= tokens and not (cut and math.isfinite(tokens)):
-        return Within(list(shown), whole)
+    sizes = [count(f"{line.line}\n") for line in shown]
+    # A few tokens go where two lines meet, so what seems too long by as many is counted as a whole.
+    if sum(sizes) - len(sizes) + spent <= tokens and not (cut and math.isfinite(tokens)):
+        whole = spent + count(as_text(shown)) if shown else 0
+        if whole <= tokens:
+            return Within(list(shown), whole)
     out = []
-    for item in shown:
-        if item.id not in items:
-            cost = count(item.line + "\n")
-            if spent + cost <= tokens:
-                spent += cost
-                out.append(item)
-    told_of = [item for item in shown if item.id in items]
+    for item, size in zip(shown, sizes, strict=True):
+        if item.id not in items and spent + size <= tokens:
+            spent += size
+            out.append(item)
+    told_of = [(item, size) for item, size in zip(shown, sizes, strict=True) if item.id in items]
     if told_of:
-        room, each = int(tokens) - spent, (whole - before) / units(text)
-        some = fitting(told_of, items, question=question, room=room, each=each, count=count, now=now)
+        some = fitting(
+            [item for item, _ in told_of],
+            items,
+            question=question,
+            room=int(tokens) - spent,
+            sizes=[size for _, size in told_of],
+            count=count,
+            now=now,
+        )
         spent += count(as_text(some))
         out += some
     return Within(out, spent if out else 0)

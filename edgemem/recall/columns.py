@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.recall.candidates import BY_TIME
+from edgemem.recall.rarity import Rarity
 from edgemem.recall.sources import FACT, KINDS, TURN
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _TYPES = {
     "id": "i8", "ref": "i8", "at": "f8", "session": "i4", "turn": "i8", "who": "i4", "owner": "i4", "length": "i4",
     "called": "i4", "kind": "u1", "level": "u1", "past": "?", "marks": "u1", "dated": "?",
 }  # fmt: skip
-BESIDE = (-2, -1, 1)
+BESIDE = (-2, -1, 1, 2)
 """The neighbours of a message that are kept at hand: so many messages after it."""
 PRIVATE = 2
 """The level of what only its owner reads."""
@@ -95,6 +96,7 @@ class Columns:
         """Subject and relation of those slots that have any."""
         self.callings: list[frozenset[str]] = [frozenset()]
         """Stems of whom texts speak to by name, by the code in `called`."""
+        self.rarity = Rarity()
         self._codes: dict[str | None, int] = {None: NOBODY}
         self._sessions: dict[int | None, int] = {None: NOBODY}
         self._calling_codes = {self.callings[0]: NOBODY}
@@ -113,10 +115,11 @@ class Columns:
     def __contains__(self, doc: int) -> bool:
         return doc in self._slots
 
-    def append(self, row: Row, *, passing: bool = False) -> int:
+    def append(self, row: Row, stems: Collection[str] | None = None, *, passing: bool = False) -> int:
         """Take a row in, in place of what its number had before; return its slot.
 
         Args:
+            stems: its words, each once, where they are at hand.
             passing: it is not in the index yet; `drop_passing` takes it out again.
         """
         spans = row.spans
@@ -134,6 +137,8 @@ class Columns:
         if passing:
             self._passing.add(row.id)
         self._count(slot, row.length)
+        if stems is not None:
+            self.rarity.add(slot, stems, row.level)
         if row.subject or row.relation:
             self.facts[slot] = (row.subject, row.relation)
         if spans:
@@ -151,6 +156,7 @@ class Columns:
         if slot is None:
             return
         self._count(slot, -int(self.rows["length"][slot]))
+        self.rarity.drop(slot, int(self.rows["level"][slot]))
         for column in self.rows.values():
             column[slot] = 0
         self.facts.pop(slot, None)

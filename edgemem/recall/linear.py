@@ -56,6 +56,20 @@ class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     with_meaning: LinearModel
     words_only: LinearModel
 
+    def at(self, meaning: float) -> LinearModel:
+        """Return the model whose log odds are those of both, mixed: 0 takes words alone, 1 the one with meaning."""
+        if meaning in (0, 1):
+            return self.with_meaning if meaning else self.words_only
+        shares = ((self.with_meaning, meaning), (self.words_only, 1 - meaning))
+        return LinearModel(
+            sum(share * model.bias for model, share in shares),
+            1.0,
+            {
+                name: sum(share * model.scale * model.weights.get(name, 0.0) for model, share in shares)
+                for name in SIGNALS
+            },
+        )
+
 
 @functools.cache
 def shipped_models() -> Models:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Slots = NDArray[np.intp]
 
+_FIRST = 8
+"""Candidates by meaning whose neighbours are candidates too: who says what it will be about says the rest after that."""
 _FEWEST = 8  # candidates by meaning that a reader must be left with, before more are looked for
 
 
@@ -27,9 +29,10 @@ def find_near(view: View, vectors: VectorIndex, vector: Vector, question: Questi
     """Find what is near to a question, and how near its candidates and their neighbours are.
 
     Args:
-        wanted: candidates by meaning; and so many about the people whom it names.
+        wanted: candidates by meaning; and twice as many about the people whom it names.
     """
     near = vectors.nearest(vector, wanted, about=True)
+    first = near[:_FIRST]
     # What may not be read leaves no trace: its cosine would be the best of all, or of its session.
     readable = _take_up(view, near)
     if len(near) == wanted and readable < _FEWEST:
@@ -38,8 +41,11 @@ def find_near(view: View, vectors: VectorIndex, vector: Vector, question: Questi
     docs = view.columns.rows["id"]
     about = about_people(view, question)
     if len(about):
-        _take_up(view, vectors.nearest(vector, wanted, docs[about].tolist(), about=True))
+        theirs = vectors.nearest(vector, 2 * wanted, docs[about].tolist(), about=True)
+        first += theirs[:_FIRST]
+        _take_up(view, theirs)
         docs = view.columns.rows["id"]
+    view.chosen[_around(view, [doc for doc, _ in first])] = True
     known = view.around(_chosen(view), (-2, -1, 1))
     wanted_docs = docs[known[~view.near[known]]].tolist()
     _note(view, vectors.estimates(vector, wanted_docs).items())
@@ -60,6 +66,12 @@ def find_past(
     chosen = _chosen(view)
     docs = view.columns.rows["id"][chosen[~view.near[chosen]]].tolist()
     _note(view, vectors.estimates(vector, docs).items())
+
+
+def _around(view: View, docs: Sequence[int]) -> Slots:
+    """Return the slots of some docs that may be found, and of the messages around them."""
+    slots = view.take_up(docs)
+    return view.around(slots[slots >= 0], (-1, 1, 2))
 
 
 def about_people(view: View, question: Question) -> Slots:

@@ -44,13 +44,16 @@ class Window(NamedTuple):
     """Texts of at most so many bytes fit without being counted."""
 
     def split(self, text: str, most: int) -> list[str]:
-        """Return a text in at most `most` pieces that fit; what is beyond them is left out."""
+        """Return a text in at most `most` pieces that fit; what is beyond them is left out.
+
+        One that fits comes first as a whole, and its sentences after it.
+        """
         if len(text.encode("utf-8", "replace")) <= self.sure_bytes:
-            return [text]
+            return sentences_of(text)[:most]
         whole, around = self.tokens([text, ""])
         room = self.size - around
         if whole <= self.size or room < _SHARE:
-            return [text]
+            return sentences_of(text)[:most]
         spans, costs = self._spans(text, max(1, room // _SHARE), room, around)
         pieces = (text[first:last].strip() for first, last in _pack(spans, costs, room))
         return list(itertools.islice(filter(None, pieces), most)) or [text]

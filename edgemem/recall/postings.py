@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import CorruptError
+from edgemem.recall.alike import Alikes
 from edgemem.recall.columns import COLUMNS, Columns, sound_row
 from edgemem.recall.removals import newest_removal, read_removals
 from edgemem.recall.state import FIRST_OTHER, State
@@ -81,6 +82,7 @@ class ResidentPostings:
                 for term in terms[first : first + _TERMS]:
                     if term in self._postings and not there[self.having(term)].any():
                         del self._postings[term]
+                        self.alikes.drop(term)
         self._pruned = self._removal
 
     def follow_removals(self) -> None:
@@ -90,16 +92,13 @@ class ResidentPostings:
                 self._forget()
         self._prune(None)
 
-    def counts(self, state: State, terms: Sequence[str]) -> dict[str, int] | None:
-        """Return in how many docs each term stands; None if memory does not hold them all."""
+    def follow(self, state: State) -> bool:
+        """Read in a few changes; return whether memory holds what the index does."""
         with self.lock:
-            if not self._follow(state):
-                return None
-            there = self.columns.rows["id"]
-            return {term: int((there[self.having(term)] != 0).sum()) for term in terms}
+            return self._follow(state)
 
     def find(self, terms: Sequence[str]) -> Iterator[tuple[str, Slots, Numbers]]:
-        """Yield of each term that stands anywhere in which slots it does, and how often; as of the last `counts`."""
+        """Yield of each term that stands anywhere in which slots it does, and how often; as of the last `follow`."""
         import numpy as np
 
         for term in terms:
@@ -116,17 +115,7 @@ class ResidentPostings:
             return np.zeros(0, np.intp)
         return (np.frombuffer(found, np.uint32) >> 8).astype(np.intp)
 
-    def having_all(self, stems: Sequence[str]) -> NDArray[np.intp]:
-        """Return the slots of the texts that all of some stems stand in; holds `lock`."""
-        import numpy as np
-
-        slots = self.having(stems[0])
-        for stem in stems[1:]:
-            slots = slots[np.isin(slots, self.having(stem))]
-        return slots
-
     def _follow(self, state: State) -> bool:
-        """Read in a few changes; return whether memory holds what the index does."""
         empty = self.columns.n - len(self.columns)
         if empty > max(AT_ONCE, self.columns.n // 2) or not self._drop_removed(AT_ONCE):
             if state.docs > AT_ONCE:
@@ -173,19 +162,22 @@ class ResidentPostings:
     def _take(self, rows: Sequence[tuple[Any, ...]]) -> None:
         for *columns, terms in rows:
             try:
-                slot = self.columns.append(sound_row(columns))
-                often = Counter(msgspec.convert(terms, str).split())
+                row, often = sound_row(columns), Counter(msgspec.convert(terms, str).split())
+                slot = self.columns.append(row, often)
             except (ValueError, OverflowError, msgspec.ValidationError) as error:
                 raise CorruptError(f"{self._database.path} is damaged: a row cannot be ({error}).") from error
             for term, times in often.items():
                 found = self._postings.get(term)
                 if found is None:
                     found = self._postings[term] = array("I")
+                    self.alikes.add(term)
                 found.append(slot << 8 | min(times, _OFTEN))
 
     def _forget(self) -> None:
         self.columns = Columns()
         """What is known of the docs; whoever reads it holds `lock`."""
         self._postings: dict[str, array[int]] = {}
+        self.alikes = Alikes()
+        """Its terms by how they sound; whoever looks at them holds `lock`."""
         self._reached = [0, FIRST_OTHER - 1]
         self._removal = newest_removal(self._database)

@@ -9,6 +9,7 @@ import msgspec
 
 from edgemem.recall.common_words import COMMON_WORDS
 from edgemem.recall.dates import asks_when, times_in
+from edgemem.recall.english_words import is_english
 from edgemem.recall.past_words import asks_first, asks_past
 from edgemem.recall.stemmer import stem
 from edgemem.recall.traits import zone_at
@@ -31,6 +32,25 @@ _NAME = re.compile(
 )
 
 
+_NOW = re.compile(
+    r"\b(?:now|current(?:ly)?|nowadays|these days|newest|latest|most recent(?:ly)?|at the moment|at present|still|today"
+    r"|jetzt|zurzeit|derzeit|aktuell\w*|momentan|neueste\w*|zuletzt|immer noch|heutzutage"
+    r"|ahora|actual(?:mente)?|hoy en día|últim[oa]s?|todavía|en este momento"
+    r"|bây giờ|hiện tại|hiện nay|mới nhất|gần đây nhất|vẫn)\b|现在|目前|最新|最近|仍然|如今",
+    re.IGNORECASE,
+)
+_WAS = re.compile(
+    r"\b(?:was|were|did|had|war(?:en|st)?|hatten?|era[ns]?|fue(?:ron)?|hab[ií]an?|estaban?|tenían?|đã)\b|[了过]",
+    re.IGNORECASE,
+)
+_PAST = re.compile(
+    r"\b(?:before|use[d]? to|earlier|original(?:ly)?|previous(?:ly)?|former(?:ly)?|until|at first|to begin with|last but one"
+    r"|früher|vorher|zuvor|ursprünglich|bis dahin|ehemals|antes|anterior(?:mente)?|al principio|originalmente|solía"
+    r"|trước đây|trước kia|lúc đầu|ban đầu)\b|以前|之前|原来|最初|从前",
+    re.IGNORECASE,
+)
+
+
 class Question(msgspec.Struct, frozen=True):
     """A question, taken apart."""
 
@@ -41,6 +61,8 @@ class Question(msgspec.Struct, frozen=True):
     """The text to embed: without those names, which would only find greetings."""
     people: frozenset[str]
     """The people that it names, and the reader where it says "I"."""
+    strange: frozenset[str] = frozenset()
+    """Those of its terms that are no English words: where they stand nowhere, they were misheard."""
     stems: frozenset[str] = frozenset()
     """Of all its words that tell anything, those names included."""
     times: tuple[tuple[float, float, float], ...] = ()
@@ -53,6 +75,10 @@ class Question(msgspec.Struct, frozen=True):
     asks_number: bool = False
     asks_name: bool = False
     """What kind of word the answer holds, as far as the question tells."""
+    asks_now: bool = False
+    """Whether it says that it asks for what holds now, of what may have changed."""
+    in_past: bool = False
+    """Whether it speaks of the past at all, as in "what did you eat?"."""
 
     def of(self, people: frozenset[str]) -> Question:
         """Return the same question, of other people."""
@@ -135,6 +161,7 @@ def read_question(
         terms=tuple(dict.fromkeys(wanted or content)),
         meaning=meaning,
         people=named,
+        strange=frozenset(stem(word) for word in said if word.isalpha() and not is_english(word)),
         stems=frozenset(content),
         times=tuple((span.begin, span.end, span.sure) for span in spans),
         asks_when=now is not None and asks_when(asked),
@@ -142,6 +169,8 @@ def read_question(
         asks_name=bool(_NAME.search(asked)),
         asks_past=asks_past(asked),
         asks_first=asks_first(asked),
+        asks_now=bool(_NOW.search(asked)) and not _PAST.search(asked),
+        in_past=bool(_PAST.search(asked) or (_WAS.search(asked) and not _NOW.search(asked))),
     )
 
 

@@ -17,6 +17,7 @@ from edgemem.recall.fusion import Weights
 from edgemem.recall.linear import shipped_models
 from edgemem.recall.past_words import asks_past
 from edgemem.recall.search import Limits, RecallStats, Search
+from edgemem.recall.second_pass import Bounds, SecondPass, name_of, second_pass
 from edgemem.recall.sources import KINDS
 from edgemem.recall.tail import Tail
 from edgemem.recall.when import checked_when
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.llama.protocols import Embedder
+    from edgemem.llama.protocols import Embedder, Reranker
     from edgemem.recall.index import Index
     from edgemem.recall.scoring import Hit, Ranking
     from edgemem.records import Kind, Reader, Recalled
@@ -42,6 +43,7 @@ class Recall:
         truth: what is remembered; every result is read from there.
         index: what makes it quick; recall works without its help, too.
         embedder: for meaning; None: words only.
+        reranker: for a second pass; None: there is none.
         notes: the file whose lines are recalled.
         settings: how much of everything.
     """
@@ -52,6 +54,7 @@ class Recall:
         index: Index,
         *,
         embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
         notes: NotesFile | None = None,
         clock: Clock | None = None,
         settings: RecallSettings | None = None,
@@ -59,6 +62,7 @@ class Recall:
         self._truth = truth
         self._index = index
         self._embedder = embedder
+        self._reranker = reranker
         self._notes = notes
         self._clock = clock or truth.clock
         self.use(settings or RecallSettings())
@@ -101,6 +105,7 @@ class Recall:
         include_past: bool | None = None,
         valid_at: float | None = None,
         known_at: float | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
 
@@ -121,6 +126,7 @@ class Recall:
             valid_at: facts as they held then, instead of now or at `known_at`; seconds since the epoch. What was said and
                 done is found all the same: it is true of no time.
             known_at: only what was known then: facts as they were believed, and what had been said, done and noted.
+            stop: once it is true nobody waits any more, and no second pass is made.
         """
         begin = monotonic()
         when = checked_when(valid_at, known_at)
@@ -129,6 +135,7 @@ class Recall:
             candidates=self._settings.candidates,
             embed_s=self._settings.query_embed_ms / 1e3,
             deadline=None if deadline_s is None else begin + deadline_s,
+            foreign_meaning=self._settings.foreign_meaning,
         )
         session, turns = skip_turns or ("", ())
         allowed = make_filter(
@@ -161,18 +168,24 @@ class Recall:
             search, ranking = self._search(query, reader, people, allowed, limits, indexed=False)
             self._index.blame(error)
         unwanted = frozenset(exclude)
-        found = []
+        groups = []
+        read = k if self._reranker is None else max(k, self._settings.rerank_most)
         for group in apart or (KINDS.values(),):
             hits = ranking.best([kind for kind, name in KINDS.items() if name in group], least=min_score)
             if unwanted:
                 hits = (hit for hit in hits if hit.name not in unwanted)
-            found += _fetch(ranking, hits, there, k, known=known)
+            groups.append(_fetch(ranking, hits, there, read, known=known))
+        passed = self._read_again(query, groups, limits, known, stop)
+        found = [item for group in passed.groups for item in _first(group, k, known)]
         self.last = RecallStats(
             embed_ms=search.embed_s * 1e3,
-            search_ms=(monotonic() - begin - search.embed_s) * 1e3,
-            signals=search.signals,
+            search_ms=(monotonic() - begin - search.embed_s - passed.seconds) * 1e3,
+            rerank_ms=passed.seconds * 1e3,
+            signals=search.signals + (("reranker",) if passed.read else ()),
             late=search.late,
+            rerank_late=passed.late,
             candidates=len(ranking),
+            reranked=passed.read,
         )
         return found
 
@@ -212,6 +225,24 @@ class Recall:
             )
         return search, search.run(question, view)
 
+    def _read_again(
+        self,
+        query: str,
+        groups: list[list[Recalled]],
+        limits: Limits,
+        known: Collection[str],
+        stop: Callable[[], bool] | None,
+    ) -> SecondPass:
+        """Have the reranker, if there is one, read the best in the time that is left."""
+        settings = self._settings
+        if self._reranker is None or (stop is not None and stop()):
+            return SecondPass(groups)
+        seconds = None
+        if limits.deadline is not None:
+            seconds = min(settings.rerank_ms / 1e3, limits.deadline - monotonic())
+        bounds = Bounds(settings.rerank_most, seconds, settings.rerank_share)
+        return second_pass(self._reranker, query, groups, bounds, known=known, stop=stop)
+
     def _session_id(self, session: str) -> int | None:
         if not session:
             return None
@@ -243,6 +274,15 @@ def _fetch(
                 left -= hit.name not in known
                 found.append(msgspec.structs.replace(item, score=hit.score, why=ranking.why(hit)))
     return found
+
+
+def _first(group: Sequence[Recalled], k: int, known: Collection[str]) -> Iterator[Recalled]:
+    """Yield the first k items of a group, and those between them that are known."""
+    for item in group:
+        if k <= 0:
+            return
+        k -= name_of(item) not in known
+        yield item
 
 
 def _take(hits: Iterator[Hit], wanted: int, known: Collection[str]) -> list[Hit]:

@@ -6,6 +6,8 @@ from collections import Counter
 from math import isnan
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from edgemem.recall.fusion import Signals, reasons, scores_of
 from edgemem.recall.signals import SIGNALS, Field, signals_of
 from edgemem.recall.sources import KINDS, SUMMARY, TURN
@@ -49,21 +51,21 @@ class Ranking:
     """The candidates of a question with their scores; it knows nothing of the columns any more."""
 
     def __init__(
-        self, view: View, question: Question, *, models: Models, meant: bool, weights: Weights, now: float
+        self, view: View, question: Question, *, models: Models, meaning: float, weights: Weights, now: float
     ) -> None:
         """Score the candidates; whoever calls holds the lock of the columns.
 
         Args:
             models: how messages are scored.
-            meant: whether the question has a vector.
+            meaning: how much of its weight meaning has; 0 where the question has no vector.
             weights: how other kinds are scored.
             now: seconds since the epoch.
         """
         import numpy as np
 
         rows = view.columns.rows
-        self._model: LinearModel = models.with_meaning if meant else models.words_only
-        self._weights = weights
+        self._model: LinearModel = models.at(meaning)
+        self._weights = weights = msgspec.structs.replace(weights, meaning=weights.meaning * meaning)
         slots = np.flatnonzero(view.chosen)
         slots = slots[view.may[slots]]
         turn = rows["kind"][slots] == TURN
@@ -74,7 +76,7 @@ class Ranking:
         """Of the messages, one row each."""
         others = slots[self.turns :]
         self._others = _signals_of_others(view, others, question, now)
-        summary = weights.summary * (1.0 if meant else _BY_WORDS)
+        summary = weights.summary * (1.0 if meaning else _BY_WORDS)
         worth = np.where(rows["kind"][others] == SUMMARY, summary, 1.0)
         self.scores = np.concatenate(
             [self._model.scores(self.signals), worth * scores_of(*self._others, weights)]
@@ -116,7 +118,14 @@ def _signals_of_turns(view: View, slots: Slots, question: Question) -> Numbers:
         usual, best = float(np.median(meaning[known])), float(meaning[known].max())
         late = slots[~view.near[slots]]
         meaning[late] = usual + (best - usual) * view.words[late]
-    field = Field(view.columns, view.words, view.window, view.session, meaning)
+    field = Field(
+        view.columns,
+        view.words,
+        view.window,
+        view.session,
+        meaning,
+        known=bool(view.only.values.get("known", 1)),
+    )
     return signals_of(field, slots, question, view.mentioned, view.allowed)
 
 

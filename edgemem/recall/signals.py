@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.recall.traits import ASKS, COUNTS, NAMES, SAYS_I, SAYS_YOU
+from edgemem.recall.traits import ASKS, CHANGES, COUNTS, NAMES, SAYS_I, SAYS_YOU
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,12 +28,15 @@ SIGNALS: dict[str, str] = {
     "meaning_before_2": "neighbour", "session_meaning": "session", "speaker": "person", "other_speaker": "person",
     "speaker_says_i": "person", "mentioned": "person", "about": "person", "about_beside": "person",
     "other_mentioned": "person", "date": "date", "date_said": "date", "when": "date", "number": "kind", "name": "kind",
-    "length": "form", "asks": "form", "says_i": "form", "says_you": "form",
+    "length": "form", "asks": "form", "says_i": "form", "says_you": "form", "words_led": "neighbour",
+    "words_asked": "neighbour", "window_rank": "neighbour", "about_meaning": "person", "rarest": "form",
+    "rare_words": "form", "single": "form", "change": "recent", "change_present": "recent", "later": "recent",
 }  # fmt: skip
 """The signals in the order of the columns, each with the reason that it stands for in `Recalled.why`."""
 
 _LEAST_BEST = 0.25  # of cosines: the best of a question that nothing is near to is not worth everything
 _DAY = 86400.0
+_STEEP = 4.0  # how much more the nearest count than the next ones
 _LONG = 60  # stems: what is longer is not more of an answer
 
 
@@ -47,6 +50,8 @@ class Field(NamedTuple):
     """By the code of a session."""
     meaning: Numbers
     """Cosines; 0 where there is none."""
+    known: bool = True
+    """Whether the reader may read what only known people do."""
 
 
 def signals_of(
@@ -66,7 +71,7 @@ def signals_of(
 
     columns, n = field.columns, len(field.words) - 1
     rows = columns.rows
-    some = {name: rows[name][slots] for name in ("at", "session", "marks", "length")}
+    some = {name: rows[name][slots] for name in ("at", "session", "marks", "length", "who")}
     beside = np.concatenate([columns.beside(slots, step) for step in (-1, 1, -2)])
     before, after, before_2 = np.split(_readable(beside, n, may), 3)
     words, meaning = _share(field.words), field.meaning
@@ -83,6 +88,13 @@ def signals_of(
     marks = some["marks"]
     on, said, dated = _dates(columns, slots, some["at"], question)
     session = _share(field.session)[some["session"]]
+    mine = [
+        (rows["who"][there] == some["who"]) & (there >= 0) & (some["who"] > 0) for there in (before, before_2)
+    ]
+    led = np.where(mine[0], before, np.where(mine[1], before_2, -1))
+    answers = ((rows["marks"][before] & ASKS) > 0) & (before >= 0) & ~mine[0]
+    worth = columns.rarity.of(slots, known=field.known, without=question.terms)
+    of_them = meaning * about
     columns_of = {
         "words": words[slots],
         "words_before": words[before],
@@ -110,6 +122,20 @@ def signals_of(
         "asks": (marks & ASKS) > 0,
         "says_i": (marks & SAYS_I) > 0,
         "says_you": (marks & SAYS_YOU) > 0,
+        "words_led": words[led],
+        "words_asked": words[before] * answers,
+        "about_meaning": of_them[slots] / max(float(of_them.max()), _LEAST_BEST),
+        "rarest": worth.rarest,
+        "rare_words": worth.mean,
+        "single": worth.single,
+        "window_rank": _rank(field.window, slots),
+        "change_present": (marks & CHANGES) > 0
+        if not (question.asks_now or question.in_past)
+        else np.zeros(len(slots)),
+        "change": (marks & CHANGES) > 0 if question.asks_now else np.zeros(len(slots)),
+        "later": _later(some["at"], near[slots] + 0.4 * words[slots] + 0.3 * about[slots])
+        if question.asks_now
+        else np.zeros(len(slots)),
     }
     return np.stack([columns_of[name] for name in SIGNALS], axis=1).astype(np.float32)
 
@@ -125,6 +151,26 @@ def on_dates(columns: Columns, question: Question) -> Slots:
     found = np.flatnonzero(worth > 0)
     best: Slots = spans[found[np.argsort(-worth[found], kind="stable")], 0].astype(np.intp)
     return best
+
+
+def _rank(values: Numbers, slots: Slots) -> Numbers:
+    """Return 1 for the best of all, less and less for the next ones, and nothing for what is worth nothing."""
+    import numpy as np
+
+    better = np.sort(-values[values > 0]).searchsorted(-values[slots], "left")
+    return np.where(values[slots] > 0, 1 / (1 + better / 2), 0).astype(np.float32)
+
+
+def _later(at: Any, worth: Numbers) -> Numbers:
+    """Return which share of what may answer was said later than each text, by what is worth how much."""
+    import numpy as np
+
+    if not len(at):
+        return np.zeros(0, np.float32)
+    shares = np.exp(_STEEP * (worth - worth.max()))
+    shares /= shares.sum()
+    times, place = np.unique(at, return_inverse=True)
+    return (1 - np.cumsum(np.bincount(place, shares, len(times))))[place].astype(np.float32)
 
 
 def _dates(

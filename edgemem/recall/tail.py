@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from edgemem.recall.alike import Alikes
 from edgemem.recall.docs import row_of
 from edgemem.recall.paragraphs import notes_stamp, read_paragraphs
 from edgemem.recall.sources import NOTE, SOURCES, TURN, Doc, read_newest
@@ -49,7 +50,10 @@ class Tail:
         self._queue = 0
         self._notes_of: tuple[object, ...] = ()
         self._postings: dict[str, dict[int, int]] = defaultdict(dict)
+        self.alikes = Alikes()
+        """Its terms by how they sound."""
         self._lengths: dict[int, int] = {}
+        self._stems: dict[int, tuple[str, ...]] = {}
         self._next = {True: 0, False: 0}
         self._rows: dict[int, Row] = {}
         self._poured: Columns | None = None
@@ -107,7 +111,7 @@ class Tail:
                 row = self._rows.get(number)
                 if row is None:
                     row = self._rows[number] = row_of(number, doc, self._lengths[number])
-                columns.append(row, passing=True)
+                columns.append(row, self._stems.get(number, ()), passing=True)
 
     def _start(self, state: State) -> None:
         self._stale = True
@@ -115,7 +119,9 @@ class Tail:
         self.docs.clear()
         self.people = set()
         self._postings.clear()
+        self.alikes = Alikes()
         self._lengths.clear()
+        self._stems.clear()
         self.terms = 0
         self._notes_of = ()
         self._reached = {source.table: state.reached(source) for source in SOURCES}
@@ -142,8 +148,11 @@ class Tail:
         if doc.who:
             self.people.add(doc.who)
         self._lengths[id_] = sum(stems.values())
+        self._stems[id_] = tuple(stems)
         self.terms += self._lengths[id_]
         for term, n in stems.items():
+            if term not in self._postings:
+                self.alikes.add(term)
             self._postings[term][id_] = n
 
     def _take_notes(self, state: State, *, known: bool) -> None:

@@ -12,8 +12,9 @@ from edgemem.recall.words import plain_words, terms
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-ASKS, SAYS_I, SAYS_YOU, COUNTS, NAMES = 1, 2, 4, 8, 16
-"""The text asks; says "I"; says "you"; holds a number; holds a word with a capital that begins no sentence."""
+ASKS, SAYS_I, SAYS_YOU, COUNTS, NAMES, CHANGES = 1, 2, 4, 8, 16, 32
+"""The text asks; says "I"; says "you"; holds a number; holds a word with a capital that begins no sentence; says that
+something is not as it was."""
 
 MOST_TIMES = 4
 _MAX_CHARS = 2000
@@ -150,6 +151,20 @@ _NUMBER_WORDS = frozenset(
         "两",
     ]
 )
+# What asks without a question mark.
+_WANTS = re.compile(
+    r"\bI(?:['’]d| would) (?:like|love) to (?:know|hear)\b|\bI wonder (?:if|when|wh\w+|how)\b|\b(?:can you )?tell me\b"
+    r"|\bich (?:wüsste|würde) gern\b|\bsag(?:t|e)? mir\b|\bme gustaría saber\b|\bdime\b|\bcho (?:tôi|mình|em) biết\b"
+    r"|告诉我|想知道",
+    re.IGNORECASE,
+)
+_CHANGE = re.compile(
+    r"\b(?:now|instead|any ?more|no longer|no more|from today|changed|switched|swapped|renamed|forget"
+    r"|jetzt|stattdessen|nicht mehr|kein\w* mehr|ab heute|geändert|gewechselt|umbenannt"
+    r"|ahora|en vez de|en lugar de|ya no|desde hoy|cambi(?:ó|ado|ada|amos|é)"
+    r"|bây giờ|giờ thì|không còn|thay vì|đã đổi|từ nay)\b|现在|不再|改成|改为|换成|从今天起",
+    re.IGNORECASE,
+)
 _DIGIT = re.compile(r"\d")
 _NAME = re.compile(r"(?<=[a-zß-ÿ,] )[A-ZÀ-Þ][a-zß-ÿ]+")
 _GREETING = (
@@ -181,10 +196,10 @@ def traits_of(text: str, at: float) -> Traits:
     """Return the traits of a text that was said at a time, seconds since the epoch."""
     text = text[:_MAX_CHARS]
     words = set(plain_words(text))
-    marks = ASKS * text.rstrip().endswith(("?", "？"))
+    marks = ASKS * (text.rstrip().endswith(("?", "？")) or bool(_WANTS.search(text)))
     marks |= SAYS_I * (not words.isdisjoint(_I)) | SAYS_YOU * (not words.isdisjoint(_YOU))
     marks |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(_NUMBER_WORDS))
-    marks |= NAMES * bool(_NAME.search(text))
+    marks |= NAMES * bool(_NAME.search(text)) | CHANGES * bool(_CHANGE.search(text))
     spans = mentions(text, at, zone_at(at))
     times = tuple((span.begin, span.end, span.sure) for span in spans[:MOST_TIMES])
     return Traits(int(marks), " ".join(dict.fromkeys(_called(text))), times)

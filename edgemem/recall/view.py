@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
 
+_NEWEST = 16384  # slots that tell how long texts are
+
 
 class View:
     """What one question sees; whoever uses it holds the lock of the columns.
@@ -55,6 +57,15 @@ class View:
     def follow(self) -> None:
         """See nothing any more of what was taken out since."""
         self.may[: self.n] &= self.columns.rows["id"][: self.n] != 0
+
+    def size(self) -> tuple[int, float]:
+        """Return how many texts may be found, and how many words the newest of them have on average."""
+        import numpy as np
+
+        newest = slice(max(0, self.n - _NEWEST), self.n)
+        may = self.may[newest]
+        lengths = self.columns.rows["length"][newest][may]
+        return int(np.count_nonzero(self.may)), float(lengths.mean()) if len(lengths) else 0.0
 
     def allowed(self, slots: Slots) -> NDArray[np.bool_]:
         """Tell which slots may be found."""
