@@ -57,8 +57,10 @@ def test_a_summary_is_recalled(robot, settled):
 
 
 def test_it_stands_behind_what_was_said(robot, settled):
-    """A turn that says the same is the better answer."""
+    """Among other talk, a turn that says the same is the better answer."""
     robot.say(0, "the ladder leans in the garage", "noted")
+    for n in range(1, 20):
+        robot.say(n, f"dinner number {n} had carrots and peas", "it sounds good")
     sum_up(robot, "the ladder leans in the garage")
     settled()
     kinds = [item.kind for item in robot.recall("where does the ladder lean") if "ladder" in item.text]
