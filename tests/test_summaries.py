@@ -79,8 +79,10 @@ def test_the_newest_stands_for_the_session(robot, settled):
     assert summaries(robot) == ["the ladder, the umbrella"]
     assert summaries(robot, "zeppelin", min_score=0.1) == []
     robot.idle()
-    ((terms,),) = robot.index.database.query("select terms from docs where kind = ?", (SUMMARY,))
+    rows = robot.index.database.query("select terms, session_id from docs where kind = ?", (SUMMARY,))
+    ((terms, of),) = rows
     assert "zeppelin" not in terms
+    assert of is None, "the words of a session are those of its turns, once"
     check(robot.index)
     sum_up(robot, "the ladder of another talk", session="t")
     assert len(summaries(robot)) == 2
