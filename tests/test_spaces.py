@@ -696,9 +696,12 @@ def test_what_is_over_and_forgotten_leaves_no_vector(store, opened, hand):
         work(index)
         index.warm()
         query = index.embedder.embed_query("empty zeppelin")
-        assert index.space(index.state(), past=True).nearest(query, 9)
+        past = index.space(index.state(), past=True)
+        assert past.nearest(query, 9)
+        assert len(past._packed) == 1
         store.forget_fact("milk.kind")
         index.take_erased()
+        assert len(past._packed) == 0
         assert count(index, "vectors") == 0
         assert index.space(index.state(), past=True).nearest(query, 9) == []
         assert b"zeppelin" not in bytes_of(index)

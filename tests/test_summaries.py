@@ -57,8 +57,10 @@ def test_a_summary_is_recalled(robot, settled):
 
 
 def test_it_stands_behind_what_was_said(robot, settled):
-    """A turn that says the same is the better answer."""
+    """Among other talk, a turn that says the same is the better answer."""
     robot.say(0, "the ladder leans in the garage", "noted")
+    for n in range(1, 20):
+        robot.say(n, f"dinner number {n} had carrots and peas", "it sounds good")
     sum_up(robot, "the ladder leans in the garage")
     settled()
     kinds = [item.kind for item in robot.recall("where does the ladder lean") if "ladder" in item.text]
@@ -77,8 +79,10 @@ def test_the_newest_stands_for_the_session(robot, settled):
     assert summaries(robot) == ["the ladder, the umbrella"]
     assert summaries(robot, "zeppelin", min_score=0.1) == []
     robot.idle()
-    ((terms,),) = robot.index.database.query("select terms from docs where kind = ?", (SUMMARY,))
+    rows = robot.index.database.query("select terms, session_id from docs where kind = ?", (SUMMARY,))
+    ((terms, of),) = rows
     assert "zeppelin" not in terms
+    assert of is None, "the words of a session are those of its turns, once"
     check(robot.index)
     sum_up(robot, "the ladder of another talk", session="t")
     assert len(summaries(robot)) == 2

@@ -118,6 +118,20 @@ def test_many_versions_never_hide_the_one_that_held(robot, hand):
         assert found.value == f"{n} degrees"
 
 
+def test_nor_from_those_who_ask_in_other_words(tmp_path, clock, hand):
+    """By meaning alone, too: what did not hold then takes no place among what is near."""
+    robot = Robot(tmp_path, clock, HashEmbedder(means={"radiat": "heat", "warm": "heat"}))
+    begin = hand.wall
+    for n in range(300):
+        robot.store.add_fact("hall.heating", f"step {n}")
+        hand.advance(HOUR)
+    robot.idle()
+    for n in (0, 150):
+        (found,) = robot.recall("warm radiator", valid_at=begin + n * HOUR + 60)
+        assert (found.value, found.why[0]) == (f"step {n}", "meaning")
+    robot.close()
+
+
 @pytest.mark.parametrize(
     "moment", [math.nan, math.inf, -math.inf, "yesterday", "2026", b"1", True, [], 10**400]
 )
