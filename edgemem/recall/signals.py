@@ -161,7 +161,7 @@ def _rank(values: Numbers, slots: Slots) -> Numbers:
     return np.where(values[slots] > 0, 1 / (1 + better / 2), 0).astype(np.float32)
 
 
-def _later(at: Any, worth: Numbers) -> Numbers:
+def _later(at: Any, worth: Any) -> Numbers:
     """Return which share of what may answer was said later than each text, by what is worth how much."""
     import numpy as np
 
