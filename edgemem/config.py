@@ -90,6 +90,9 @@ class RecallSettings(_Section, frozen=True):
     (`recall/ranking.toml`)."""
     meaning_weight: AmountOrZero = 0.4
     """Weight of the embedding in the same score."""
+    foreign_meaning: Share = 0.3
+    """Part of its weight that meaning keeps where the embedder does not know the language of the question, as the catalogue
+    or its file tells; 0: words alone find. For letters that it cannot read, such as Chinese ones, it is 0 in any case."""
     ahead_share: Share = 0.5
     """Part of one core that recall may take while somebody still speaks, where the loop tells what it hears; 0: it begins
     when they have ended."""
@@ -101,6 +104,17 @@ class RecallSettings(_Section, frozen=True):
     kept_spaces: CountOrZero = 1
     """Other models whose vectors are kept, so that going back to them costs nothing; each takes as much of the index as
     the one in use. One that was used within the last hour stays in any case."""
+
+    rerank: str = ""
+    """A model that reads the question together with the best that was found and puts that in order again: a reranker, by its
+    name in the catalogue or a GGUF file; empty: none. It holds from the next start. Threads and tokens are those of
+    `embed_threads` and `embed_context`."""
+    rerank_most: Count = 16
+    """Items that it reads at most, the best first: one takes as long as embedding question and text together."""
+    rerank_ms: Amount = 60.0
+    """Milliseconds of the deadline that it may take; what is not read by then keeps its place."""
+    rerank_share: Share = 0.5
+    """Its part in the order of what it has read; 0: what was learnt decides alone, 1: it does."""
 
     def __post_init__(self) -> None:
         """Check what one field alone cannot tell."""
@@ -217,11 +231,11 @@ class InjectionSettings(_Section, frozen=True):
     """The same for a paragraph of NOTES.md: its end stands in the prompt anyway."""
     min_turn_score: Share = 0.1
     """The same for what was said: long, and seldom the answer by itself."""
-    min_beside_score: Share = 0.2
+    min_beside_score: Share = 0.3
     """The same for what was said, where a fact answers: a fact says in few words what holds now."""
     min_unasked_score: Share = 0.6
     """The same for what tools did and for notes, where nobody asks anything."""
-    min_unasked_turn_score: Share = 0.9
+    min_unasked_turn_score: Share = 1.0
     """The same for what was said, where nobody asks anything."""
 
 

@@ -39,6 +39,7 @@ def check(memory: Memory) -> list[Check]:
         _backups(memory),
         _vectors(memory),
         _embedder(memory),
+        _reranker(memory),
         _ahead(memory),
         check_tokenizer(memory),
         check_window(memory),
@@ -132,6 +133,25 @@ def _embedder(memory: Memory) -> Check:
         gone = f"{path} is gone; without it recall goes by words alone, and its vectors are kept until it is back"
         return Check("embedder", "warn", gone, advice)
     return Check("embedder", "ok", "; ".join([told, *_spaces(memory)]))
+
+
+def _reranker(memory: Memory) -> Check:
+    settings, last = memory.profile.recall, memory.last_recall()
+    path = getattr(memory.reranker, "path", None)  # one of the caller's own may have no file
+    fault = memory.reranker_fault or last.rerank_fault
+    if not fault and path is not None and not path.is_file():
+        fault = f"{path} is gone; after a restart nothing is read again"
+    if fault:
+        advice = "Until then the first order stays. Name another in edgemem.toml under [recall] rerank."
+        return Check("reranker", "warn", fault, advice)
+    if memory.reranker is None:
+        return Check("reranker", "ok", "none ([recall] rerank)")
+    name = settings.rerank or "the caller's own"
+    told = f"{name}, reads {settings.rerank_most} at most in {settings.rerank_ms:g} ms"
+    if last.reranked or last.rerank_late:
+        late = ", and was late for more" if last.rerank_late else ""
+        told += f"; read {last.reranked} in the newest recall, in {last.rerank_ms:.0f} ms{late}"
+    return Check("reranker", "ok", told)
 
 
 def _spaces(memory: Memory) -> list[str]:

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 from edgemem.context.asking import asks
 from edgemem.context.block import (
+    AMONG,
     NEAR,
     VALUES,
+    best_scores,
     least_score,
     newest_values,
     only_asks,
-    repeats,
     worth_saying,
 )
+from edgemem.context.repeated import adds
 from edgemem.fence import storable
 from edgemem.records import Recalled
 from edgemem.store.reading import readable
@@ -68,7 +70,7 @@ class Judge:
         worth = worth_saying(recalled, injection.floors, utterance=layout.utterance)
         self._worth = {_name(item) for item in worth}
         self._considered = {_name(item) for item in injection.considered(worth)}
-        self._best = max((item.score for item in recalled if item.kind in VALUES), default=None)
+        self._best, self._best_turn = best_scores(recalled)
         self._visible = layout.visible()
 
     def matters(self, item: Recalled) -> bool:
@@ -103,7 +105,7 @@ class Judge:
             return f"before the model already: turn {item.turn} of this conversation"
         if only_asks(item):
             return "only asks something"
-        if repeats(item, layout.utterance):
+        if item.kind == "turn" and not adds(item.text, layout.utterance):
             return "says what has just been said"
         if not self.is_near(item):
             return self._too_little(item)
@@ -116,12 +118,16 @@ class Judge:
         return f"no room in {self._injection.block_tokens} tokens ([context] block_tokens)"
 
     def _least(self, item: Recalled) -> float:
-        return least_score(item, self._best, self._injection.floors, asked=self._asked)
+        return least_score(
+            item, self._best, self._injection.floors, asked=self._asked, best_turn=self._best_turn
+        )
 
     def _too_little(self, item: Recalled) -> str:
         least, best = self._least(item), self._best
         if item.kind in VALUES and best is not None and item.score < best and least == NEAR * best:
             return f"under {least:.2f}, {NEAR:.0%} of the best one"
+        if item.kind == "turn" and self._best_turn and least == AMONG * self._best_turn:
+            return f"under {least:.2f}, {AMONG:.0%} of the best turn"
         key = _KEYS.get(item.kind, "min_score")
         floors = self._injection.floors
         unasked = "unasked_turn" if item.kind == "turn" else "unasked"

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from edgemem.context.summarizer import Summarizer
     from edgemem.hooks.warming import Prefix
     from edgemem.llama.kept_state import KeptState
-    from edgemem.llama.protocols import ChatModel, Embedder, Tokenizer
+    from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
     from edgemem.loop import Tool
     from edgemem.recall.search import RecallStats
     from edgemem.store.intake import ImportReport
@@ -72,6 +72,7 @@ def open_memory(
     *,
     profile: Profile | str | Path | None = None,
     embedder: Embedder | None = None,
+    reranker: Reranker | None = None,
     tokenizer: Tokenizer | None = None,
     clock: Clock | None = None,
     worker: bool = True,
@@ -83,6 +84,7 @@ def open_memory(
         home: the directory; `~` is expanded.
         profile: a profile, the name of a shipped one (`"pi5"`), or a file; default: the home's `edgemem.toml`.
         embedder: finds meaning; default: the profile's model, if it was fetched.
+        reranker: puts in order what was found; default: the profile's model, if it names one.
         tokenizer: counts tokens; give your chat model's. Without one, counts are estimates and say so.
         clock: for tests and replays; default: the machine's.
         worker: do upkeep in a thread of its own. False: only when `idle()` is called.
@@ -92,6 +94,7 @@ def open_memory(
         home,
         profile=profile,
         embedder=embedder,
+        reranker=reranker,
         tokenizer=tokenizer,
         clock=clock,
         worker=worker,
@@ -108,6 +111,7 @@ class Memory:
         *,
         profile: Profile | str | Path | None = None,
         embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
         tokenizer: Tokenizer | None = None,
         clock: Clock | None = None,
         worker: bool = True,
@@ -122,9 +126,13 @@ class Memory:
         self.embedder_fault = ""
         """Why the embedder could not be opened although it is there."""
         self.embedder = embedder if embedder is not None else self._find_embedder(self.profile)
+        self.reranker_fault = ""
+        """Why the reranker that the profile names could not be opened."""
+        self.reranker = reranker if reranker is not None else self._find_reranker(self.profile)
         with ExitStack() as opened:  # what was opened when something behind it could not be
-            if self.embedder is not None:
-                opened.callback(self.embedder.close)
+            for model in (self.embedder, self.reranker):
+                if model is not None:
+                    opened.callback(model.close)
             path, backups = self.home / "db" / "memory.db", self.home / "backups"
             with naming_the_newest(backups, path):
                 self.database = Database(
@@ -163,6 +171,7 @@ class Memory:
                 self.database,
                 self.index,
                 embedder=self.embedder,
+                reranker=self.reranker,
                 notes=self.notes,
                 clock=self.clock,
                 settings=settings.recall,
@@ -224,8 +233,14 @@ class Memory:
         k: int | None = None,
         kinds: Collection[Kind] | None = None,
         min_score: float = 0.0,
+        include_past: bool | None = None,
+        valid_at: float | None = None,
+        known_at: float | None = None,
     ) -> list[Recalled]:
         """Return what is remembered about something, best first.
+
+        Facts that do not hold any more are among it where the question asks about the past ("what did Mara drink
+        before?"); they are marked as `past`, and their text says until when they held.
 
         Args:
             speaker: read as this person; None is a voice that nobody recognised, who is told only what is shared.
@@ -233,6 +248,14 @@ class Memory:
             k: at most this many; default: the profile's.
             kinds: only these kinds.
             min_score: only what reaches this score, 0 to 1.
+            include_past: whether facts that do not hold are wanted; None: the question decides.
+            valid_at: facts as they held then, instead of now; seconds since the epoch, as in `store.facts_as_of`. What was
+                said and done, noted and summed up is found all the same.
+            known_at: only what was known then: facts as they were believed, at `valid_at` or then, and of everything
+                else what had been learnt.
+
+        Raises:
+            InvalidInputError: a time is no number of seconds, or memory knew nothing then.
         """
         self._check_open()
         reader = None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker)
@@ -243,6 +266,9 @@ class Memory:
             kinds=kinds,
             min_score=min_score,
             called=self.profile.called(),
+            include_past=include_past,
+            valid_at=valid_at,
+            known_at=known_at,
         )
 
     def hooks(
@@ -467,10 +493,12 @@ class Memory:
         finally:
             self._thorough = False
 
-    def signals_of(self, query: str, *, speaker: str | None = None) -> tuple[list[str], NDArray[np.float32]]:
-        """Return the messages that were considered for a question, as recall names them, and their signals.
+    def signals_of(
+        self, query: str, *, speaker: str | None = None
+    ) -> tuple[list[str], NDArray[np.float32], float]:
+        """Return the messages that were considered for a question, as recall names them, their signals, and what is known.
 
-        For `edgemem bench fit`; see `recall.signals`. A speaker of None is the operator.
+        For `edgemem bench fit`; see `recall.signals` and `recall.certainty`. A speaker of None is the operator.
         """
         return self._recall.signals_of(query, reader=None if speaker is None else Reader(speaker))
 
@@ -601,6 +629,20 @@ class Memory:
             self.embedder_fault = str(error)
             return None
 
+    def _find_reranker(self, profile: Profile) -> Reranker | None:
+        name, settings = profile.recall.rerank, profile.llama
+        if not name:
+            return None
+        from edgemem.llama.reranker import open_reranker
+
+        try:
+            return open_reranker(
+                name, home=self.home, n_ctx=settings.embed_context, threads=settings.embed_threads
+            )
+        except ModelError as error:
+            self.reranker_fault = str(error)
+            return None
+
     def _give_way(self) -> None:
         """Stop what is embedded or read ahead in idle time, in the middle of a text."""
         # Asked by name: an isinstance of a Protocol takes longer than everything else that a turn begins with.
@@ -611,9 +653,10 @@ class Memory:
             prefix.give_way()
 
     def _warm(self) -> None:
-        warm = getattr(self.embedder, "warm", None)
-        if warm is not None:
-            warm()
+        for model in (self.embedder, self.reranker):
+            warm = getattr(model, "warm", None)
+            if warm is not None:
+                warm()
 
     def _check_open(self) -> None:
         if self.closed:
@@ -636,8 +679,9 @@ class Memory:
             self.sessions.close()
         finally:
             self.database.close()
-            if self.embedder is not None:
-                self.embedder.close()
+            for model in (self.embedder, self.reranker):
+                if model is not None:
+                    model.close()
 
     def __enter__(self) -> Memory:
         return self

@@ -220,6 +220,8 @@ class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
     recorded_at: float = 0.0
     valid_from: float | None = None
     valid_to: float | None = None
+    past: bool = False
+    """Whether this fact does not hold any more; `text` says until when it did."""
     source: str = ""
     scope: str = ""
     speaker: str | None = None

@@ -29,6 +29,7 @@ HELD: dict[str, tuple[str, ...]] = {
     # The chat model's own window was opened with it.
     "context": ("window_tokens",),
     "llama": ("chat_threads",),
+    "recall": ("rerank",),
     "log": ("turn",),
     "watch": ("start_s", "debounce_s", "poll_s"),
 }

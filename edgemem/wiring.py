@@ -8,10 +8,12 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from edgemem.config import InjectionSettings, Profile
+from edgemem.context.block import lowest
 from edgemem.context.epochs import EpochPlanner
 from edgemem.context.layout import Layout
 from edgemem.context.plan import Budget, Plan
 from edgemem.context.quick_summary import QuickSummarizer
+from edgemem.context.repeated import tells_more
 from edgemem.context.summarizer import ExtractiveSummarizer
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import Conversation
@@ -44,9 +46,13 @@ _log = logging.getLogger(__name__)
 SIGHTS: tuple[frozenset[Kind], ...] = (
     frozenset(("fact", "preference")),
     frozenset(("note",)),
-    frozenset(("episode", "turn", "summary")),
+    frozenset(("episode", "turn")),
 )
-"""What a turn recalls apart: turns and notes are many and long, and would leave no place for the few facts."""
+"""What a turn recalls apart: turns and notes are many and long, and would leave no place for the few facts. A summary is
+too long for a block, and says what turns say."""
+
+_LOOKED_UP: tuple[frozenset[Kind], ...] = (*SIGHTS, frozenset(("summary",)))
+"""What a model looks through when it asks."""
 
 
 def default_hooks(
@@ -112,6 +118,7 @@ def default_hooks(
         recall=early.recall,
         tokenizer=tokenizer,
         conversation=conversation,
+        now=memory.clock.now,
     )
     notes = NotesInjectorHook(
         memory.notes,
@@ -228,7 +235,7 @@ def default_tools(
             query,
             reader=reader,
             k=most,
-            apart=SIGHTS,
+            apart=_LOOKED_UP,
             min_score=profile.injection.min_asked_score,
             deadline_s=profile.recall.deadline_ms / 1e3,
             called=profile.called(),
@@ -315,13 +322,14 @@ def _searching(profile: Profile, conversation: Conversation, reader: Reader | No
         "reader": reader,
         "k": profile.recall.k,
         "apart": SIGHTS,
-        "min_score": min(floors.values()),
+        "min_score": lowest(floors),
         "deadline_s": profile.recall.deadline_ms / 1e3,
         "exclude": frozenset(name for name, item in visible.items() if item.about is None),
         # A fact that the prompt holds is still the best answer: without it, a worse one would be said.
         "known": frozenset(name for name, item in visible.items() if item.about is not None),
         "skip_turns": (layout.session, layout.visible_turns()),
         "called": profile.called(),
+        "tells": tells_more,
     }
 
 

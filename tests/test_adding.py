@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from ggufs import write_llama_gguf
+from ggufs import write_llama_gguf, write_reranker_gguf
 from tiny_bert import WIDTH, write_tiny_bert
 
 import edgemem
@@ -213,6 +213,35 @@ def test_a_file_that_cannot_be_the_named_model_is_refused(
     with pytest.raises(ModelError, match="same size, other bytes"):
         add_model(other, folder)
     assert names(folder) == []
+
+
+def test_a_reranker_becomes_one_of_the_homes_models(
+    files: dict[str, Path], tmp_path: Path, folder: Path, home: Path, vocabularies: Path
+) -> None:
+    """Told from other kinds by its head, listed and verified, and accepted only where the catalogue means a reranker."""
+    file = write_reranker_gguf(tmp_path / "rank.gguf", vocabularies=vocabularies, layers=1, width=32)
+    told = row("models", "add", file, home=home)
+    assert (told["name"], told["kind"], told["dimensions"], told["context"]) == ("rank", "reranker", 0, 512)
+    assert told["ram_mb"] == round(file.stat().st_size / 1e6 + 60)
+    said = run("models", "add", file, "--as", "again", home=home).output
+    assert 'rerank = "again" under [recall]' in said
+    kinds = {each["name"]: each["kind"] for each in row("models", "list", home=home)}
+    assert kinds["rank"] == kinds["again"] == kinds["bge-reranker-v2-m3"] == "reranker"
+    assert row("models", "verify", "rank", home=home)[0]["ok"]
+    assert row("models", "add", file, "--as", "jina-reranker-v1-turbo-en", home=home)["state"] == "verified"
+    for other, name, words in (
+        (files["embedder"], "bge-reranker-v2-m3", "a reranker model"),
+        (files["chat"], "qwen3-reranker-0.6b", "a reranker model"),
+        (file, "bge-small-en-v1.5", "an embedder"),
+        (file, "phi-3.5-mini-instruct", "a chat model"),
+    ):
+        with pytest.raises(ModelError, match=words):
+            add_model(other, folder, name=name)
+    headless = write_reranker_gguf(tmp_path / "headless.gguf", vocabularies=vocabularies, head=False)
+    with pytest.raises(ModelError, match="lacks the head"):
+        add_model(headless, folder)
+    with pytest.raises(InvalidInputError, match="Prefixes"):
+        add_model(file, folder, name="third", query_prefix="x")
 
 
 def test_prefixes_of_ones_own_are_kept_beside_the_model(

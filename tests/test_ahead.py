@@ -154,7 +154,7 @@ def test_what_cannot_be_looked_at_is_not_lent_out() -> None:
         return 0
 
     by = Talk()
-    ahead = Ahead(lambda text: [], stamp=stamp, settle_s=0.0, now=lambda: 0.0)
+    ahead = Ahead(lambda text, **_: [], stamp=stamp, settle_s=0.0, now=lambda: 0.0)
     hear(ahead, by, "so far")
     broken.append(True)
     assert ahead.take(by, "so far", {}) == ("stale", None)
@@ -165,7 +165,7 @@ def test_a_memory_that_is_closed_is_no_failure() -> None:
     """A recall that runs while everything is closed ends quietly; any other error is told once, by its kind."""
     faults: list[Exception] = [ClosedError("The database was closed."), ValueError("so far")]
 
-    def search(text: str) -> list[Recalled]:
+    def search(text: str, **_: Any) -> list[Recalled]:
         raise faults.pop(0)
 
     by = Talk()
@@ -216,7 +216,7 @@ def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
     """A recall for a text that was given up meanwhile leaves the one of the text that was taken back."""
     go, running = threading.Event(), threading.Event()
 
-    def search(text: str) -> list[Recalled]:
+    def search(text: str, **_: Any) -> list[Recalled]:
         if text == "sofa":
             running.set()
             assert go.wait(20)
@@ -236,6 +236,60 @@ def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
     ahead.close()
 
 
+@pytest.mark.parametrize("way", ["another sentence", "another word", "dropped", "closed"])
+def test_a_search_hears_when_nobody_waits_for_it_any_more(way: str) -> None:
+    """It may stop then; what it has by then is lent to nobody."""
+    go, running = threading.Event(), threading.Event()
+    told: list[bool] = []
+
+    def search(text: str, *, stop: Callable[[], bool], **_: Any) -> list[Recalled]:
+        told.append(stop())
+        running.set()
+        assert go.wait(20)
+        told.append(stop())
+        return [Recalled("note", "1", text, 1.0, ())]
+
+    by = Talk()
+    ahead = Ahead(search, stamp=lambda: 0, settle_s=0.0, share=1.0, now=lambda: 0.0)
+    ahead.ask(by, "so far", {})
+    assert running.wait(20)
+    if way == "another sentence":
+        ahead.take(by, "so far so good", {})
+    elif way == "another word":
+        ahead.pace.settle_s = 60.0
+        ahead.ask(by, "so far so", {})
+    elif way == "dropped":
+        ahead.drop(by)
+    closing = threading.Thread(target=ahead.close)
+    if way == "closed":
+        closing.start()
+        until(lambda: ahead._closed)
+    go.set()
+    until(lambda: len(told) == 2)
+    assert told == [False, True]
+    if way == "another word":
+        ahead.ask(by, "so far", {})
+    assert ahead.take(by, "so far", {}).found is None
+    if way != "closed":
+        closing.start()
+    closing.join(20)
+
+
+def test_a_search_that_is_waited_for_goes_on(ahead: Ahead) -> None:
+    """The turn that came with the same sentence waits for it."""
+    told: list[bool] = []
+
+    def search(text: str, *, stop: Callable[[], bool], **_: Any) -> list[Recalled]:
+        told.append(stop())
+        return [Recalled("note", "1", text, 1.0, ())]
+
+    by = Talk()
+    ahead.search = search
+    hear(ahead, by, "so far")
+    assert ahead.take(by, "so far", {}).found is not None
+    assert told == [False]
+
+
 def test_the_index_is_read_into_memory_until_somebody_says_something(hand: HandClock) -> None:
     """Warming gives way to a recall, and what fails there stops nothing."""
     warm: list[bool] = []
@@ -248,7 +302,7 @@ def test_the_index_is_read_into_memory_until_somebody_says_something(hand: HandC
         raise OSError("the index cannot be read")
 
     by = Talk()
-    ahead = Ahead(lambda text: [], stamp=lambda: 0, warm=warming, settle_s=0.0, now=lambda: 0.0)
+    ahead = Ahead(lambda text, **_: [], stamp=lambda: 0, warm=warming, settle_s=0.0, now=lambda: 0.0)
     ahead.wake()
     until(lambda: warm == [False])
     ahead.ask(by, "so far", {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgemem.context.block import changes, lines_for, within, worth_saying
+from edgemem.context.block import changes, lines_for, lowest, within, worth_saying
 from edgemem.context.shown import Shown
 from edgemem.records import Held, Recalled
 
@@ -132,6 +132,34 @@ def test_what_was_told_is_for_questions() -> None:
     ]
 
 
+def test_behind_a_turn_that_answers_less_likely_ones_are_considered() -> None:
+    """Where the best turn scores enough, a quarter of it is; where it does not, a fact answers, or nobody asks, it is not."""
+    best, second, last = (
+        Recalled("turn", name, text, score)
+        for name, text, score in (
+            ("1", "Rice is in the cellar.", 0.4),
+            ("2", "Bo bought rice.", 0.11),
+            ("3", "Ann likes rice.", 0.09),
+        )
+    )
+    asked = "Where is the rice?"
+    assert worth_saying([best, second, last], FLOORS, utterance=asked) == [best, second]
+    assert worth_saying([second, last], FLOORS, utterance=asked) == []
+    assert worth_saying([best, second], FLOORS, utterance="Put rice on the list.") == []
+    told = fact("f_1", "rice: brown")
+    floors = {**FLOORS, "beside": 0.2}
+    assert worth_saying([told, best, second], floors, utterance=asked) == [told, best]
+    question = Recalled("turn", "4", "Where did Bo put the rice?", 0.8)
+    assert worth_saying([question, second], FLOORS, utterance=asked) == [], "a question is no answer"
+
+
+def test_recall_looks_as_low_as_anything_may_be_said() -> None:
+    """What the floors would let pass is not kept back before them."""
+    assert lowest(FLOORS) == 0.1
+    assert lowest({**FLOORS, "turn": 0.9}) == 0.2
+    assert lowest({"fact": 0.2}) == 0.05
+
+
 def test_what_has_just_been_said_is_not_recalled() -> None:
     """A turn that says the utterance word for word tells nothing; one in other words does."""
     same = Recalled("turn", "1", "the cup is on the red shelf", 0.9)
@@ -159,3 +187,34 @@ def test_a_fact_is_not_followed_by_the_turn_that_told_it() -> None:
     tea = fact("f_2", "tea: black")
     cat = Recalled("turn", "3", "The cat is black.", 0.8)
     assert worth_saying([tea, cat], FLOORS, utterance="What is it?") == [tea, cat]
+
+
+def test_a_fact_of_the_past_is_said_as_past() -> None:
+    """It says until when it held, and gives its key no value: what holds now is still news."""
+    was = Recalled(
+        "fact", "f_1", "tea: black (until 2026-02-02)", 0.9, scope="user:ann", key="tea", value="black",
+        past=True, valid_to=1_770_000_000.0, level="private", owner="ann",
+    )  # fmt: skip
+    (line,) = lines(was)
+    assert line.line == "- before: ann's tea: black (until 2 Feb)"
+    assert (line.item, line.about, line.fact, line.value) == ("fact:f_1", None, ("user:ann", "tea"), "")
+    assert (line.level, line.owner) == ("private", "ann")
+    shown = {line.id: line}
+    assert lines(was, visible=shown) == []
+    assert changes(shown, lambda _: {}) == []
+    (now,) = lines(fact("f_2", "tea: green", scope="user:ann"), visible=shown)
+    assert now.line == "- ann's tea: green"
+
+
+def test_a_fact_that_was_taken_back_has_no_day() -> None:
+    """Without an end, it is only said that it does not hold."""
+    was = Recalled("fact", "f_1", "tea: black", 0.9, scope="global", key="tea", value="black", past=True)
+    assert [line.line for line in lines(was)] == ["- before: tea: black (not any more)"]
+
+
+def test_the_summary_of_this_conversation_stands_in_the_prompt_already() -> None:
+    """One of another is said, as what it is."""
+    told = Recalled("summary", "7", "Ann likes tea.", 0.8, session="kitchen", recorded_at=1_770_000_000.0)
+    assert lines(told) == []
+    (line,) = lines_for([told], visible={}, visible_turns=frozenset(), session="hall")
+    assert line.line == "- 2 Feb summary: Ann likes tea."

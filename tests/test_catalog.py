@@ -22,7 +22,7 @@ from edgemem.llama.catalog import (
     load_catalogue,
     model_folders,
 )
-from edgemem.llama.shape import embedder_ram_mb
+from edgemem.llama.shape import embedder_ram_mb, reranker_ram_mb
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_every_entry_is_complete() -> None:
     for entry in entries:
         assert re.fullmatch(r"[a-z0-9][a-z0-9.-]+", entry.name)
         assert entry.file.endswith(".gguf")
-        assert re.fullmatch(r"Q[0-9]_([0-9]|K_M)", entry.quantisation)
+        assert re.fullmatch(r"F16|Q[0-9]_([0-9]|K_M)", entry.quantisation)
         assert (
             entry.licence in entry.credit
             or "Apache License, Version 2.0" in entry.credit
@@ -59,6 +59,10 @@ def test_every_entry_is_complete() -> None:
             assert entry.shape is None
             large = 250_000 if entry.name in ("multilingual-e5-small", "embeddinggemma-300m") else 30_000
             assert entry.ram_mb == embedder_ram_mb(entry.bytes, large)
+        elif entry.kind == "reranker":
+            large = 30_000 if entry.name.startswith("jina-") else 150_000
+            assert entry.ram_mb == reranker_ram_mb(entry.bytes, large, entry.shape)
+            assert (entry.query_prefix, entry.text_prefix, entry.dimensions) == ("", "", 0)
         else:
             assert entry.shape is not None
             assert entry.ram_mb == entry.shape.ram_mb(entry.bytes)
@@ -76,7 +80,8 @@ def test_every_checksum_is_known_or_said_to_be_unknown() -> None:
             assert entry.bytes % 100_000 == 0
         if entry.web is not None:
             assert entry.web.url.startswith("https://huggingface.co/")
-            assert entry.web.url.endswith(f"/resolve/main/{entry.file}")
+            file = "jina-reranker-v1-tiny-en/ggml-model-f16.gguf" if "jina" in entry.name else entry.file
+            assert entry.web.url.endswith(f"/resolve/main/{file}")
             assert entry.source is None
 
 
@@ -95,6 +100,17 @@ def test_prefixes_dimensions_and_pooling_are_those_of_the_documentation() -> Non
         if entry.kind == "embedder"
     }
     assert told == known
+
+
+def test_languages_are_told_of_models_that_know_only_some() -> None:
+    """A model that says nothing knows many."""
+    told = {entry.name: entry.languages for entry in load_catalogue() if entry.kind != "chat"}
+    english = {name for name, languages in told.items() if languages == ("en",)}
+    assert {name for name, languages in told.items() if languages} == english
+    assert english == {
+        "all-minilm-l6-v2", "nomic-embed-text-v1.5", "bge-small-en-v1.5", "jina-reranker-v1-tiny-en",
+        "jina-reranker-v1-turbo-en",
+    }  # fmt: skip
 
 
 def test_the_cache_of_keys_and_values_is_reckoned() -> None:
@@ -210,7 +226,7 @@ def test_list_shows_every_model_and_where_it_lies(minilm: Path, folders: dict[st
     rows = json.loads(CliRunner().invoke(models, ["list", "--json"]).stdout)
     assert {row["name"]: row["path"] for row in rows}[DEFAULT_EMBEDDER] == str(minilm)
     assert {row["state"] for row in rows} == {"verified", "missing"}
-    assert {row["kind"] for row in rows} == {"embedder", "chat"}
+    assert {row["kind"] for row in rows} == {"embedder", "reranker", "chat"}
     text = CliRunner().invoke(models, ["list"]).stdout
     assert all(entry.name in text for entry in load_catalogue())
     assert "Gemma" in text

@@ -212,6 +212,25 @@ def test_bad_input_is_one_sentence_and_loses_nothing(home: Path, args: tuple[str
     assert run("facts", "--home", home, "--json").stdout == before
 
 
+def test_recall_looks_at_another_time(home: Path) -> None:
+    """What held, and what was known, is asked for with a date; a question about the past needs none."""
+
+    def told(*args: str) -> list[tuple[str, bool]]:
+        found = json.loads(run("recall", "wifi", *args, "--json", "--home", home).stdout)
+        return [(item["value"], item.get("past", False)) for item in found]
+
+    assert told() == [("rose", False)]
+    assert told("--valid-at", "2026-01-20") == [("tulip", True)]
+    assert told("--valid-at", "2025-02-20") == [("lily", True)]
+    assert told("--valid-at", "2026-01-20", "--known-at", "2025-01-01") == []
+    assert {value for value, past in told("what was it before") if past} == {"tulip", "lily"}
+    printed = run("recall", "what was the wifi before", "--home", home).stdout
+    assert "wifi: tulip (until 2026-02-05)" in printed
+    refused = run("recall", "wifi", "--valid-at", "soon", "--home", home)
+    assert refused.exit_code != 0
+    assert "'soon' is not a time" in refused.stderr
+
+
 # Conversations
 
 

@@ -16,7 +16,8 @@ from edgemem.errors import ClosedError, InvalidInputError, ModelError
 from edgemem.llama.convert import convert_bert
 from edgemem.llama.embed_fn import llama_embed
 from edgemem.llama.embedder import LlamaEmbedder, open_embedder
-from edgemem.llama.encoder import Encoder, Interrupt
+from edgemem.llama.encoder import Encoder
+from edgemem.llama.forward import Interrupt
 from edgemem.llama.gguf import read_header
 from edgemem.llama.protocols import Embedder
 
@@ -249,7 +250,7 @@ def test_a_query_within_a_turn_ends_what_was_embedded_before_it(minilm: Path) ->
 def test_an_interrupted_computation_returns_nothing_and_can_be_repeated(encoder: Encoder) -> None:
     """The flag stops llama.cpp inside its graph; lowered, the same context computes as before."""
     before = encoder.encode("hello robot")
-    interrupt = encoder._kept_alive[0]
+    interrupt = encoder._forward._kept_alive[0]
     interrupt.raise_()
     assert encoder.encode("hello robot") is None
     interrupt.lower()

@@ -66,26 +66,30 @@ def check(index) -> None:
     state = index.state()
     assert state.docs == len(docs)
     assert state.terms == sum(len(text.split()) for _, text, _ in docs)
-    check_spaces(index.database, {id_ for id_, _, past in docs if not past})
+    sides = [{id_ for id_, _, past in docs if bool(past) is over} for over in (False, True)]
+    check_spaces(index.database, *sides)
 
 
-def check_spaces(database, holding: set[int]) -> None:
-    """Hold the vectors of every model against the docs that hold: each has some, or waits."""
+def check_spaces(database, holding: set[int], past: set[int] = frozenset()) -> None:
+    """Hold the vectors of every model against the docs that hold, and those that do not: each has some, or waits."""
     ask = database.query
     for space, left in ask("select id, docs_left from spaces where fingerprint is not null"):
-        vectors = {doc for (doc,) in ask("select doc from vectors where space = ?", (space,))}
-        queued = {doc for (doc,) in ask("select doc from unembedded where space = ?", (space,))}
-        assert vectors | queued | {doc for doc in holding if doc <= left} == holding
-        assert not vectors & queued
+        for number, docs in ((space, holding), (space + 1, past)):
+            vectors = {doc for (doc,) in ask("select doc from vectors where space = ?", (number,))}
+            queued = {doc for (doc,) in ask("select doc from unembedded where space = ?", (number,))}
+            older = {doc for doc in holding if doc <= left} if number == space else set()
+            assert vectors | queued | older == docs
+            assert not vectors & queued
+            if ask("select 1 from sqlite_master where name = ?", (f"bits_{number}",)):
+                bits = {seq for (seq,) in ask(f"select rowid from bits_{number}")}
+                upto = ask("select value from meta where key = ?", (f"bits_{number}",))[0][0]
+                seqs = ask("select seq from vectors where space = ? and seq <= ?", (number, upto))
+                assert bits == {seq for (seq,) in seqs}
         relations = ask("select 1 from relation_vectors where space = ?", (space,))
         assert len(relations) <= ask("select count(*) from relations")[0][0]
-        if ask("select 1 from sqlite_master where name = ?", (f"bits_{space}",)):
-            bits = {seq for (seq,) in ask(f"select rowid from bits_{space}")}
-            upto = ask("select value from meta where key = ?", (f"bits_{space}",))[0][0]
-            seqs = ask("select seq from vectors where space = ? and seq <= ?", (space, upto))
-            assert bits == {seq for (seq,) in seqs}
-    assert ask("select 1 from vectors where space not in (select id from spaces)") == []
-    assert ask("select 1 from unembedded where space not in (select id from spaces)") == []
+    known = "(select id from spaces union all select id + 1 from spaces)"
+    assert ask(f"select 1 from vectors where space not in {known}") == []
+    assert ask(f"select 1 from unembedded where space not in {known}") == []
     assert ask("select 1 from relation_vectors where relation not in (select id from relations)") == []
 
 

@@ -422,6 +422,22 @@ def test_the_command_prints_parts_sums_and_estimates(home: Path) -> None:
     assert json.loads(run(*args, "--json", "--no-tools").stdout)["plan"]["tools"] == 0
 
 
+def test_the_command_tells_what_waits_for_its_vectors(
+    tmp_path: Path, minilm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until idle time has embedded what was said, only words find it, and whoever looks is told so."""
+    monkeypatch.setenv("EDGEMEM_MODELS", str(minilm.parent))
+    talk(tmp_path, "The spade hangs behind the shed.")
+    (tmp_path / "edgemem.toml").write_text("[recall]\ndeadline_ms = 60000\n", encoding="utf-8")
+    args = ("inspect", "prompt", "Where is the spade?", "--speaker", "Ann", "--home", tmp_path)
+    assert json.loads(run(*args, "--json").stdout)["waiting"] > 0
+    assert "wait for their vectors" in run(*args).stdout
+    with edgemem.open(tmp_path, worker=False) as memory:
+        memory.idle(20.0)
+    assert json.loads(run(*args, "--json").stdout)["waiting"] == 0
+    assert "wait for their vectors" not in run(*args).stdout
+
+
 @pytest.mark.parametrize(
     "args",
     [

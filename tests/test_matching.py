@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgemem.recall.alike import Asked
 from edgemem.recall.candidates import make_filter
 from edgemem.recall.columns import Columns, Row
 from edgemem.recall.lexical import K1, B, Statistics
-from edgemem.recall.matching import matched
+from edgemem.recall.matching import Matched, matched, stands_of
 from edgemem.recall.sources import EPISODE, FACT, KINDS, TURN
 from edgemem.recall.state import FIRST_OTHER
 from edgemem.recall.view import View
@@ -78,6 +79,14 @@ def occurrences(columns, texts, asked, *, parts=1):
     return found
 
 
+def matched_in(view, where, statistics) -> Matched:
+    """Return what terms are worth that each were said."""
+    stands = stands_of(view, where)
+    return matched(
+        view, stands, {name: Asked(1.0, statistics.counts[name]) for name in stands.names}, statistics
+    )
+
+
 def statistics_of(texts):
     """Return how common words are in texts."""
     counts = Counter(word for t in texts for word in set(t.words))
@@ -95,7 +104,7 @@ def beside(texts, of, step):
 def by_hand(texts, asked, statistics):
     """Return what `matched` should, in plain Python: by number, by number, by session."""
     average = max(1.0, statistics.terms / max(1, statistics.docs))
-    weight = {term: statistics.weight(term) for term in asked}
+    weight = {term: statistics.rarity(statistics.counts[term]) for term in asked}
     own, window, session = {}, {}, {}
     for t in texts:
         if t.shown:
@@ -166,7 +175,7 @@ def test_scores_are_those_of_plain_python(talk, facts, order, reader, kinds, tur
     statistics = statistics_of(texts)
     texts = [t._replace(shown=bool(shown)) for t, shown in zip(texts, may, strict=True)]
     columns = columns_of(texts)
-    found = matched(View(columns, only), occurrences(columns, texts, asked, parts=parts), statistics)
+    found = matched_in(View(columns, only), occurrences(columns, texts, asked, parts=parts), statistics)
     own, window, session = by_hand(texts, asked, statistics)
     slot_of = columns.slots([t.id for t in texts])
     for scores, expected in ((found.own, own), (found.window, window)):
@@ -194,7 +203,7 @@ def test_an_answer_is_found_by_the_words_of_its_question():
     """A message in which no word stands is found by those of the message before it, and not by those two before it."""
     texts = talk("where is the ladder", "in the garage", "thanks", "bye")
     columns = columns_of(texts)
-    found = matched(seen(columns), occurrences(columns, texts, ["ladder"]), statistics_of(texts))
+    found = matched_in(seen(columns), occurrences(columns, texts, ["ladder"]), statistics_of(texts))
     assert found.own[0] > 0
     assert found.own[1:].tolist() == [0, 0, 0, 0]
     assert found.window[1] > 0
@@ -207,7 +216,7 @@ def test_a_session_in_which_all_words_stand_is_worth_more():
     apart = [*talk("cup", "x", "x", "kettle"), *talk("cup", "x", session=2), *talk("kettle", "x", session=3)]
     texts = [t._replace(id=n) for n, t in enumerate(apart, start=1)]
     columns = columns_of(texts)
-    found = matched(seen(columns), occurrences(columns, texts, ["cup", "kettle"]), statistics_of(texts))
+    found = matched_in(seen(columns), occurrences(columns, texts, ["cup", "kettle"]), statistics_of(texts))
     assert found.session[1] > max(found.session[2:])
 
 
@@ -216,9 +225,9 @@ def test_words_that_stand_nowhere_are_worth_nothing():
     texts = talk("cup", "kettle")
     columns = columns_of(texts)
     statistics = statistics_of(texts)
-    found = matched(seen(columns), occurrences(columns, texts, ["garden"]), statistics)
+    found = matched_in(seen(columns), occurrences(columns, texts, ["garden"]), statistics)
     assert [scores.tolist() for scores in found] == [[0, 0, 0], [0, 0, 0], [0, 0]]
-    assert [len(scores) for scores in matched(seen(Columns()), [], statistics)] == [1, 1, 1]
+    assert [len(scores) for scores in matched_in(seen(Columns()), [], statistics)] == [1, 1, 1]
 
 
 def test_an_emptied_slot_is_worth_nothing():
@@ -227,8 +236,54 @@ def test_an_emptied_slot_is_worth_nothing():
     columns = columns_of(texts)
     where = occurrences(columns, texts, ["cup"])
     columns.drop(1)
-    found = matched(seen(columns), where, statistics_of(texts))
+    found = matched_in(seen(columns), where, statistics_of(texts))
     assert [scores.tolist() for scores in found] == [[0, 0, 0], [0, 0, 0], [0, 0]]
+
+
+def test_a_term_counts_as_much_as_it_is_worth():
+    """What may only have been misheard counts less in texts, windows and sessions alike, and what is not asked for nothing."""
+    texts = talk("cup", "x", "kettle")
+    view = seen(columns_of(texts))
+    stands = stands_of(view, occurrences(view.columns, texts, ["cup", "kettle"]))
+    assert stands.counts == {"cup": 1, "kettle": 1}
+    whole, half = (
+        matched(view, stands.of({"cup"}), {"cup": Asked(weight, 1)}, statistics_of(texts))
+        for weight in (1.0, 0.5)
+    )
+    for scores, other in zip(whole, half, strict=True):
+        assert other.tolist() == pytest.approx([score / 2 for score in scores])
+    assert whole.own.tolist()[1:] == [0, 0, 0]
+    rarer = matched(view, stands.of({"cup"}), {"cup": Asked(1.0, 0.5)}, statistics_of(texts))
+    assert rarer.own[0] > whole.own[0]
+
+
+@given(
+    st.lists(st.sampled_from((*WORDS, "x")), max_size=9), st.sets(st.sampled_from(WORDS)), st.integers(1, 3)
+)
+def test_of_some_terms_what_stands_is_as_if_no_others_had_been_asked_for(said, wanted, parts):
+    """Leaving terms out afterwards is not looking for them."""
+    texts = talk(*said)
+    view = seen(columns_of(texts))
+    where = occurrences(view.columns, texts, WORDS, parts=parts)
+    some, alone = (
+        stands_of(view, where).of(wanted),
+        stands_of(view, [one for one in where if one[0] in wanted]),
+    )
+    assert (some.names, some.counts) == (alone.names, alone.counts)
+    for one, other in zip(some[1:4], alone[1:4], strict=True):
+        assert one.tolist() == other.tolist()
+
+
+def test_hidden_texts_do_not_count():
+    """In how many texts a word stands is told of those that the reader may read."""
+    texts = [*talk("cup"), *talk("cup kettle", level=2, session=2)]
+    texts[1] = texts[1]._replace(id=2, owner="bob")
+    view = View(columns_of(texts), make_filter(Reader("ann")))
+    assert stands_of(view, occurrences(view.columns, texts, ["cup", "kettle"])).counts == {
+        "cup": 1,
+        "kettle": 0,
+    }
+    assert view.columns.size(view.only) == (1, 1)
 
 
 def beside_hidden(text):
@@ -238,7 +293,9 @@ def beside_hidden(text):
     columns = columns_of(texts)
     statistics = Statistics(docs=5, terms=9, counts={"cup": 2})
     where = occurrences(columns, texts, ["cup"])
-    return [each.tolist() for each in matched(View(columns, make_filter(Reader("ann"))), where, statistics)]
+    return [
+        each.tolist() for each in matched_in(View(columns, make_filter(Reader("ann"))), where, statistics)
+    ]
 
 
 def test_the_words_of_a_hidden_text_find_nothing():

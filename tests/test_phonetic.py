@@ -11,7 +11,7 @@ from edgemem.bench import corpus
 from edgemem.recall.phonetic import sounds_alike, sounds_heard, sounds_near, sounds_of
 from edgemem.recall.question import hear, strange_words
 from edgemem.recall.readings import as_heard, distance
-from edgemem.recall.sounds import called_in, drop_sounds, names_in, note_sounds, with_names
+from edgemem.recall.sounds import called_in, drop_sounds, names_in, note_sounds, with_names, with_people
 from edgemem.recall.sources import split_key
 from edgemem.recall.stemmer import stem
 from edgemem.recall.words import plain_words, spell_out, terms
@@ -224,6 +224,56 @@ def test_names_are_told_in_what_is_said():
     assert names_in(text) == {"aoife", "łukasz", "nana", "ruth", "dae"}
     assert called_in("helene shoe size: 39", "helen") == "helene"
     assert called_in("Nana Ruth shoe size: 39", "nana ruth") == "nana ruth"
+
+
+PEOPLE = ["Nana Ruth", "Mrs Achterberg", "Hanna Schmidt", "Dae-jung", "Oleg", "Jo", "X Æ"]
+
+
+@pytest.mark.parametrize(
+    ("query", "meant"),
+    [
+        ("what's nana root's task", "what's Nana Ruth task"),
+        ("Is Missus Achterberg here?", "Is Mrs Achterberg here?"),
+        ("when did day young leave", "when did Dae-jung leave"),
+        ("ask mrs after berg", "ask Mrs Achterberg"),
+        ("and nanna ruth and they jung", "and Nana Ruth and Dae-jung"),
+    ],
+)
+def test_names_of_people_who_speak_here_are_set_right(query, meant):
+    """Where one word of a name was understood, the others need not be strange."""
+    assert with_people(query, PEOPLE) == meant
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "mister achterberg",
+        "Anna Schmidt",
+        "on Nana Ruth's job",
+        "Ruth Nana",
+        "banana roof",
+        "",
+        "what did Oleg say",
+        "nana",
+    ],
+)
+def test_other_people_are_left_alone(query):
+    """A man is no woman, who has another common name is somebody else, and a name that stands there is right."""
+    assert with_people(query, PEOPLE) == query
+
+
+def test_a_name_of_one_word_is_set_right_where_the_word_is_rare():
+    """A word that stands nearly nowhere and is no English may be such a name; no other may."""
+    assert with_people("ask oleck about it", PEOPLE) == "ask oleck about it"
+    assert with_people("ask oleck about it", PEOPLE, {stem("oleck")}) == "ask Oleg about it"
+    assert with_people("ask otto about joe", PEOPLE, {stem("otto"), stem("joe")}) == "ask otto about joe"
+
+
+@given(st.text(max_size=60), st.lists(st.text(max_size=12), max_size=5))
+def test_any_question_of_any_people_is_taken(text, people):
+    """Whatever somebody says and whatever people are called, a question comes out; one of nobody else is the same."""
+    assert isinstance(with_people(text, people, {text[:5]}), str)
+    assert with_people(text, []) == text
 
 
 @given(st.text(max_size=60), st.sets(st.text(max_size=12), max_size=4))

@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 
 from edgemem.errors import CorruptError
 from edgemem.recall import postings
+from edgemem.recall.alike import Asked
 from edgemem.recall.candidates import make_filter
 from edgemem.recall.docs import add_docs, remove_doc, replace_doc
 from edgemem.recall.lexical import Statistics, count_docs, match
-from edgemem.recall.matching import matched
+from edgemem.recall.matching import matched, stands_of
 from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.removals import KEPT, note_removals, read_removals, trim_removals
 from edgemem.recall.sources import EPISODE, FACT, TURN, Doc
 from edgemem.recall.state import FIRST_OTHER, State
 from edgemem.recall.view import View
 from edgemem.recall.words import terms
+from edgemem.records import Reader
 from edgemem.store.database import Database
 from edgemem.store.migrations import INDEX
 
@@ -46,25 +48,33 @@ def doc(ref, text, kind=TURN, **more):
 def found_in(memory, word, statistics):
     """Return what memory finds of a word: the BM25 of each doc alone, by its number."""
     columns = memory.columns
-    own = matched(View(columns, make_filter(None, past=True)), memory.find([word]), statistics).own
+    view = View(columns, make_filter(None, past=True))
+    asked = {word: Asked(1.0, statistics.counts[word])}
+    own = matched(view, stands_of(view, memory.find([word])), asked, statistics).own
     return {int(columns.rows["id"][slot]): float(own[slot]) for slot in np.flatnonzero(own)}
+
+
+def count_in(memory, word):
+    """Return in how many texts a word stands."""
+    return int((memory.columns.rows["id"][memory.having(word)] != 0).sum())
 
 
 def compare(database, memory):
     """Assert that memory and FTS5 count and score alike."""
     state = state_of(database)
-    counts = memory.counts(state, WORDS)
-    assert counts is not None
+    assert memory.follow(state)
     there = count_docs(database, WORDS)
     for word in WORDS:
         statistics = Statistics(docs=state.docs, terms=state.terms, counts=there)
         rows = match(database, [word], columns="d.id", where="1", values={}, limit=99, at_most=999)
         # FTS5 weighs a term by another formula, and not below a millionth.
         n = there[word]
-        factor = statistics.weight(word) / max(1e-6, log((state.docs - n + 0.5) / (n + 0.5)))
+        factor = statistics.rarity(n) / max(1e-6, log((state.docs - n + 0.5) / (n + 0.5)))
         expected = {number: pytest.approx(score * factor, rel=1e-4, abs=1e-4) for score, number in rows}
         assert found_in(memory, word, statistics) == expected
-        assert counts[word] >= there[word]
+        assert count_in(memory, word) == there[word]
+        # What stands in the file is near to itself, spelled otherwise.
+        assert (word in dict(memory.alikes.near(f"{word}e"))) == (word in memory._postings)
     said = {number: set(words.split()) for number, words in database.query("select id, terms from docs")}
     expected = {
         number: pytest.approx(1 / min(sum(word in other for other in said.values()) for word in words))
@@ -119,9 +129,10 @@ def test_much_that_is_new_is_left_to_idle_time(tmp_path, monkeypatch):
         memory = ResidentPostings(database)
         database.write(lambda tx: add_docs(tx, [doc(n, f"cup {n}") for n in range(1, 20)]))
         state = state_of(database)
-        assert memory.counts(state, ["cup"]) is None
+        assert not memory.follow(state)
         assert memory.warm(state)
-        assert memory.counts(state, ["cup"]) == {"cup": 19}
+        assert memory.follow(state)
+        assert count_in(memory, "cup") == 19
         assert not memory.warm(state)
         assert len(memory.columns) == 19
 
@@ -147,7 +158,8 @@ def test_who_missed_removals_reads_everything_again(tmp_path):
         database.write(trim_removals)
         memory.warm(state_of(database))
         compare(database, memory)
-        assert memory.counts(state_of(database), ["cup"]) == {"cup": 7}
+        assert memory.follow(state_of(database))
+        assert count_in(memory, "cup") == 7
 
 
 def test_so_much_that_went_is_left_to_idle_time(tmp_path, monkeypatch):
@@ -158,9 +170,9 @@ def test_so_much_that_went_is_left_to_idle_time(tmp_path, monkeypatch):
         database.write(lambda tx: add_docs(tx, [doc(n, f"cup {n}") for n in range(1, 20)]))
         memory.warm(state_of(database))
         database.write(lambda tx: [remove_doc(tx, TURN, n) for n in range(1, 8)] and None)
-        assert memory.counts(state_of(database), ["cup"]) is None
+        assert not memory.follow(state_of(database))
         memory.warm(state_of(database))
-        assert memory.counts(state_of(database), ["cup"]) is not None
+        assert memory.follow(state_of(database))
         compare(database, memory)
 
 
@@ -188,7 +200,7 @@ def test_columns_are_those_of_the_file(tmp_path):
         said = Doc(TURN, 7, "I fed Rex, the dog.", 2, "ann", "ann", 31, 4, 1000.0)
         fact = Doc(FACT, 8, "door code: 4711", 1, None, None, at=2000.0, subject="door", relation="code")
         database.write(lambda tx: add_docs(tx, [said, fact]))
-        memory.counts(state_of(database), [])
+        memory.follow(state_of(database))
         for number, own in ((1, said), (FIRST_OTHER, fact)):
             row = values(memory.columns, number)
             names = memory.columns.names
@@ -196,7 +208,7 @@ def test_columns_are_those_of_the_file(tmp_path):
             assert (names[row["owner"]], names[row["who"]], row["at"]) == (own.owner, own.who, own.at)
             assert row["length"] == len(terms(own.text))
         database.write(lambda tx: replace_doc(tx, said._replace(text="Rex barks", level=0, owner=None)))
-        memory.counts(state_of(database), [])
+        memory.follow(state_of(database))
         row = values(memory.columns, 1)
         assert (row["level"], row["owner"], row["length"]) == (0, 0, 2)
         assert len(memory.columns) == 2
@@ -209,9 +221,9 @@ def test_what_holds_again_or_no_more_is_seen(tmp_path, past):
         memory = ResidentPostings(database)
         fact = doc(1, "door code 4711", kind=FACT, past=past)
         database.write(lambda tx: add_docs(tx, [fact]))
-        memory.counts(state_of(database), [])
+        memory.follow(state_of(database))
         database.write(lambda tx: replace_doc(tx, fact._replace(past=not past)))
-        memory.counts(state_of(database), [])
+        memory.follow(state_of(database))
         columns = memory.columns
         assert bool(columns.rows["past"][columns.slots([FIRST_OTHER])[FIRST_OTHER]]) is not past
 
@@ -222,9 +234,10 @@ def test_what_is_gone_is_not_counted(tmp_path):
         memory = ResidentPostings(database)
         database.write(lambda tx: add_docs(tx, [doc(1, "cup"), doc(2, "kettle")]))
         for n in range(9):
-            memory.counts(state_of(database), [])
+            memory.follow(state_of(database))
             database.write(lambda tx, n=n: replace_doc(tx, doc(1, "cup " * (n % 3 + 1))))
-        assert memory.counts(state_of(database), ["cup"]) == {"cup": 1}
+        assert memory.follow(state_of(database))
+        assert count_in(memory, "cup") == 1
 
 
 def test_memory_keeps_no_word_of_what_was_erased(tmp_path):
@@ -232,11 +245,14 @@ def test_memory_keeps_no_word_of_what_was_erased(tmp_path):
     with opened(tmp_path) as database:
         memory = ResidentPostings(database)
         database.write(lambda tx: add_docs(tx, [doc(1, "cup"), doc(2, "diagnosis kettle")]))
-        memory.counts(state_of(database), [])
+        memory.follow(state_of(database))
+        memory.alikes.near("diagnosis")
         database.write(lambda tx: remove_doc(tx, TURN, 2))
         memory.warm(state_of(database))
-        assert memory.counts(state_of(database), ["cup"]) == {"cup": 1}
+        assert memory.follow(state_of(database))
+        assert count_in(memory, "cup") == 1
         assert set(memory._postings) == {"cup"}
+        assert "diagnosi" not in str(vars(memory.alikes))
 
 
 @pytest.mark.parametrize(
@@ -250,7 +266,7 @@ def test_a_row_that_cannot_be_is_said_to_be_damage(tmp_path, damage):
         database.write(lambda tx: tx.execute(f"update docs set {damage} where id = 1"))
         memory = ResidentPostings(database)
         with pytest.raises(CorruptError):
-            memory.counts(state_of(database), ["cup"])
+            memory.follow(state_of(database))
 
 
 def test_questions_alone_do_not_make_memory_grow(tmp_path, monkeypatch):
@@ -261,7 +277,7 @@ def test_questions_alone_do_not_make_memory_grow(tmp_path, monkeypatch):
         database.write(lambda tx: add_docs(tx, [doc(1, "cup"), doc(2, "kettle")]))
         for n in range(30):
             database.write(lambda tx, n=n: replace_doc(tx, doc(1, "cup " * (n % 3 + 1))))
-            memory.counts(state_of(database), ["cup"])
+            memory.follow(state_of(database))
         assert memory.columns.n - len(memory.columns) <= 6
 
 
@@ -270,7 +286,7 @@ def test_having_tells_where_a_stem_stands(tmp_path):
     with opened(tmp_path) as database:
         memory = ResidentPostings(database)
         database.write(lambda tx: add_docs(tx, [doc(1, "cup cup"), doc(2, "kettle"), doc(3, "cup")]))
-        memory.counts(state_of(database), [])
+        memory.follow(state_of(database))
         assert memory.columns.rows["id"][memory.having("cup")].tolist() == [1, 3]
         assert memory.having("teapot").tolist() == []
 
@@ -280,7 +296,7 @@ def test_a_word_that_a_text_repeats_a_thousand_times_counts_255_times(tmp_path):
     with opened(tmp_path) as database:
         memory = ResidentPostings(database)
         database.write(lambda tx: add_docs(tx, [doc(1, "cup " * 1000), doc(2, "kettle")]))
-        memory.counts(state_of(database), [])
+        memory.follow(state_of(database))
         [(term, slots, times)] = memory.find(["cup", "teapot"])
         assert (term, memory.columns.rows["id"][slots].tolist(), times.tolist()) == ("cup", [1], [255.0])
 
@@ -307,3 +323,23 @@ def test_the_log_of_removals_stays_short(tmp_path):
         database.write(trim_removals)
         assert database.query("select count(*) from removals") == [(KEPT,)]
         assert read_removals(database, first, 9999) is None
+
+
+@pytest.mark.parametrize("steps", [0, 16, 10**9])
+def test_a_term_is_counted_where_it_may_be_read(tmp_path, monkeypatch, steps):
+    """In however many texts it stands, and whichever way is quicker, only those count that the reader may find."""
+    monkeypatch.setattr(postings, "_STEPS", steps)
+    with opened(tmp_path) as database:
+        memory = ResidentPostings(database)
+        said = [
+            Doc(TURN, n, "cup" if n % 2 else "cup kettle", 2 if n % 3 else 0, "ann", "ann", 1, n)
+            for n in range(1, 21)
+        ]
+        database.write(lambda tx: add_docs(tx, said))
+        memory.follow(state_of(database))
+        memory.columns.drop(6)
+        for reader in (None, Reader("ann"), Reader("bob")):
+            view = View(memory.columns, make_filter(reader))
+            for term in ("cup", "kettle", "garden"):
+                (found,) = [slots for _, slots, _ in memory.find([term])] or [np.zeros(0, int)]
+                assert memory.count(term, view) == view.may[found].sum()

@@ -206,7 +206,7 @@ def test_what_changed_counts_where_it_is_asked_how_it_is():
     plain, now, past = (
         looked_at(rows),
         looked_at(rows, asking(asks_now=True)),
-        looked_at(rows, asking(asks_past=True)),
+        looked_at(rows, asking(in_past=True)),
     )
     assert [each["change"] for each in (plain, now, past)] == [[0, 0], [1, 0], [0, 0]]
     assert [each["change_present"] for each in (plain, now, past)] == [[1, 0], [0, 0], [0, 0]]
@@ -337,7 +337,7 @@ spans = st.tuples(st.floats(-1e12, 1e12), st.floats(0, 1e12), st.floats(0.1, 1))
         asks_number=st.booleans(),
         asks_name=st.booleans(),
         asks_now=st.booleans(),
-        asks_past=st.booleans(),
+        in_past=st.booleans(),
     ),
 )
 def test_signals_are_small_numbers(rows, words, window, meaning, question):

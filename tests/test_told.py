@@ -142,6 +142,29 @@ def test_one_persons_day_stands_in_one_line() -> None:
     assert lines[1].line == ""
 
 
+def test_one_persons_days_stand_in_one_line() -> None:
+    """What one person said on several days shares the name, earliest first, each day named before what was said then."""
+    first = turn("1", "The green paint stands in the cellar beside the old stove.", 0.9, at=MAY_7 + DAY)
+    second = turn("2", "The red paint stands in the attic behind the mirror.", 0.8, at=MAY_7)
+    third = turn("3", "The blue paint is gone since Easter.", 0.7, at=MAY_7 + 60)
+    long = turn("4", "The paint shop closes early. " * 6, 0.2, speaker="Bob")
+    lines = block(first, second, third, long, tokens=33, question="where is the paint")
+    assert lines[0].line == (
+        "- Ann 7 May: The red paint stands in attic behind mirror / The blue paint is gone since Easter"
+        " / 8 May: The green paint stands in cellar beside old stove."
+    )
+    assert [line.line for line in lines[1:3]] == ["", ""]
+
+
+def test_a_turn_without_a_day_stands_by_itself() -> None:
+    """What nobody knows the day of is not told under the day of something else."""
+    known = turn("1", "The green paint stands in the cellar beside the old stove.", 0.9)
+    unknown = turn("2", "The red paint stands in the attic behind the mirror.", 0.8, at=0.0)
+    long = turn("3", "The paint shop closes early. " * 6, 0.2, speaker="Bob")
+    lines = block(known, unknown, long, tokens=25, question="where is the paint")
+    assert [line.line.partition(":")[0] for line in lines[:2]] == ["- Ann 7 May", "- Ann"]
+
+
 def test_what_is_private_never_shares_a_line() -> None:
     """A line has one level: what is for one person stands apart from what the household may read."""
     mine = turn(
@@ -189,7 +212,11 @@ def test_no_room_says_nothing(question: str) -> None:
     """Where not even the shortest fits, nothing is said."""
     item = turn("1", PAINT)
     line = Shown("turn:1", f"- {told(item)}")
-    assert fitting([line], {"turn:1": item}, question=question, room=3, each=1.0, count=count) == []
+
+    def size(lines: Sequence[Shown]) -> int:
+        return sum(count(line.line) for line in lines)
+
+    assert fitting([line], {"turn:1": item}, question=question, room=3, sizes=[20], count=size) == []
 
 
 def test_a_turn_reaches_the_prompt_in_parts_as_they_are_asked_for(tmp_path: Path) -> None:

@@ -431,6 +431,14 @@ def test_what_needs_a_restart_says_so(memory: Memory) -> None:
     assert files_line(memory).startswith("ok ")
 
 
+def test_another_reranker_needs_a_restart_and_its_numbers_do_not(memory: Memory) -> None:
+    """What was opened stays open; how much it reads holds from the next recall."""
+    write_profile(memory, '[recall]\nrerank = "bge-reranker-v2-m3"\nrerank_most = 4\n')
+    eventually(lambda: memory.profile.recall.rerank_most == 4)
+    assert memory.profile.recall.rerank == ""
+    assert files_line(memory) == "warn recall.rerank was changed and holds from the next start of edgemem."
+
+
 def test_new_numbers_that_do_not_fit_the_old_window_are_refused(memory: Memory) -> None:
     """A reply that fits only the window of the next start is not promised now."""
     write_profile(memory, "[context]\nwindow_tokens = 16384\nreply_tokens = 4000\n")

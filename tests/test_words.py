@@ -138,6 +138,32 @@ def test_signs_are_cut_where_they_tell_nothing() -> None:
     assert terms("Wi-Fi密码") == ["wi", "fi", "密", "码", "密码"]
 
 
+@pytest.mark.parametrize(
+    ("spoken", "written"),
+    [
+        ("it costs twenty five euros", "it costs 25 euros"),
+        ("the bus leaves at half past seven", "The bus leaves at 7:30."),
+        ("Das kostet fünfundzwanzig Euro", "das kostet 25 euro"),
+        ("der Zug geht um halb acht", "Der Zug geht um 7:30"),
+        ("el tren sale a las siete y media", "El tren sale a las 7:30, ¿no?"),
+    ],
+)
+def test_numbers_are_found_by_words_and_by_digits(spoken: str, written: str) -> None:
+    """Whichever way a number was said and asked for, it is the same term."""
+    assert set(terms(written)) <= set(terms(spoken))
+
+
+def test_number_words_stay_where_the_language_may_be_another() -> None:
+    """A question too short to tell its language finds the words of a German number."""
+    assert set(terms("Zug halb acht")) <= set(terms("der Zug geht um halb acht"))
+
+
+def test_number_words_of_other_languages_are_none() -> None:
+    """What is a number in English is one in no Vietnamese or Chinese text."""
+    assert "five" in terms("chó có bốn chân, five")
+    assert terms("25号的钥匙") == terms("25号的钥匙".replace("的", " "))
+
+
 def test_names_are_left_out() -> None:
     """Words that the caller knows better are left out, whatever their language."""
     assert terms("Anna's keys", without={"anna"}) == [stem("keys")]

@@ -13,6 +13,7 @@ from edgemem.bench.bootstrap import interval
 from edgemem.bench.ground import real_embedder, real_tokenizer, scratch
 from edgemem.bench.recall_asking import Answered, Asking
 from edgemem.bench.recall_cases import Case, Form, form_set, longmemeval_cases, read_cases, weeks_case
+from edgemem.bench.recall_facts import fact_figures
 from edgemem.bench.recall_figures import bars_of, compare, figures_of, read_scores, write_scores
 from edgemem.bench.recall_home import filled
 from edgemem.bench.recall_talk import small_talk
@@ -48,7 +49,8 @@ def run(
     """Ask the questions of a corpus and count how much of the messages that answer them is found, with 95 % intervals.
 
     Messages alone are recalled (`kinds={"turn"}`), by the default profile: LoCoMo's and LongMemEval's as the operator, our
-    own corpus by who asks. LoCoMo's adversarial questions and those without evidence are left out of all means.
+    own corpus by who asks. LoCoMo's adversarial questions and those without evidence are left out of all means. Of our own
+    corpus, what is told is then stored as facts too, and asked for: what holds, what held before, and what held at a time.
 
     Args:
         data: a file of LoCoMo's or LongMemEval's form; default: our own corpus.
@@ -68,11 +70,13 @@ def run(
     form, cases, talk = _cases(
         data, seed=seed, forms=forms, noise=noise, longmemeval=longmemeval, captions=captions
     )
+    with_facts = form == "weeks" and not noise
     profile = _profile(block)
     least = profile.injection.min_turn_score if min_score is None else min_score
     answered: list[Answered] = []
     talked: list[bool] = []
     left: dict[str, int] = {}
+    known: dict[str, Any] = {}
     real, tokenizer = _real(profile) if embedder else None, real_tokenizer() if block else None
     try:
         with scratch(home) as folder:
@@ -86,6 +90,10 @@ def run(
                     left = {kind: left.get(kind, 0) + n for kind, n in here.left.items()}
                     if talk:
                         talked += asking.talk(talk)
+                    if with_facts:
+                        say(f"{case.name}: asking for facts …")
+                        named = form_set(forms)
+                        known = fact_figures(here, weeks(seed, named), seed=seed, forms=named)
     finally:
         if real is not None:
             real.close()
@@ -104,6 +112,8 @@ def run(
             "turns": len(talked),
             "false_injections": msgspec.structs.asdict(interval([float(one) for one in talked])),
         }
+    if known:
+        figures["facts"] = known
     if against is not None:
         figures["against"] = compare(read_scores(against), answered)
     if save is not None:

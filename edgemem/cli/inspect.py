@@ -100,7 +100,7 @@ def prompt(
             k=memory.profile.recall.k,
             recalled=memory.last_recall,
         )
-        waiting = memory.pending().get("embed", 0)
+        waiting = memory.pending().get("vectors", 0)
     if as_json:
         told = {"plan": found.plan, "division": found.division, "free_tokens": found.free_tokens}
         print_json({**_as_dict(found), **told, "over_tokens": found.over_tokens, "waiting": waiting})
@@ -194,9 +194,10 @@ def _print_plan(found: Inspection) -> None:
         )
     recall = found.recall
     by = " and ".join(recall.signals) or "neither words nor meaning"
+    again = f", {recall.rerank_ms:.1f} to read {recall.reranked} again" if recall.reranked else ""
     click.echo(
-        f"recall {recall.embed_ms + recall.search_ms:.1f} ms ({recall.embed_ms:.1f} to embed the question): "
-        f"{count(recall.candidates, 'candidate')} by {by}"
+        f"recall {recall.embed_ms + recall.search_ms + recall.rerank_ms:.1f} ms ({recall.embed_ms:.1f} to embed the question"
+        f"{again}): {count(recall.candidates, 'candidate')} by {by}"
     )
     if not found.exact:
         click.echo("Tokens are estimates; --llm or --server counts those of your chat model.")

@@ -87,7 +87,7 @@ def in_words(told: Description) -> str:
     ]
     if told.kind == "embedder":
         parts.append(f"{told.dimensions} dimensions, {told.pooling} pooling")
-    else:
+    elif told.kind != "reranker":
         parts.append("with a chat template" if told.chat_template else "without a chat template")
     if told.ram_mb:
         parts.append(f"about {told.ram_mb:,} MB of RAM")

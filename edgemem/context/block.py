@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import msgspec
 
 from edgemem.context import asking
 from edgemem.context.excerpt import MOST_CHARS
-from edgemem.context.selection import units
-from edgemem.context.shown import RANK, About, Shown, part_of
-from edgemem.context.told import FIRST, LINE_CHARS, as_text, asked_for, fitting, told
-from edgemem.fence import BULLET, clean, storable
+from edgemem.context.repeated import adds
+from edgemem.context.shown import RANK, About, Shown, part_of, past_of
+from edgemem.context.told import FIRST, LINE_CHARS, as_text, asked_for, day_of, fitting, told
+from edgemem.fence import BULLET, clean, fence, storable
 from edgemem.recall.words import plain_words, terms
 from edgemem.records import Fact, Held, Level, Preference, Recalled, level_of_scope
 
@@ -26,6 +27,14 @@ NEAR = 0.75
 """A fact that scores less than this share of the best one is left out; each of its tokens costs silence. Measured with
 `edgemem bench prefill`, 40 questions among 10,000 facts: as many are answered as at 0.6, with blocks of 41 tokens
 instead of 63 (medians)."""
+
+AMONG = 0.4
+"""Where somebody asks and a turn scores enough to be said, another one is considered that scores this share of it: it
+fills room that is there, and turns are right the more seldom the less they score, but not never. Measured with
+`edgemem bench recall --block 80`."""
+
+_ALONE = 4
+"""By how many tokens at most a fence of a single line is shorter, with room to spare: that is counted, too."""
 
 ERASED = "something private above is no longer known"
 """What is said, to that person only, when a private value was erased which the prompt still holds."""
@@ -52,8 +61,12 @@ def worth_saying(
     """
     recalled = list(recalled)
     asked = asking.asks(utterance)
-    best = max((item.score for item in recalled if item.kind in VALUES), default=None)
-    worth = [item for item in recalled if item.score >= least_score(item, best, floors, asked=asked)]
+    best, best_turn = best_scores(recalled)
+    worth = [
+        item
+        for item in recalled
+        if item.score >= least_score(item, best, floors, asked=asked, best_turn=best_turn)
+    ]
     settled = sorted((item for item in worth if item.kind in VALUES), key=lambda item: -item.score)
     told = [item for item in worth if item.kind not in VALUES and not only_asks(item)]
     return settled + _each_once(
@@ -61,11 +74,32 @@ def worth_saying(
     )
 
 
-def least_score(item: Recalled, best: float | None, floors: Mapping[str, float], *, asked: bool) -> float:
+def best_scores(recalled: Iterable[Recalled]) -> tuple[float | None, float]:
+    """Return the score of the best fact that was recalled, None if there is none, and of the best turn that tells anything."""
+    recalled = list(recalled)
+    facts = [item.score for item in recalled if item.kind in VALUES]
+    turns = [item.score for item in recalled if item.kind == "turn" and not only_asks(item)]
+    return max(facts, default=None), max(turns, default=0.0)
+
+
+def lowest(floors: Mapping[str, float]) -> float:
+    """Return the score below which nothing is ever said."""
+    return min(*floors.values(), AMONG * floors.get("turn", floors["fact"]))
+
+
+def least_score(
+    item: Recalled,
+    best: float | None,
+    floors: Mapping[str, float],
+    *,
+    asked: bool,
+    best_turn: float = 0.0,
+) -> float:
     """Return the score from which an item is worth its tokens.
 
     Args:
         best: the score of the best fact that was recalled; None: there is none.
+        best_turn: that of the best turn.
     """
     if item.kind not in VALUES:
         least = floors.get(item.kind, floors["fact"])
@@ -73,7 +107,11 @@ def least_score(item: Recalled, best: float | None, floors: Mapping[str, float],
             unasked = floors.get("unasked", 0.0)
             return max(least, floors.get("unasked_turn", unasked) if item.kind == "turn" else unasked)
         answered = best is not None and best >= floors.get("asked", floors["fact"])
-        return max(least, floors.get("beside", 0.0)) if answered and item.kind == "turn" else least
+        if item.kind != "turn":
+            return least
+        if answered:
+            return max(least, floors.get("beside", 0.0))
+        return least if best_turn < least else AMONG * best_turn
     first = floors.get("asked", floors["fact"]) if asked else floors["fact"]
     if best is None or item.score >= best or best < first:
         return first
@@ -83,11 +121,6 @@ def least_score(item: Recalled, best: float | None, floors: Mapping[str, float],
 def only_asks(item: Recalled) -> bool:
     """Tell whether an item is a turn that asks something and answers nothing."""
     return item.kind == "turn" and asking.only_asks(item.text)
-
-
-def repeats(item: Recalled, utterance: str) -> bool:
-    """Tell whether an item is a turn that says word for word what has just been said."""
-    return item.kind == "turn" and plain_words(item.text) == plain_words(utterance)
 
 
 def _each_once(told: Iterable[Recalled], settled: Sequence[Recalled], utterance: str) -> list[Recalled]:
@@ -103,7 +136,7 @@ def _each_once(told: Iterable[Recalled], settled: Sequence[Recalled], utterance:
     out = []
     for item in told:
         words, who = frozenset(plain_words(item.text)), item.speaker
-        if item.kind == "turn" and (repeats(item, utterance) or any(value <= words for value in values)):
+        if item.kind == "turn" and (not adds(item.text, utterance) or any(value <= words for value in values)):
             continue
         if any(words <= other and by in (None, who) for by, other in said):
             continue
@@ -137,6 +170,11 @@ def lines_for(
         name = f"{item.kind}:{item.id}"
         if name in visible or (item.session == session and item.turn in visible_turns) or stands(item):
             continue
+        if item.kind == "summary" and item.session == session:
+            continue  # it stands at the head of the prompt, or what it was made from does
+        if item.past:
+            out.append(_line_of_past(name, item, now=now))
+            continue
         if item.kind not in VALUES:
             if part_of(name) not in visible or _asks_for_the_rest(item, question, visible):
                 out.append(Shown(name, f"{BULLET}{told(item, now=now)}", item.level, item.owner))
@@ -159,6 +197,14 @@ def lines_for(
                 name = f"doubt:{item.id}:{len(known)}"
                 out.append(Shown(name, f"- {heard}", item.level, item.owner, about[1:], doubt))
     return [line for line in out if line.id not in visible]
+
+
+def _line_of_past(name: str, item: Recalled, *, now: float | None) -> Shown:
+    """Return the line of a fact that does not hold any more; it gives its key no value."""
+    about = ("fact", item.scope, storable(item.key or ""))
+    until = f"until {day_of(item.valid_to, now=now)}" if item.valid_to else "not any more"
+    told = clean(f"before: {_named(about)}: {storable(item.value or '')}", max_chars=LINE_CHARS)
+    return Shown(past_of(name), f"- {told} ({until})", item.level, item.owner, about[1:])
 
 
 def _asks_for_the_rest(item: Recalled, question: str, visible: Mapping[str, Shown]) -> bool:
@@ -278,6 +324,7 @@ def within(
     tokens: float,
     count: Callable[[str], int],
     spent: int = 0,
+    alone: bool = False,
     recalled: Iterable[Recalled] = (),
     question: str = "",
     now: float | None = None,
@@ -290,33 +337,48 @@ def within(
         tokens: the budget of the whole block.
         count: tokens of a text.
         spent: tokens that the fence and other lines take already.
+        alone: whether they stand in a fence of their own, in which a single line takes less (`fence`).
         recalled: what the lines tell of; a line of anything else stands as it is or not at all.
         question: by what a turn is shortened.
         now: as for `lines_for`.
     """
+    count = cache(count)  # a block that was tried is the one that is said
     items = {
         name: item for item in recalled if item.kind not in VALUES and (name := f"{item.kind}:{item.id}")
     }
-    # Most often all of them fit, and one text is counted sooner than several.
-    text, before = as_text(shown), spent
-    whole = spent + count(text) if shown else 0
+    # Most often all of them fit; where a text is cut, it had better be shortened.
     cut = any(len(items[line.id].text) > LINE_CHARS for line in shown if line.id in items)
-    if whole <= tokens and not (cut and math.isfinite(tokens)):
-        return Within(list(shown), whole)
-    out = []
-    for item in shown:
-        if item.id not in items:
-            cost = count(item.line + "\n")
-            if spent + cost <= tokens:
-                spent += cost
-                out.append(item)
-    told_of = [item for item in shown if item.id in items]
+    sizes = [count(f"{line.line}\n") for line in shown]
+    # A few tokens go where two lines meet, so what seems too long by as many is counted as a whole.
+    if not (cut and math.isfinite(tokens)) and spent + sum(sizes) - len(sizes) - _ALONE <= tokens:
+        whole = _size(shown, count, spent, alone=alone) if shown else 0
+        if whole <= tokens:
+            return Within(list(shown), whole)
+    out: list[Shown] = []
+    taken = spent
+    for item, size in zip(shown, sizes, strict=True):
+        if item.id not in items and taken + size <= tokens:
+            taken += size
+            out.append(item)
+    told_of = [(item, size) for item, size in zip(shown, sizes, strict=True) if item.id in items]
     if told_of:
-        room, each = int(tokens) - spent, (whole - before) / units(text)
-        some = fitting(told_of, items, question=question, room=room, each=each, count=count, now=now)
-        spent += count(as_text(some))
-        out += some
-    return Within(out, spent if out else 0)
+        out += fitting(
+            [item for item, _ in told_of],
+            items,
+            question=question,
+            room=int(tokens),
+            sizes=[size for _, size in told_of],
+            count=lambda some: _size([*out, *some], count, spent, alone=alone),
+            taken=taken,
+            now=now,
+        )
+    return Within(out, _size(out, count, spent, alone=alone) if out else 0)
+
+
+def _size(shown: Sequence[Shown], count: Callable[[str], int], spent: int, *, alone: bool) -> int:
+    """Return what a block of some lines takes, where the fence of several lines takes `spent`."""
+    lines = [each.line for each in shown if each.line]
+    return count(fence(lines)) if alone and len(lines) == 1 else spent + count(as_text(shown))
 
 
 def value_as_recalled(of: Fact | Preference) -> Recalled:

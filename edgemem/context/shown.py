@@ -16,11 +16,17 @@ IN_A_LINE_ABOVE = "(in a line above)"
 """How a person is told of an item whose line is empty: what one person said on a day stands in one line."""
 
 _PART = "/part"
+_PAST = "/past"
 
 
 def part_of(name: str) -> str:
     """Return the id of an excerpt of an item: the rest of it was not shown."""
     return name + _PART
+
+
+def past_of(name: str) -> str:
+    """Return the id of the line that tells of a fact that it does not hold any more."""
+    return name + _PAST
 
 
 class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -40,12 +46,13 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def item(self) -> str:
-        """Return the id of the item, also where only an excerpt of it is shown."""
-        return self.id.removesuffix(_PART)
+        """Return the id of the item, also where only an excerpt of it is shown, or that it is past."""
+        return self.id.removesuffix(_PART).removesuffix(_PAST)
 
     @property
     def about(self) -> About | None:
-        """Return what the model takes this for the value of; a doubt only stands beside one."""
+        """Return what the model takes this for the value of; a doubt only stands beside one, and so does what is past."""
         if self.preference is not None:
             return ("preference", *self.preference)
-        return None if self.fact is None or self.id.startswith("doubt:") else ("fact", *self.fact)
+        beside = self.id.startswith("doubt:") or self.id.endswith(_PAST)
+        return None if self.fact is None or beside else ("fact", *self.fact)

@@ -6,7 +6,7 @@ import datetime
 from typing import TYPE_CHECKING
 
 from edgemem.context.excerpt import GAP, excerpts
-from edgemem.context.selection import Choice, Length, Taken, select
+from edgemem.context.selection import ASIDE, Choice, Length, Taken, select, units
 from edgemem.context.shown import Shown, part_of
 from edgemem.fence import BULLET, clean
 from edgemem.recall.words import terms
@@ -24,14 +24,12 @@ FIRST = {"episode": 0.15}
 
 _A_YEAR_S = 300 * 86_400.0
 """From then on a day is said with its year."""
-_ASIDE = " / "
-"""Between things that one person said on one day."""
 
 
 def told(item: Recalled, *, now: float | None = None) -> str:
     """Return what a line says of a whole item, without its bullet."""
     lead = _lead(item, now)
-    text = f"note: {item.text}" if item.kind == "note" else item.text
+    text = f"{item.kind}: {item.text}" if item.kind in ("note", "summary") else item.text
     return clean(f"{lead}{text}", max_chars=LINE_CHARS)
 
 
@@ -41,27 +39,32 @@ def fitting(
     *,
     question: str,
     room: int,
-    each: float,
-    count: Callable[[str], int],
+    sizes: Sequence[int],
+    count: Callable[[Sequence[Shown]], int],
+    taken: int = 0,
     now: float | None = None,
 ) -> list[Shown]:
-    """Return those lines that are worth most within the room: turns shortened, what one person said on a day in one line.
+    """Return those lines that are worth most within the room: turns shortened, what one person said in one line.
 
     Args:
         lines: of items that are not facts, best first.
         items: what they tell of, by their ids.
         question: what goes last when a turn is shortened.
-        room: tokens.
-        each: tokens that one of the `units` of these lines takes, about.
-        count: tokens of a text.
+        room: tokens of the whole block.
+        sizes: tokens of each line.
+        count: tokens of the whole block, with some lines.
+        taken: those of the block without any, about.
     """
     wanted = asked_for(question, [items[line.id] for line in lines])
-    choices = [_choice(line, items[line.id], wanted, now) for line in lines]
+    choices = [
+        _choice(line, items[line.id], wanted, now)._replace(each=size / units(f"{line.line}\n"))
+        for line, size in zip(lines, sizes, strict=True)
+    ]
 
-    def say(taken: Sequence[Taken]) -> list[Shown]:
-        return _said(lines, items, choices, taken)
+    def say(some: Sequence[Taken]) -> list[Shown]:
+        return _said(lines, items, choices, some)
 
-    return say(select(choices, room=room, each=each, count=lambda taken: count(as_text(say(taken)))))
+    return say(select(choices, room=room, spent=taken, count=lambda some: count(say(some))))
 
 
 def as_text(lines: Iterable[Shown]) -> str:
@@ -88,20 +91,34 @@ def _lead(item: Recalled, now: float | None) -> str:
     """Return who told it and when, in as few tokens as tell it: `Ann 7 May: `."""
     if item.kind == "note":
         return ""
-    day = day_of(item.event_time or item.recorded_at, now=now)
+    day = _day(item, now)
     if item.kind != "turn":
         return f"{day} " if day else ""
-    who = item.speaker or ("you" if item.source == "assistant" else "somebody")
-    return f"{who} {day}: " if day else f"{who}: "
+    return f"{_who(item)} {day}: " if day else f"{_who(item)}: "
+
+
+def _who(item: Recalled) -> str:
+    return item.speaker or ("you" if item.source == "assistant" else "somebody")
+
+
+def _day(item: Recalled, now: float | None) -> str:
+    return day_of(item.event_time or item.recorded_at, now=now)
 
 
 def _choice(line: Shown, item: Recalled, wanted: frozenset[str], now: float | None) -> Choice:
     score = item.score + FIRST.get(item.kind, 0.0)
     if item.kind != "turn":
         return Choice("", (Length(line.line),), score)
-    lead = f"{BULLET}{_lead(item, now)}"
     lengths = tuple(Length(*each) for each in excerpts(item.text, wanted))
-    return Choice(lead, lengths, score, group=f"{lead}{item.level} {item.owner}")
+    day = _day(item, now)
+    return Choice(
+        f"{BULLET}{_lead(item, now)}",
+        lengths,
+        score,
+        # What may be read by others stands in another line, and so does what has no day.
+        group=f"{item.level} {item.owner} {bool(day)} {_who(item)}",
+        label=f"{day}: " if day else "",
+    )
 
 
 def _said(
@@ -113,15 +130,28 @@ def _said(
         groups.setdefault(choices[each.number].group or str(each.number), []).append(each)
     out = []
     for group in groups.values():
-        first = choices[group[0].number]
-        texts = [
-            each.length.text
-            for each in sorted(group, key=lambda one: items[lines[one.number].id].recorded_at)
-        ]
-        line = clean(f"{first.lead}{_ASIDE.join(texts)}", max_chars=2 * LINE_CHARS * len(texts))
+        line = clean(_joined(group, items, lines, choices), max_chars=2 * LINE_CHARS * len(group))
         for each in group:
             shown, item = lines[each.number], items[lines[each.number].id]
             name = shown.id if each.length.text.count(GAP) <= item.text.count(GAP) else part_of(shown.id)
             out.append(Shown(name, line, shown.level, shown.owner))
             line = ""
     return out
+
+
+def _joined(
+    group: Sequence[Taken], items: Mapping[str, Recalled], lines: Sequence[Shown], choices: Sequence[Choice]
+) -> str:
+    """Return a line of what one person said, earliest first: `- Ann 7 May: one / another / 9 May: a third`."""
+    text, label = "", ""
+    for each in sorted(group, key=lambda one: items[lines[one.number].id].recorded_at):
+        choice = choices[each.number]
+        again = "" if choice.label == label else choice.label
+        # Behind a full stop the sign is plain without it.
+        before = f"{_without_stop(text)}{ASIDE}{again}" if text else choice.lead
+        text, label = f"{before}{each.length.text}", choice.label
+    return text
+
+
+def _without_stop(text: str) -> str:
+    return text[:-1] if text.endswith(".") and not text.endswith("..") else text

@@ -71,6 +71,7 @@ class MemoryInjectionHook:
         recall: Recaller | None = None,
         tokenizer: Tokenizer | None = None,
         conversation: Conversation | None = None,
+        now: Callable[[], float] | None = None,
     ) -> None:
         """Make the hook.
 
@@ -84,6 +85,7 @@ class MemoryInjectionHook:
             speaker: who speaks where the loop does not say it.
             floors: the least score at which something is said, by kind.
             recall: finds what matters; None looks through the store's own lists.
+            now: seconds since the epoch; with it a day long past is said with its year.
         """
         needs(self, store, "facts", "get_fact", "recent_episodes", what="a memory store")
         self.store = store
@@ -104,6 +106,7 @@ class MemoryInjectionHook:
         self._recall = recall or self._listed
         self._tokenizer = tokenizer or EstimateTokenizer()
         self._conversation = conversation
+        self._now = now
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Open the turn, and fill the block before the first call of the model."""
@@ -148,6 +151,7 @@ class MemoryInjectionHook:
         lines += self._changed(layout.reader, visible, conversation)
         self.last = list(self._recall(layout.utterance, layout.reader))
         considered = self.considered(worth_saying(self.last, self.floors, utterance=layout.utterance))
+        now = None if self._now is None else self._now()
         found = lines_for(
             considered,
             visible=visible,
@@ -156,6 +160,7 @@ class MemoryInjectionHook:
             kept=self._kept,
             stands=layout.seen().holds,
             question=layout.utterance,
+            now=now,
         )
         told = {line.about for line in lines if line.about is not None}
         lines += [line for line in found if line.about is None or line.about not in told]
@@ -166,8 +171,10 @@ class MemoryInjectionHook:
             tokens=most,
             count=self._count,
             spent=spent,
+            alone=not self.header,
             recalled=considered,
             question=layout.utterance,
+            now=now,
         )
 
     def _is_joined(self, conversation: Conversation) -> bool:

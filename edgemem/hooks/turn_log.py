@@ -36,6 +36,7 @@ class RecallFigures(msgspec.Struct, frozen=True):
 
     embed_ms: float = 0.0
     search_ms: float = 0.0
+    rerank_ms: float = 0.0
     late: bool = False
     candidates: int = 0
 
@@ -213,7 +214,7 @@ class TurnLogHook:
             round(self._now(), 3),
             running.turn,
             running.hops,
-            round(recall.embed_ms + recall.search_ms, 2),
+            round(recall.embed_ms + recall.search_ms + recall.rerank_ms, 2),
             round(recall.embed_ms, 2),
             round(running.hooks_ms or 0.0, 2),
             round(running.model_ms, 2),

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import ChatModel as ChatModel
     from edgemem.llama.protocols import Embedder as Embedder
     from edgemem.llama.protocols import Generation as Generation
+    from edgemem.llama.protocols import Reranker as Reranker
     from edgemem.llama.protocols import Tokenizer as Tokenizer
+    from edgemem.llama.reranker import LlamaReranker as LlamaReranker
     from edgemem.llama.tokenizer import LlamaTokenizer as LlamaTokenizer
 
 _HOMES = {
@@ -30,8 +32,10 @@ _HOMES = {
     "HttpLlama": "http",
     "LlamaChat": "chat",
     "LlamaEmbedder": "embedder",
+    "LlamaReranker": "reranker",
     "LlamaTokenizer": "tokenizer",
     "Prompt": "prompt",
+    "Reranker": "protocols",
     "Segment": "prompt",
     "Tokenizer": "protocols",
     "estimate_tokens": "counting",

@@ -50,7 +50,7 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """One model of the catalogue."""
 
     name: str
-    kind: Literal["embedder", "chat"]
+    kind: Literal["embedder", "reranker", "chat"]
     file: str
     sha256: str = ""
     """Empty where nobody could check it: the first file that comes is pinned beside itself."""
@@ -61,14 +61,16 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     context: int
     """Tokens that the model was made for; of a longer text the rest is cut."""
     ram_mb: int
-    """Memory that a process takes more with an embedder at 256 tokens and one thread, or all that it takes with a
-    chat model at a window of 4,096."""
+    """Memory that a process takes more with an embedder or a reranker at 256 tokens and one thread, or all that it takes
+    with a chat model at a window of 4,096."""
     licence: str
     credit: str
     """Who made it, under which terms, and what we changed; stands in the notice beside the file."""
     source: Source | None = None
     web: Web | None = None
     """Without either, there is no published file that we know of: it is brought with `models add`."""
+    languages: tuple[str, ...] = ()
+    """Those, in two letters, that an embedder or a reranker knows; empty: many."""
     dimensions: int = 0
     pooling: Literal["mean", "cls"] = "mean"
     query_prefix: str = ""
@@ -76,7 +78,7 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     text_prefix: str = ""
     """The same before what is stored."""
     shape: Shape | None = None
-    """Of a chat model."""
+    """Of a chat model, and of a reranker that is a decoder."""
 
 
 class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""What a GGUF file says it is: whether it embeds or chats, and what it takes."""
+"""What a GGUF file says it is: whether it embeds, ranks or chats, and what it takes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from edgemem.errors import ModelError
 from edgemem.llama.gguf import read_header
-from edgemem.llama.shape import embedder_ram_mb, shape_of
+from edgemem.llama.shape import embedder_ram_mb, reranker_ram_mb, shape_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ _ENCODERS = ("bert", "embedding")  # in the names of architectures: nomic-bert, 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
     """A model of which nothing is known but its header."""
 
-    kind: Literal["embedder", "chat", "base"]
+    kind: Literal["embedder", "reranker", "chat", "base"]
     """A base model has weights and no chat template: it completes text, and cannot be talked to."""
     architecture: str
     bytes: int
@@ -40,18 +40,21 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def describe(path: Path) -> Description:
-    """Read the header of a model, and refuse what can neither embed nor chat."""
+    """Read the header of a model, and refuse what can neither embed, rank nor chat."""
     header = read_header(path)
     _check_usable(header, path)
-    embeds = _embeds(header)
+    ranks = header.classifies and header.number("pooling_type") not in _POOLINGS
+    embeds = not ranks and _embeds(header)
     template = "tokenizer.chat_template" in header.metadata
-    shape = shape_of(header)
+    shape, words = shape_of(header), header.arrays.get("tokenizer.ggml.tokens", 0)
     if embeds:
-        ram_mb = embedder_ram_mb(header.size, header.arrays.get("tokenizer.ggml.tokens", 0))
+        ram_mb = embedder_ram_mb(header.size, words)
+    elif ranks:
+        ram_mb = reranker_ram_mb(header.size, words, None if _encodes(header) else shape)
     else:
         ram_mb = shape.ram_mb(header.size) if shape is not None else 0
     return Description(
-        kind="embedder" if embeds else "chat" if template else "base",
+        kind="embedder" if embeds else "reranker" if ranks else "chat" if template else "base",
         architecture=header.architecture,
         bytes=header.size,
         context=header.number("context_length"),
@@ -72,7 +75,7 @@ def check_fits(entry: ModelEntry, path: Path) -> Description:
         wanted = f"an embedder with {entry.dimensions} dimensions and {entry.pooling} pooling"
         fits = (found.kind, found.dimensions, found.pooling) == ("embedder", entry.dimensions, entry.pooling)
     else:
-        wanted, fits = "a chat model", found.kind == "chat"
+        wanted, fits = f"a {entry.kind} model", found.kind == entry.kind
     if not fits:
         told = f"{found.kind}, {found.architecture}"
         if found.kind == "embedder":
@@ -82,16 +85,17 @@ def check_fits(entry: ModelEntry, path: Path) -> Description:
 
 
 def _embeds(header: Header) -> bool:
-    return (
-        header.number("pooling_type") in _POOLINGS
-        or header.metadata.get(f"{header.architecture}.attention.causal") is False
-        or any(word in header.architecture for word in _ENCODERS)
-    )
+    return header.number("pooling_type") in _POOLINGS or _encodes(header)
+
+
+def _encodes(header: Header) -> bool:
+    causal = header.metadata.get(f"{header.architecture}.attention.causal")
+    return causal is False or any(word in header.architecture for word in _ENCODERS)
 
 
 def _check_usable(header: Header, path: Path) -> None:
-    if header.number("pooling_type") == _RANK:
-        raise ModelError(f"{path} ranks texts, and gives no vectors; name an embedding or a chat model")
+    if header.number("pooling_type") == _RANK and header.tensors and not header.classifies:
+        raise ModelError(f"{path} is to rank texts, and lacks the head that does; name another file")
     parts = header.metadata.get("split.count", 0)
     if isinstance(parts, int) and parts > 1:
         raise ModelError(

@@ -8,27 +8,30 @@ import warnings
 import weakref
 from collections import OrderedDict
 from concurrent.futures import TimeoutError as WaitTimeoutError
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem.errors import InvalidInputError, ModelError
-from edgemem.llama.catalog import find_entry, find_model
+from edgemem.llama.catalog import find_entry, find_model, load_catalogue
+from edgemem.llama.encoder import Encoder
 from edgemem.llama.gguf import read_header
 from edgemem.llama.pins import read_pin
-from edgemem.llama.worker import EmbeddingWorker, Job, closed_error
+from edgemem.llama.worker import Job, ModelWorker, closed_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
-    from typing import Any
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.llama.forward import Interrupt
     from edgemem.llama.gguf import Header
 
     Vector = NDArray[np.float32]
 
+_WHAT = "embedder"
 _MIB = 1 << 20
 _SAMPLE = 4096
 _NAME_CHARS = 60
@@ -52,11 +55,18 @@ class LlamaEmbedder:
         threads: int = 1,
         query_prefix: str = "",
         text_prefix: str = "",
+        languages: Sequence[str] = (),
         remembered_queries: int = 64,
     ) -> None:
         """Check the file, without loading it yet.
 
-        More than one thread makes the slowest answers far slower beside speech recognition.
+        Args:
+            n_ctx: tokens of a text that are embedded.
+            threads: more than one makes the slowest answers far slower beside speech recognition.
+            query_prefix: what the model wants before a question.
+            text_prefix: the same before what is stored.
+            languages: those that it knows, in two letters; empty: those that its file tells, else many.
+            remembered_queries: vectors of questions that are kept.
         """
         if n_ctx < 8 or threads < 1:
             raise InvalidInputError("An embedder needs n_ctx of at least 8 tokens and at least one thread")
@@ -69,12 +79,16 @@ class LlamaEmbedder:
             raise ModelError(f"{self.path} is not an embedding model; name one, or type: edgemem models get")
         self.n_ctx = n_ctx
         """Tokens that a vector is made of at most, with the prefix and what the model puts around a text."""
+        self.languages = tuple(languages) or header.languages
+        """Those that it knows, in two letters; empty: many."""
         self._prefixes = query_prefix, text_prefix
         self._fingerprint = _fingerprint(self.path, header, n_ctx, query_prefix, text_prefix)
         self._remembered: OrderedDict[str, Vector] = OrderedDict()
         self._most_remembered = remembered_queries
         self._lock = threading.Lock()
-        self._worker = EmbeddingWorker(self.path, header, n_ctx, threads, self._dimensions)
+        self._worker = ModelWorker(
+            "edgemem-embedder", partial(_load, self.path, header, n_ctx, threads), _WHAT
+        )
         # also runs when the interpreter exits: llama.cpp must not compute while its library is torn down
         self._close = weakref.finalize(self, self._worker.close)
 
@@ -107,7 +121,7 @@ class LlamaEmbedder:
         The vector is read-only, because it is remembered for the next time.
         """
         if self.closed:
-            raise closed_error()
+            raise closed_error(_WHAT)
         with self._lock:
             if text in self._remembered:
                 self._remembered.move_to_end(text)
@@ -116,7 +130,7 @@ class LlamaEmbedder:
         self._worker.put(job, query=True)
         vector: Vector
         try:
-            (vector,) = self._wait(job, timeout_s)
+            (vector,) = self._worker.wait(job, timeout_s)
         except WaitTimeoutError:
             return None
         vector.setflags(write=False)
@@ -132,12 +146,12 @@ class LlamaEmbedder:
         import numpy as np
 
         if self.closed:
-            raise closed_error()
+            raise closed_error(_WHAT)
         if not texts:
             return np.empty((0, self._dimensions), dtype=np.float32)
         job = Job([self._prefixes[1] + text for text in texts])
         self._worker.put(job, query=False)
-        return np.stack(self._wait(job, None))
+        return np.stack(self._worker.wait(job, None))
 
     def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[Vector]:
         """Embed text to be stored, in order, and return the rows that were made before `stop()` became true.
@@ -145,12 +159,12 @@ class LlamaEmbedder:
         It is asked before each text; `give_way` also stops the one that is computed.
         """
         if self.closed:
-            raise closed_error()
+            raise closed_error(_WHAT)
         if not texts:
             return []
         job = Job([self._prefixes[1] + text for text in texts], stop)
         self._worker.put(job, query=False)
-        return self._wait(job, None)
+        return self._worker.wait(job, None)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return how many tokens each stored text takes, with its prefix and what the model puts around it.
@@ -158,12 +172,12 @@ class LlamaEmbedder:
         Queries go first; what is counted is not cut.
         """
         if self.closed:
-            raise closed_error()
+            raise closed_error(_WHAT)
         if not texts:
             return []
         job = Job([self._prefixes[1] + text for text in texts], counts=True)
         self._worker.put(job, query=False)
-        return self._wait(job, None)
+        return self._worker.wait(job, None)
 
     def give_way(self) -> None:
         """Stop at once what `embed_until` computes, wherever its `stop()` is true by now: somebody speaks."""
@@ -172,17 +186,6 @@ class LlamaEmbedder:
     def close(self) -> None:
         """Free the model; whoever waits for a vector gets ClosedError. A second call does nothing."""
         self._close()
-
-    def _wait(self, job: Job, timeout_s: float | None) -> list[Any]:
-        try:
-            return job.done.result(timeout_s)
-        except WaitTimeoutError:
-            if self._worker.drop(job):
-                raise
-            return job.done.result()  # done in the last moment
-        except KeyboardInterrupt:
-            self._worker.drop(job)
-            raise
 
     def __enter__(self) -> LlamaEmbedder:
         return self
@@ -222,7 +225,24 @@ def open_embedder(
         threads=threads,
         query_prefix=prefixes.query_prefix if prefixes else "",
         text_prefix=prefixes.text_prefix if prefixes else "",
+        languages=_languages(model, path),
     )
+
+
+def _languages(model: str, path: Path) -> tuple[str, ...]:
+    """Return what the catalogue says of a model's languages, also where it is named by its file."""
+    named = (entry.languages for entry in load_catalogue() if entry.name == model or entry.file == path.name)
+    return next(named, ())
+
+
+def _load(path: Path, header: Header, n_ctx: int, threads: int, interrupt: Interrupt) -> Encoder:
+    """Load the model, and see that its vectors are as long as its header says."""
+    encoder = Encoder(path, header, n_ctx=n_ctx, threads=threads, interrupt=interrupt)
+    wanted = header.number("embedding_length_out") or header.number("embedding_length")
+    if encoder.dimensions != wanted:
+        encoder.close()
+        raise ModelError(f"{path} announces {wanted} dimensions but gives {encoder.dimensions}")
+    return encoder
 
 
 def _fingerprint(path: Path, header: Header, n_ctx: int, query_prefix: str, text_prefix: str) -> str:

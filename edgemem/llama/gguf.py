@@ -34,6 +34,9 @@ _STRING, _ARRAY = 8, 9
 _BLOCKS = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 10: (256, 84),
            11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210), 30: (1, 2)}  # fmt: skip
 _MOST = 1 << 20  # keys or tensors that a sane file has
+_LANGUAGES = "general.languages"
+_MOST_LANGUAGES = 300  # there are 183 codes of two letters
+_HEADS = ("cls.weight", "cls.output.weight")
 _CHUNK = 1 << 20
 
 
@@ -49,6 +52,10 @@ class Header(msgspec.Struct, frozen=True):
     """Every key with a list, and the list's length."""
     size: int
     """Bytes of the file."""
+    classifies: bool = False
+    """Whether it has a head that gives a text a number, as a reranker does."""
+    languages: tuple[str, ...] = ()
+    """Which it was trained on, in two letters, if it says so."""
 
     def number(self, key: str, default: int = 0) -> int:
         """Return an integer of the architecture's own section, such as `context_length`."""
@@ -133,13 +140,16 @@ def _parse(cursor: _Cursor, size: int, path: Path) -> Header:
         raise _cut_short(path)
     metadata: dict[str, Scalar] = {}
     arrays: dict[str, int] = {}
+    languages: tuple[str, ...] = ()
     for _ in range(keys):
         key, kind = cursor.string(), cursor.integer("<I")
         if kind == _ARRAY:
             inner, arrays[key] = cursor.integer("<I"), cursor.integer("<Q")
             if arrays[key] > 64 * _MOST or (inner != _STRING and inner not in _FORMATS):
                 raise _cut_short(path)
-            if inner == _STRING:
+            if key == _LANGUAGES and inner == _STRING and arrays[key] <= _MOST_LANGUAGES:
+                languages = tuple(cursor.string() for _ in range(arrays[key]))
+            elif inner == _STRING:
                 cursor.skip_strings(arrays[key])
             else:
                 cursor.need(arrays[key] * struct.calcsize(_FORMATS[inner]))
@@ -149,20 +159,21 @@ def _parse(cursor: _Cursor, size: int, path: Path) -> Header:
             metadata[key] = cursor.scalar(_FORMATS[kind])
         else:
             raise _cut_short(path)
-    end = _end_of_tensors(cursor, tensors, path)
+    end, classifies = _tensors(cursor, tensors, path)
     if tensors:
         alignment = int(metadata.get("general.alignment", 32)) or 32
         end += math.ceil(cursor.at / alignment) * alignment
         if end > size:
             raise _cut_short(path)
-    return Header(str(metadata.get("general.architecture", "")), version, tensors, metadata, arrays, size)
+    architecture = str(metadata.get("general.architecture", ""))
+    return Header(architecture, version, tensors, metadata, arrays, size, classifies, languages)
 
 
-def _end_of_tensors(cursor: _Cursor, tensors: int, path: Path) -> int:
-    """Return how many bytes the data section must have at least."""
-    end = 0
+def _tensors(cursor: _Cursor, tensors: int, path: Path) -> tuple[int, bool]:
+    """Return how many bytes the data section must have at least, and whether one of them is a head that classifies."""
+    end, classifies = 0, False
     for _ in range(tensors):
-        cursor.string()
+        classifies = cursor.string() in _HEADS or classifies
         dimensions = cursor.integer("<I")
         if dimensions > 8:
             raise _cut_short(path)
@@ -170,7 +181,7 @@ def _end_of_tensors(cursor: _Cursor, tensors: int, path: Path) -> int:
         kind, offset = cursor.integer("<I"), cursor.integer("<Q")
         in_block, bytes_of_block = _BLOCKS.get(kind, (1, 0))
         end = max(end, offset + weights // in_block * bytes_of_block)
-    return end
+    return end, classifies
 
 
 def _cut_short(path: Path) -> ModelError:

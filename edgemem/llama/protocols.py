@@ -1,4 +1,4 @@
-"""The three doors to a language model, small enough that a test or a user can bring their own."""
+"""The four doors to a language model, small enough that a test or a user can bring their own."""
 
 from __future__ import annotations
 
@@ -49,6 +49,29 @@ class Embedder(Protocol):
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed text to be stored, one row each; queries go first."""
+        ...
+
+    def close(self) -> None:
+        """Free the model; a second call does nothing."""
+        ...
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Tells how well texts answer a question, reading both together."""
+
+    def score(
+        self,
+        query: str,
+        texts: Sequence[str],
+        *,
+        timeout_s: float | None = None,
+        stop: Callable[[], bool] | None = None,
+    ) -> Sequence[float] | None:
+        """Return the logit of each text, in order; of fewer, or None, when `timeout_s` seconds were not enough.
+
+        Once `stop()` is true nobody waits any more.
+        """
         ...
 
     def close(self) -> None:

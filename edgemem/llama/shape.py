@@ -16,6 +16,7 @@ _HALF, _FLOAT = 2, 4  # bytes: llama.cpp keeps keys and values as f16 and comput
 _BATCH = 512  # tokens evaluated at a time
 _REST = 120_000_000  # Python, llama.cpp, the tables of a vocabulary: 76 to 124 MB measured with three
 _EMBEDDER_REST = 60_000_000  # what MiniLM takes beside its file, at 256 tokens; wider ones took 50 and 52
+_PAIR = 256  # tokens of a question and a text
 _LARGE, _TABLES = 100_000, 90_000_000  # a vocabulary of so many words, and what its tables take
 
 
@@ -40,6 +41,12 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 def embedder_ram_mb(weights: int, vocabulary: int) -> int:
     """Return the MB that a process takes more with an embedder of `weights` bytes, at 256 tokens of text."""
     return round((weights + _EMBEDDER_REST + (_TABLES if vocabulary > _LARGE else 0)) / 1e6)
+
+
+def reranker_ram_mb(weights: int, vocabulary: int, decoder: Shape | None = None) -> int:
+    """Return the MB that a process takes more with a reranker, at 256 tokens a pair; a decoder has a cache as well."""
+    cache = decoder.cache_bytes(_PAIR) if decoder is not None else 0
+    return embedder_ram_mb(weights + cache, vocabulary)
 
 
 def shape_of(header: Header) -> Shape | None:

@@ -6,7 +6,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from edgemem.llama.encoder import Interrupt
+from edgemem.llama.forward import Interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

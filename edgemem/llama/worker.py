@@ -1,47 +1,67 @@
-"""The thread that owns an embedding model: queries first, stored text when nobody speaks."""
+"""The thread that owns a model that embeds or ranks: who waits comes first, stored text when nobody speaks."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from concurrent.futures import TimeoutError as WaitTimeoutError
+from typing import TYPE_CHECKING, Protocol
 
-from edgemem.errors import ClosedError, ModelError
-from edgemem.llama.encoder import Encoder, Interrupt
+from edgemem.errors import ClosedError
+from edgemem.llama.forward import Interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
     from typing import Any
 
-    from edgemem.llama.gguf import Header
+
+class Computing(Protocol):
+    """What the thread runs: a loaded model."""
+
+    def encode(self, item: Any) -> Any:
+        """Return what the model makes of an item, or None if the interrupt was raised meanwhile."""
+        ...
+
+    def count(self, item: Any) -> int:
+        """Return how many tokens an item takes."""
+        ...
+
+    def close(self) -> None:
+        """Free the model."""
+        ...
 
 
 class Job:
-    """Texts on their way through the worker; `rows` grows, so an interrupted job goes on where it was.
+    """Items on their way through the worker; `rows` grows, so an interrupted job goes on where it was.
 
     Args:
+        items: texts, or whatever else the model takes.
         stop: once it is true, nobody waits for what is not made yet.
         counts: make no vectors, but tell how many tokens each text takes.
     """
 
     def __init__(
-        self, texts: list[str], stop: Callable[[], bool] | None = None, *, counts: bool = False
+        self, items: list[Any], stop: Callable[[], bool] | None = None, *, counts: bool = False
     ) -> None:
-        self.texts = texts
+        self.items = items
         self.stop = stop
         self.counts = counts
         self.rows: list[Any] = []
         self.done: Future[list[Any]] = Future()
 
 
-class EmbeddingWorker:
-    """The thread that loads, uses and frees the model, with a lane for queries and one for stored text."""
+class ModelWorker:
+    """The thread that loads, uses and frees a model, with a lane for queries and one for stored text.
 
-    def __init__(self, path: Path, header: Header, n_ctx: int, threads: int, dimensions: int) -> None:
-        self._path, self._header, self._n_ctx, self._threads = path, header, n_ctx, threads
-        self._dimensions = dimensions
+    Args:
+        name: of the thread.
+        load: loads the model, which has to obey the interrupt.
+        what: of whose closing the errors speak.
+    """
+
+    def __init__(self, name: str, load: Callable[[Interrupt], Computing], what: str) -> None:
+        self._name, self._load, self._what = name, load, what
         self._interrupt = Interrupt()
         self._changed = threading.Condition()
         self._queries: deque[Job] = deque()
@@ -50,19 +70,34 @@ class EmbeddingWorker:
         self._thread: threading.Thread | None = None
         self.closed = False
 
-    def put(self, job: Job, *, query: bool) -> None:
-        """Queue a job; a query interrupts stored text that is being embedded."""
+    def put(self, job: Job, *, query: bool, newest: bool = False) -> None:
+        """Queue a job; a query interrupts stored text, and with `newest` older queries as well, which go on behind it."""
         with self._changed:
             if self.closed:
-                raise closed_error()
+                raise closed_error(self._what)
             if self._thread is None:
                 # a daemon, so that a program that forgot to close still ends
-                self._thread = threading.Thread(target=self._run, name="edgemem-embedder", daemon=True)
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
-            if query and self._running is not None and self._running not in self._queries:
+            if query and self._running is not None and (newest or self._running not in self._queries):
                 self._interrupt.raise_()
-            (self._queries if query else self._background).append(job)
+            if query and newest:
+                self._queries.appendleft(job)
+            else:
+                (self._queries if query else self._background).append(job)
             self._changed.notify()
+
+    def wait(self, job: Job, timeout_s: float | None) -> list[Any]:
+        """Return what was made of a job, or drop it and raise `TimeoutError` when `timeout_s` seconds were not enough."""
+        try:
+            return job.done.result(timeout_s)
+        except WaitTimeoutError:
+            if self.drop(job):
+                raise
+            return job.done.result()  # done in the last moment
+        except KeyboardInterrupt:
+            self.drop(job)
+            raise
 
     def drop(self, job: Job) -> bool:
         """Forget a job that nobody waits for any more, also while it is computed; False if it is done already."""
@@ -77,7 +112,7 @@ class EmbeddingWorker:
     def give_way(self) -> None:
         """End the jobs whose `stop()` is true, also the one that is computed at this moment, with what they have."""
         with self._changed:
-            for job in [job for job in self._background if _stopped(job)]:
+            for job in [job for job in (*self._queries, *self._background) if _stopped(job)]:
                 if job is self._running:
                     self._interrupt.raise_()
                 else:
@@ -93,7 +128,7 @@ class EmbeddingWorker:
             self._thread.join()
 
     def _run(self) -> None:
-        encoder: Encoder | None = None
+        encoder: Computing | None = None
         try:
             while (job := self._next()) is not None:
                 encoder = self._step(encoder, job)
@@ -101,15 +136,15 @@ class EmbeddingWorker:
             if encoder is not None:
                 encoder.close()
             for job in (*self._queries, *self._background):
-                self._finish(job, closed_error())
+                self._finish(job, closed_error(self._what))
 
     def _next(self) -> Job | None:
         """Wait for work and mark it as running; None once the embedder is closed."""
         with self._changed:
             self._running = None
             while True:
-                # Before each text: a query may have come in between, and its turn may still run.
-                for job in [job for job in self._background if _stopped(job)]:
+                # Before each item: a query may have come in between, and its turn may still run.
+                for job in [job for job in (*self._queries, *self._background) if _stopped(job)]:
                     self._finish(job, None)
                 if self.closed:
                     return None
@@ -120,29 +155,18 @@ class EmbeddingWorker:
             self._running = (self._queries or self._background)[0]
             return self._running
 
-    def _load(self) -> Encoder:
-        encoder = Encoder(
-            self._path, self._header, n_ctx=self._n_ctx, threads=self._threads, interrupt=self._interrupt
-        )
-        if encoder.dimensions != self._dimensions:
-            encoder.close()
-            raise ModelError(
-                f"{self._path} announces {self._dimensions} dimensions but gives {encoder.dimensions}"
-            )
-        return encoder
-
-    def _step(self, encoder: Encoder | None, job: Job) -> Encoder | None:
-        """Embed one text of a job; interrupted, it is simply tried again when its turn comes."""
+    def _step(self, encoder: Computing | None, job: Job) -> Computing | None:
+        """Compute one item of a job; interrupted, it is simply tried again when its turn comes."""
         try:
-            encoder = encoder or self._load()
-            text = job.texts[len(job.rows)]
-            row = encoder.count(text) if job.counts else encoder.encode(text)
+            encoder = encoder or self._load(self._interrupt)
+            item = job.items[len(job.rows)]
+            row = encoder.count(item) if job.counts else encoder.encode(item)
         except Exception as error:  # noqa: BLE001  (it is raised where the job is waited for)
             self._finish(job, error)
             return encoder
         if row is not None:
             job.rows.append(row)
-            if len(job.rows) == len(job.texts):
+            if len(job.rows) == len(job.items):
                 self._finish(job, None)
         return encoder
 
@@ -166,6 +190,6 @@ def _stopped(job: Job) -> bool:
     return job.stop is not None and job.stop()
 
 
-def closed_error() -> ClosedError:
-    """Return the error that everybody gets once the embedder is closed."""
-    return ClosedError("The embedder was closed; open it again")
+def closed_error(what: str) -> ClosedError:
+    """Return the error that everybody gets once an embedder or a reranker is closed."""
+    return ClosedError(f"The {what} was closed; open it again")

@@ -84,6 +84,12 @@ class _Speech:
         self.running: _Wanted | None = None
         self.made: _Made | None = None
         self.newest: _Wanted | None = None
+        self.unwanted: _Wanted | None = None
+        """What is recalled although the turn came with another sentence."""
+
+    def is_over(self, wanted: _Wanted) -> bool:
+        """Tell whether nobody waits for a sentence any more."""
+        return wanted != self.newest or wanted is self.unwanted
 
 
 class _Job(NamedTuple):
@@ -99,7 +105,7 @@ class Ahead:
     """Recalls for half-heard sentences in a thread of its own; safe to use from several threads.
 
     Args:
-        search: recalls, with the arguments of `Recall.recall`.
+        search: recalls, with the arguments of `Recall.recall`; its `stop` tells that nobody waits any more.
         stamp: returns something that is unequal after any change to what is recalled from.
         late: whether the newest search was cut off by its deadline; one that was is not lent out.
         warm: brings into memory what a search needs, until its argument, a function, returns true.
@@ -193,6 +199,8 @@ class Ahead:
             if speech.newest is not None and speech.newest.said == said:
                 self.pace.ended(self._clock() - speech.since)
             made, waited = speech.made, False
+            if speech.running is not None and not speech.running.matches(said, arguments):
+                speech.unwanted = speech.running
             if speech.running is not None and speech.running.matches(said, arguments):
                 running = speech.running
                 if made is None or not made.wanted.matches(said, arguments):
@@ -212,7 +220,9 @@ class Ahead:
     def drop(self, by: object) -> None:
         """Forget what a conversation has heard and what was found for it."""
         with self._changed:
-            self._speeches.pop(by, None)
+            speech = self._speeches.pop(by, None)
+            if speech is not None:
+                speech.newest = None
 
     def fault(self, by: object) -> str:
         """Return what kind of error a conversation's recall ended in since this was last asked; empty if none did."""
@@ -305,11 +315,17 @@ class Ahead:
         return self._closed or any(speech.waiting is not None for speech in list(self._speeches.values()))
 
     def _recall(self, by: object, speech: _Speech, wanted: _Wanted, due: float) -> None:
-        begun, made, fault = self._clock(), None, ""
+        begun, made, fault, cut = self._clock(), None, "", False
+
+        def stop() -> bool:
+            nonlocal cut
+            cut = cut or self._closed or speech.is_over(wanted)
+            return cut
+
         try:
             stamp = self._stamp()
-            found = self.search(wanted.text, **wanted.arguments)
-            if not self._late():
+            found = self.search(wanted.text, **wanted.arguments, stop=stop)
+            if not (cut or self._late()):
                 made = _Made(wanted, found, stamp, self._clock())
         except ClosedError:
             pass

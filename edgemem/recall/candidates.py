@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.recall.sources import KINDS, Doc
+from edgemem.recall.sources import FACT, KINDS, NOTE, PREFERENCE, Doc
 from edgemem.store.reading import reading_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from edgemem.records import Reader
+
+BY_TIME = (PREFERENCE, NOTE)
+"""Kinds whose refs are no ticks: their time tells when they were learnt."""
+
+_DIGITS = 19  # of the largest id
+# Any number of ids in one value; SQLite 3.37 may have no json_each.
+_HELD = f"""
+  with recursive places (at) as (
+    select 1 where :held <> '' union all select at + {_DIGITS} from places where at + {_DIGITS} < length(:held))
+  select cast(substr(:held, at, {_DIGITS}) as integer) from places
+"""  # noqa: S608 - our own constants
 
 
 class Filter(NamedTuple):
@@ -22,6 +34,10 @@ class Filter(NamedTuple):
     session_id: int | None
     turns: frozenset[int]
     past: bool
+    known_at: int | None = None
+    """Only what was known by this tick; None: all that is known."""
+    held: tuple[int, ...] | None = None
+    """The only facts that count, by what was said, in ascending order; None: all that `past` lets through."""
 
     def allows(self, doc: Doc) -> bool:
         """Tell whether a doc that is not in the file may be found."""
@@ -29,6 +45,14 @@ class Filter(NamedTuple):
             return False
         if doc.session_id is not None and doc.session_id == self.session_id and doc.turn in self.turns:
             return False
+        if doc.kind == FACT and self.held is not None:
+            at = bisect_left(self.held, doc.ref)
+            if at == len(self.held) or self.held[at] != doc.ref:
+                return False
+        elif self.known_at is not None:
+            known = doc.at * 1e6 if doc.kind in BY_TIME else doc.ref
+            if known > self.known_at:
+                return False
         if doc.level == 0 or "known" not in self.values:
             return True
         if doc.level == 1:
@@ -43,6 +67,8 @@ def make_filter(
     session_id: int | None = None,
     turns: Collection[int] = (),
     past: bool = False,
+    known_at: int | None = None,
+    held: Sequence[int] | None = None,
 ) -> Filter:
     """Return the filter for a reader.
 
@@ -50,11 +76,20 @@ def make_filter(
         kinds: only these.
         session_id: of this session, leave `turns` out.
         past: also facts that do not hold any more.
+        known_at: only what was known by this tick.
+        held: the only facts that count, by what was said, in ascending order.
     """
     where, values = reading_rule(reader, "d.")
     wanted = frozenset(number for number, name in KINDS.items() if kinds is None or name in kinds)
-    if not past:
+    if held is not None:
+        where += f" and (d.kind <> :fact or d.ref in ({_HELD}))"
+        values |= {"fact": FACT, "held": "".join(f"{ref:0{_DIGITS}d}" for ref in held)}
+    elif not past:
         where += " and d.past = 0"
+    if known_at is not None:
+        by_time = ",".join(map(str, BY_TIME))
+        where += f" and case when d.kind in ({by_time}) then d.at * 1e6 else d.ref end <= :known_at"
+        values["known_at"] = known_at
     if len(wanted) < len(KINDS):
         where += f" and d.kind in ({','.join(map(str, sorted(wanted))) or 'null'})"
     if session_id is not None and turns:
@@ -65,7 +100,10 @@ def make_filter(
             values |= {f"first{n}": first, f"last{n}": last}
         where += f" and (d.session_id is null or d.session_id <> :skipped or not ({' or '.join(ranges)}))"
         values["skipped"] = session_id
-    return Filter(where, values, wanted, session_id, frozenset(turns), past)
+    facts = None if held is None else tuple(held)
+    return Filter(
+        where, values, wanted, session_id, frozenset(turns), past or held is not None, known_at, facts
+    )
 
 
 def _ranges(turns: Collection[int]) -> list[tuple[int, int]]:

@@ -14,10 +14,10 @@ from edgemem.recall.relations import note_relations
 from edgemem.recall.removals import note_removals
 from edgemem.recall.sounds import called_in, names_in, note_sounds
 from edgemem.recall.sources import TURN, Doc
-from edgemem.recall.spaces import dequeue, enqueue
+from edgemem.recall.spaces import dequeue, enqueue, spaces_without
 from edgemem.recall.state import FIRST_OTHER, get_meta, set_meta
 from edgemem.recall.traits import Traits, traits_of
-from edgemem.recall.vectors import remove_vectors
+from edgemem.recall.vectors import move_vectors, remove_vectors
 from edgemem.recall.words import terms
 
 if TYPE_CHECKING:
@@ -72,12 +72,12 @@ def replace_doc(tx: Transaction, doc: Doc) -> None:
     if bool(past) == doc.past:
         return
     tx.execute("update docs set past = ? where id = ?", (int(doc.past), number))
-    if doc.past:
-        # Words still find it for whoever asks about the past; it must not crowd out what holds now.
-        _drop_vectors(tx, number)
-    else:
-        enqueue(tx, [number])
     note_removals(tx, [number])
+    # What was embedded stays so, where it does not crowd out what holds now.
+    moved = move_vectors(tx, number, past=doc.past)
+    dequeue(tx, [number])
+    for space in spaces_without(tx, moved):
+        enqueue(tx, [number], space=space, past=doc.past)
 
 
 def row_of(number: int, doc: Doc, length: int) -> Row:
@@ -101,6 +101,7 @@ def _insert(tx: Transaction, numbered: Sequence[tuple[int, Doc]]) -> None:
     )
     tx.executemany("insert into words (rowid, terms) values (?, ?)", list(stems.items()))
     enqueue(tx, [number for number, doc in numbered if not doc.past])
+    enqueue(tx, [number for number, doc in numbered if doc.past], past=True)
     note_relations(tx, {doc.relation for _, doc in numbered if doc.relation})
     people = {doc.who for _, doc in numbered if doc.who}
     tx.executemany("insert or ignore into people (name) values (?)", [(name,) for name in people])

@@ -1,7 +1,7 @@
 """Embedding: the upkeep of one model's vectors in an index, from a file that knows nothing of the model to a whole one.
 
 Relations come first, then what came or changed lately and what was of use of late, then everything that was there before
-the model, the newest first. A text that is longer than the model's window has a vector for each of its pieces. Several
+the model, the newest first, and facts that do not hold any more at the end. A text that is longer than the model's window has a vector for each of its pieces. Several
 processes may work on one file: what another has made meanwhile is left as it is.
 """
 
@@ -10,13 +10,14 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import ModelError
 from edgemem.llama.yielding import embed_until
 from edgemem.recall.paragraphs import read_paragraphs
 from edgemem.recall.pieces import window_of
-from edgemem.recall.relations import count_waiting, keep_relations, relation_cosines, waiting_relations
+from edgemem.recall.relations import RelationVectors, count_waiting, keep_relations, waiting_relations
 from edgemem.recall.resident import ResidentVectors, open_vectors
 from edgemem.recall.sources import NOTE, SOURCES, read_docs
 from edgemem.recall.spaces import (
@@ -26,6 +27,7 @@ from edgemem.recall.spaces import (
     enqueue,
     find_space,
     note_use,
+    past_of,
     read_spaces,
 )
 from edgemem.recall.usage import most_shown
@@ -51,7 +53,7 @@ _DROPPED = 200  # rows of a space that is not kept, in one transaction: some mil
 _BITS = 500  # bits that are made in one transaction: the same
 _RELATION_CHARS = 500
 _PROBE = "Hello."
-_AS_IT_WAS = "select 1 from docs where id = ? and kind = ? and ref = ? and terms = ? and past = 0"
+_AS_IT_WAS = "select past from docs where id = ? and kind = ? and ref = ? and terms = ?"
 
 
 class _Row(NamedTuple):
@@ -61,6 +63,14 @@ class _Row(NamedTuple):
     kind: int | None
     ref: int | None
     terms: str | None
+
+
+class Vectors(NamedTuple):
+    """The vectors of one model."""
+
+    now: VectorIndex
+    past: VectorIndex
+    """Of facts that do not hold any more."""
 
 
 class Progress(NamedTuple):
@@ -92,37 +102,52 @@ class Embedding:
         self._notes = notes
         self._settings = settings
         self._opening = threading.Lock()
+        self._relations = RelationVectors(database)
         self._begun: dict[str, Vector] = {}
         """Pieces of a text that was interrupted in the middle."""
         self._aside: set[int] = set()
         """Docs that the model cannot embed; the next process tries them again."""
-        self.vectors: VectorIndex | None = None
+        self.vectors: Vectors | None = None
+        """As they were looked at last."""
         self.open()
 
-    def open(self) -> VectorIndex | None:
+    def open(self) -> Vectors | None:
         """Return the vectors of this model in the file; None while it has none there."""
         space = find_space(self._database, self.embedder)
         if space is None:
             return None
         vectors = self.vectors
-        if vectors is None or vectors.space != space.number:
+        if vectors is None or vectors.now.space != space.number:
             with self._opening:
                 vectors = self.vectors
-                if vectors is None or vectors.space != space.number:
-                    vectors = open_vectors(self._database, self.embedder.dimensions, space.number)
-                    self.vectors = vectors
+                if vectors is None or vectors.now.space != space.number:
+                    numbers = (space.number, past_of(space.number))
+                    sides = (open_vectors(self._database, self.embedder.dimensions, n) for n in numbers)
+                    self.vectors = vectors = Vectors(*sides)
         return vectors
+
+    def warm(self, stop: Stop | None) -> None:
+        """Bring into memory what is kept there of vectors."""
+        for side in self.open() or ():
+            if isinstance(side, ResidentVectors):
+                side.warm(stop)
 
     def relation_cosines(self, query: Vector, relations: Collection[str]) -> dict[str, float]:
         """Return how near a question without its subject is to those relations that have a vector."""
-        space = find_space(self._database, self.embedder)
-        return relation_cosines(self._database, query, relations, space=space.number) if space else {}
+        vectors = self.vectors
+        if vectors is None:
+            return {}
+        now = vectors.now
+        removal = now.removal if isinstance(now, ResidentVectors) else None
+        return self._relations.cosines(query, relations, space=now.space, removal=removal)
 
     def follow_removals(self) -> None:
         """Leave nothing in memory of what was taken out of the file."""
         self._begun = {}
-        if isinstance(self.vectors, ResidentVectors):
-            self.vectors.follow_removals()
+        self._relations.forget()
+        for side in self.vectors or ():
+            if isinstance(side, ResidentVectors):
+                side.follow_removals()
 
     def waiting(self) -> int:
         """Return how many docs and relations have no vector of this model."""
@@ -133,11 +158,13 @@ class Embedding:
         """Return how far it has come; counts rows, for whoever has time."""
         own = find_space(self._database, self.embedder)
         others = {
-            space.fingerprint: self._count("vectors where space = ?", space.number)
+            space.fingerprint: self._count(
+                "vectors where space in (?, ?)", space.number, past_of(space.number)
+            )
             for space in read_spaces(self._database)
             if own is None or space.number != own.number
         }
-        return Progress(self._count("docs where past = 0"), self._waiting_docs(own), others)
+        return Progress(self._count("docs"), self._waiting_docs(own), others)
 
     def drop(self, _limit: int) -> int:
         """Take out a slice of the vectors of models that are kept no more; return how many rows."""
@@ -147,10 +174,10 @@ class Embedding:
 
     def fill_bits(self, _limit: int) -> int:
         """Make the bits of vectors that were written without sqlite-vec; return of how many."""
-        vectors = self.open()
-        if not isinstance(vectors, BitVectors) or not vectors.lacks_bits():
-            return 0
-        return self._database.write(lambda tx: vectors.fill(tx, _BITS))
+        for side in self.open() or ():
+            if isinstance(side, BitVectors) and side.lacks_bits():
+                return self._database.write(partial(side.fill, limit=_BITS))
+        return 0
 
     def embed_relations(self, stop: Stop | None, limit: int) -> int:
         """Make vectors of relations; return how many."""
@@ -164,21 +191,23 @@ class Embedding:
     def embed_docs(self, stop: Stop | None, limit: int) -> int:
         """Make vectors of docs; return of how many, or how many needed none."""
         space = self._begin()
-        rows = self._queued(space, limit)
+        rows = self._queued(space.number, limit)
         if rows:
             return self._embed(space, rows, None, stop)
-        return self._embed_older(space, limit, stop)
+        done = self._embed_older(space, limit, stop)
+        rows = self._queued(past_of(space.number), limit) if not done and not (stop and stop()) else []
+        return self._embed(space, rows, None, stop) if rows else done
 
     def _waiting_docs(self, space: Space | None) -> int:
         if space is None:
-            return self._count("docs where past = 0")
+            return self._count("docs")
         older = self._count(
             "docs d where d.id <= ? and d.past = 0"
             " and not exists (select 1 from vectors v where v.doc = d.id and v.space = ?)"
             " and not exists (select 1 from unembedded u where u.doc = d.id and u.space = ?)",
             *(space.docs_left, space.number, space.number),
         )
-        return older + self._count("unembedded where space = ?", space.number)
+        return older + self._count("unembedded where space in (?, ?)", space.number, past_of(space.number))
 
     def _begin(self) -> Space:
         """Return the space of the model as it is now, beginning it if there is none."""
@@ -196,11 +225,11 @@ class Embedding:
         ]
         return [rows[0][0] for rows in found if rows]
 
-    def _queued(self, space: Space, limit: int) -> list[_Row]:
+    def _queued(self, space: int, limit: int) -> list[_Row]:
         rows = self._database.query(
             "select u.doc, d.kind, d.ref, d.terms from unembedded u left join docs d on d.id = u.doc"
             " where u.space = ? order by u.doc desc limit ?",
-            (space.number, limit + len(self._aside)),
+            (space, limit + len(self._aside)),
         )
         return [_Row(*row) for row in rows if row[0] not in self._aside][:limit]
 
@@ -251,12 +280,22 @@ class Embedding:
         def work(tx: Transaction) -> None:
             vectors = self.vectors
             now = find_space(tx, self.embedder)
-            if vectors is None or now is None or not now.number == vectors.space == space.number:
+            if vectors is None or now is None or not now.number == vectors.now.space == space.number:
                 return  # it was dropped meanwhile, and begins anew
             # A doc may have been taken out, or have got another text; then its vector is not kept either.
-            still = [row.doc for row in done if _waits(tx, space.number, row) and row.doc not in aside]
+            sides = {row.doc: _waits(tx, space.number, row) for row in done if row.doc not in aside}
+            still = [doc for doc, past in sides.items() if past is not None]
             gone = [row.doc for row in done if row.terms is None]
-            vectors.add(tx, [(doc, made[piece]) for doc in still for piece in pieces.get(doc, ())])
+            for past, side in enumerate(vectors):
+                side.add(
+                    tx,
+                    [
+                        (doc, made[piece])
+                        for doc in still
+                        if sides[doc] == past
+                        for piece in pieces.get(doc, ())
+                    ],
+                )
             dequeue(tx, still + gone, space=space.number)
             if passed is not None:
                 enqueue(tx, aside, space=space.number)
@@ -306,14 +345,16 @@ class Embedding:
         return int(self._database.query(f"select count(*) from {rows}", values)[0][0])  # noqa: S608 - our own
 
 
-def _waits(tx: Transaction, space: int, row: _Row) -> bool:
-    """Tell whether a doc is as it was, and no other process has made its vector."""
-    if row.terms is None or not tx.execute(_AS_IT_WAS, row):
-        return False
-    queued = tx.execute("select 1 from unembedded where space = ? and doc = ?", (space, row.doc))
-    return bool(queued) or not tx.execute(
-        "select 1 from vectors where doc = ? and space = ?", (row.doc, space)
-    )
+def _waits(tx: Transaction, space: int, row: _Row) -> int | None:
+    """Return whether a doc is past, 0 or 1, if it is as it was and no other process has made its vector."""
+    there = tx.execute(_AS_IT_WAS, row) if row.terms is not None else ()
+    if not there:
+        return None
+    for table in ("unembedded", "vectors"):
+        sql = f"select 1 from {table} where doc = ? and space in (?, ?)"  # noqa: S608 - our own names
+        if tx.execute(sql, (row.doc, space, past_of(space))):
+            return int(there[0][0]) if table == "unembedded" else None
+    return int(there[0][0])
 
 
 def _pass(tx: Transaction, space: int, doc: int) -> None:

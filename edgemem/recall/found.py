@@ -5,6 +5,8 @@ So what was erased, changed or closed to the reader since it was indexed is gone
 
 from __future__ import annotations
 
+import math
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +16,7 @@ from edgemem.recall.sources import (
     EPISODE,
     FACT,
     PREFERENCE,
+    SUMMARY,
     TURN,
     bound,
     episode_text,
@@ -22,22 +25,26 @@ from edgemem.recall.sources import (
     who_said,
 )
 from edgemem.records import Recalled
+from edgemem.store.beliefs import believed_at
 from edgemem.store.reading import LEVELS, readable, reading_rule
+from edgemem.store.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from edgemem.recall.when import When
     from edgemem.records import Reader
     from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
 
 _FACT = """
-  select s.id, k.key, f.value, f.valid_from, coalesce(f.valid_to, f.known_to / 1e6), f.source, k.scope, f.level, f.owner,
+  select s.id, k.key, f.value, f.valid_from, f.valid_to, f.known_to, f.source, k.scope, f.level, f.owner,
     f.speaker, f.event_time, (
       select d.value from doubts d where d.key_id = s.key_id and d.settled is null and d.level = f.level
         and d.owner is f.owner and d.valid_from <= :now and coalesce(d.valid_to, 9e999) > :now
       order by d.id desc limit 1),
-    exists (select 1 from doubts d where d.key_id = s.key_id and d.confirmed_by = s.id and d.id > s.id)
+    exists (select 1 from doubts d where d.key_id = s.key_id and d.confirmed_by = s.id and d.id > s.id),
+    {over}, {hidden}
   from facts s join fact_keys k on k.id = s.key_id
 """
 # What a statement is still worth is the interval of its key that holds now, if it is the one that said it.
@@ -47,12 +54,30 @@ _NOW = """
     order by b.valid_from desc limit 1)
   where f.origin = s.id and coalesce(f.valid_to, 9e999) > :now and f.value is not null
 """
-# Of one that does not hold any more: the interval that is still believed of it, or all of it if none is.
+# The same for another time, as it was known then.
+_THEN = "join facts f on f.id = ({}) where f.origin = s.id and f.value is not null"
+# Of one that does not hold any more: the interval that is still believed of it, or all of it if none is. Corrections
+# leave few pieces, and those begin where it did, so that a key of many versions is not read through.
 _EVER = """
   join facts f on f.id = coalesce((
-    select b.id from facts b where b.key_id = s.key_id and b.known_to is null and b.origin = s.id
-    order by b.valid_from desc limit 1), s.id)
-  where f.value is not null
+    select b.id from (
+      select b.id, b.origin, b.valid_from from facts b
+      where b.key_id = s.key_id and b.known_to is null and b.valid_from >= s.valid_from order by b.valid_from limit 8) b
+    where b.origin = s.id order by b.valid_from desc limit 1), s.id)
+  where f.value is not null and f.valid_from <= :latest
+"""
+# Whether another statement holds by now, or none.
+_OVER = """
+  s.id is not (
+    select case when coalesce(b.valid_to, 9e999) > :now then b.origin end from facts b
+    where b.key_id = s.key_id and b.known_to is null and b.valid_from <= :now order by b.valid_from desc limit 1)
+"""
+# Whether what ended it may not be read: what begins where it ends, or what it was taken back for.
+_HIDDEN = """
+  (exists (select 1 from facts n where n.key_id = f.key_id and n.known_to is null and n.valid_from = f.valid_to
+      and n.value is not null and not {rule})
+    or exists (select 1 from facts n where n.key_id = f.key_id and n.recorded = f.known_to and n.id = n.origin
+      and n.value is not null and not {rule}))
 """
 
 
@@ -64,21 +89,39 @@ def fetch(
     reader: Reader | None,
     now: float,
     include_past: bool = False,
+    include_future: bool = False,
+    when: When | None = None,
 ) -> dict[tuple[int, int], Recalled]:
-    """Return what there is of some (kind, ref) and may be read, without score and reason."""
+    """Return what there is of some (kind, ref) and may be read, without score and reason.
+
+    Args:
+        now: seconds since the epoch.
+        include_past: also facts that do not hold any more.
+        include_future: with these, also facts that do not hold yet.
+        when: instead, facts as they held then, and were known.
+    """
     by_kind: dict[int, list[int]] = {}
     for kind, ref in refs:
         by_kind.setdefault(kind, []).append(ref)
     found: dict[tuple[int, int], Recalled] = {}
     for kind, ids in by_kind.items():
         if kind == FACT:
-            items = _facts(truth, ids, reader, now, include_past=include_past)
+            if when is None:
+                latest = math.inf if include_future else now
+                moments = {"now": now, "latest": latest} if include_past else {"now": now}
+                items = _facts(truth, ids, reader, _EVER if include_past else _NOW, moments)
+            else:
+                believed, known = believed_at(when.known_at)
+                moments = {"now": now, "t": when.valid_at, **known}
+                items = _facts(truth, ids, reader, _THEN.format(believed), moments)
         elif kind == PREFERENCE:
             items = _preferences(truth, ids, reader)
         elif kind == EPISODE:
             items = _episodes(truth, ids, reader)
         elif kind == TURN:
             items = _messages(truth, ids, reader)
+        elif kind == SUMMARY:
+            items = _summaries(truth, ids, reader)
         else:
             items = _notes(notes, ids, reader)
         found.update(((kind, int(item.id)), item) for item in items)
@@ -86,37 +129,27 @@ def fetch(
 
 
 def _facts(
-    truth: Database, ids: Sequence[int], reader: Reader | None, now: float, *, include_past: bool
+    truth: Database, ids: Sequence[int], reader: Reader | None, which: str, moments: dict[str, Any]
 ) -> Iterable[Recalled]:
     rule, values = reading_rule(reader, "f.")
+    hidden = "0" if reader is None or which == _NOW else _HIDDEN.format(rule=reading_rule(reader, "n.")[0])
     rows = truth.query(
-        f"{_FACT} {_EVER if include_past else _NOW} and s.id in ({marks(ids)}) and {rule}",
-        {**bound(ids), **values, "now": now},
+        f"{_FACT.format(over='0' if which == _NOW else _OVER, hidden=hidden)} {which} and s.id in ({marks(ids)}) and {rule}",
+        {**bound(ids), **values, **moments},
     )
-    for (
-        ref,
-        key,
-        value,
-        valid_from,
-        valid_to,
-        source,
-        scope,
-        level,
-        owner,
-        speaker,
-        event_time,
-        doubt,
-        misheard,
-    ) in rows:
-        text = f"{fact_text(key, value)} (perhaps misheard)" if misheard else fact_text(key, value)
-        yield Recalled(
+    for ref, key, value, valid_from, valid_to, known_to, source, scope, level, owner, *more in rows:
+        speaker, event_time, doubt, misheard, over, ended_by_hidden = more
+        past = bool(over) and valid_from <= moments["now"]
+        if past and ended_by_hidden and which == _EVER:
+            continue  # that it changed is as private as what it changed to
+        item = Recalled(
             "fact",
             str(ref),
-            text if doubt is None else f"{text} (since then heard, perhaps misheard: {doubt})",
+            fact_text(key, value),
             0.0,
             recorded_at=ref / 1e6,
             valid_from=valid_from,
-            valid_to=valid_to,
+            valid_to=None if ended_by_hidden else valid_to,
             source=source,
             scope=scope,
             speaker=speaker,
@@ -125,8 +158,42 @@ def _facts(
             event_time=event_time,
             key=key,
             value=value,
-            doubt=doubt if doubt is not None or not misheard else value,
         )
+        if past and not ended_by_hidden:
+            yield _over(item, taken_back=known_to)
+        else:
+            yield _doubted(item, doubt, misheard=bool(misheard))
+
+
+def _over(item: Recalled, *, taken_back: int | None) -> Recalled:
+    """Return a fact that does not hold any more, and say until when it did.
+
+    Args:
+        taken_back: the tick at which it was believed no more; None: it is, of its time.
+    """
+    end = item.valid_to
+    if end is None and taken_back is not None:
+        end = taken_back / 1e6
+    text = item.text if end is None else f"{item.text} (until {_day(end)})"
+    return msgspec.structs.replace(item, text=text, valid_to=end, past=True)
+
+
+def _doubted(item: Recalled, doubt: str | None, *, misheard: bool) -> Recalled:
+    """Return a fact with what must be known of it beside: that another value was heard, or that it was heard badly."""
+    if doubt is not None:
+        text = f"{item.text} (since then heard, perhaps misheard: {doubt})"
+        return msgspec.structs.replace(item, text=text, doubt=doubt)
+    if misheard:
+        return msgspec.structs.replace(item, text=f"{item.text} (perhaps misheard)", doubt=item.value)
+    return item
+
+
+def _day(seconds: float) -> str:
+    """Return a date in local time; of a time that no calendar has, its seconds."""
+    try:
+        return datetime.fromtimestamp(seconds, tz=timezone.utc).astimezone().strftime("%Y-%m-%d")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:g}"
 
 
 def _preferences(truth: Database, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:
@@ -171,6 +238,19 @@ def _messages(truth: Database, ids: Sequence[int], reader: Reader | None) -> Ite
         yield Recalled(
             "turn", str(ref), content, recorded_at=ref / 1e6, source=role, speaker=who_said(role, speaker, extra),
             level=LEVELS[level], owner=owner, event_time=event_time, session=session, turn=turn, score=0.0,
+        )  # fmt: skip
+
+
+def _summaries(truth: Database, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:
+    rule, values = reading_rule(reader, "f.")
+    rows = truth.query(
+        f"select f.id, f.summary, s.name, f.level, f.owner from {SUMMARIES} f join sessions s on s.id = f.session_id"  # noqa: S608 - ours
+        f" where f.id in ({marks(ids)}) and {rule}",
+        {**bound(ids), **values},
+    )
+    for ref, text, session, level, owner in rows:
+        yield Recalled(
+            "summary", str(ref), text, recorded_at=ref / 1e6, session=session, level=LEVELS[level], owner=owner, score=0.0,
         )  # fmt: skip
 
 

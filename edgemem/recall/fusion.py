@@ -26,6 +26,9 @@ class Weights(msgspec.Struct, frozen=True):
     meaning: float = 0.4
     person: float = 0.1
     recent: float = 0.02
+    past: float = 0.2
+    summary: float = 0.5
+    """What the score of a summary is worth beside others: what it says, the turns that it was made from say too."""
 
 
 class Signals(NamedTuple):
@@ -39,6 +42,8 @@ class Signals(NamedTuple):
     """1 if the question names who said it or whom it belongs to."""
     recent: float = 0.0
     """1 for now, halved with each half-life."""
+    past: float = 0.0
+    """1 if the question asks for what was, and this does not hold any more."""
 
 
 _MENTIONED = 0.01  # a signal that contributes less does not explain anything
@@ -76,13 +81,18 @@ def fact_meaning(whole: float, rest: float, *, named: bool) -> float:
 
 
 def scores_of(
-    words: ArrayLike, meaning: ArrayLike, person: ArrayLike, recent: ArrayLike, weights: Weights
+    words: ArrayLike,
+    meaning: ArrayLike,
+    person: ArrayLike,
+    recent: ArrayLike,
+    past: ArrayLike,
+    weights: Weights,
 ) -> NDArray[np.float64]:
     """Return the scores of candidates, given their signals one array each; where meaning is not known, it is not a number."""
     import numpy as np
 
-    words, meaning, person, recent = (
-        np.asarray(each, np.float64) for each in (words, meaning, person, recent)
+    words, meaning, person, recent, past = (
+        np.asarray(each, np.float64) for each in (words, meaning, person, recent, past)
     )
     total = weights.words + weights.meaning
     both = (
@@ -92,6 +102,7 @@ def scores_of(
     )
     own = np.clip(np.where(np.isnan(meaning), words, both), 0.0, 1.0)
     doubt = (1.0 - own) * (1.0 - weights.person * person) * (1.0 - weights.recent * recent)
+    doubt *= 1.0 - weights.past * past
     scores: NDArray[np.float64] = np.clip(1.0 - doubt, 0.0, 1.0)
     return scores
 
@@ -104,6 +115,7 @@ def reasons(signals: Signals, weights: Weights) -> tuple[str, ...]:
         "meaning": own_score(signals.words, signals.meaning, weights) - words,
         "person": weights.person * _clip(signals.person),
         "recent": weights.recent * _clip(signals.recent),
+        "past": weights.past * _clip(signals.past),
     }
     said = [name for name, part in parts.items() if part >= _MENTIONED]
     return tuple(sorted(said, key=lambda name: (-parts[name], name)))

@@ -22,7 +22,6 @@ from edgemem.recall.embedding import Embedding, Progress
 from edgemem.recall.index_file import NOT_BROKEN, file_at, is_sound, open_index_file, remake_index_file
 from edgemem.recall.intake import is_due, take_notes, take_rows
 from edgemem.recall.postings import ResidentPostings
-from edgemem.recall.resident import ResidentVectors
 from edgemem.recall.segments import merge_due, merge_some
 from edgemem.recall.sources import SOURCES, Source
 from edgemem.recall.state import State
@@ -90,7 +89,8 @@ class Index:
     @property
     def vectors(self) -> VectorIndex | None:
         """Return the vectors of the model in use, as they were looked at last."""
-        return None if self.embedding is None else self.embedding.vectors
+        made = None if self.embedding is None else self.embedding.vectors
+        return None if made is None else made.now
 
     def state(self) -> State:
         """Return how far the index has come."""
@@ -100,9 +100,16 @@ class Index:
         except msgspec.ValidationError as error:
             raise CorruptError(f"{self.path} is damaged ({error}); it is made again by itself.") from error
 
-    def space(self, _state: State) -> VectorIndex | None:
-        """Return the vectors that the model in use has made; None while it has made none."""
-        return None if self.embedding is None else self.embedding.open()
+    def space(self, _state: State, *, past: bool = False) -> VectorIndex | None:
+        """Return the vectors that the model in use has made; None while it has made none.
+
+        Args:
+            past: those of facts that do not hold any more.
+        """
+        made = None if self.embedding is None else self.embedding.open()
+        if made is None:
+            return None
+        return made.past if past else made.now
 
     def relation_cosines(self, query: Vector, relations: Collection[str]) -> dict[str, float]:
         """Return how near a question without its subject is to those relations that have a vector of the same model."""
@@ -232,9 +239,8 @@ class Index:
         """Bring into memory what the next question is answered from; return whether anything was missing."""
 
         def warm(_limit: int) -> int:
-            vectors = None if self.embedding is None else self.embedding.open()
-            if isinstance(vectors, ResidentVectors):
-                vectors.warm(stop)
+            if self.embedding is not None:
+                self.embedding.warm(stop)
             return int(self.postings.warm(self.state(), stop))
 
         with self._upkeep:

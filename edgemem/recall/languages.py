@@ -72,6 +72,10 @@ _EMPTY = {
 }
 _LETTERS = {"de": re.compile("[äöüß]"), "es": re.compile("[ñáíóú]"), "vi": re.compile("[ăđơư\u1ea0-\u1ef9]")}
 
+TOLD = frozenset({"en", "de", "es", "vi", "zh"})
+"""The languages that are told from one another."""
+_LATIN = TOLD - {"zh"}
+
 EMPTY_SIGNS = frozenset(_CHINESE)
 """Chinese signs that bind others; text without spaces is cut where they stand."""
 
@@ -94,6 +98,24 @@ def language_of(plain: Collection[str], spelled: str = "") -> str:
         if found > most:
             most, best = found, name
     return best
+
+
+def share_of_meaning(language: str, known: Collection[str], foreign: float) -> float:
+    """Return how much of its weight meaning keeps for a question, from an embedder that knows only some languages.
+
+    One that knows the language, or one that we cannot tell, has all of it. Other letters than its own are no words to a
+    model, so its vectors of them say nothing: words alone find then. Measured with all-MiniLM-L6-v2 (`bench languages`,
+    three orders): .3 finds .05 to .13 more than words alone in German and Spanish and up to .03 in Vietnamese, where 1 lost
+    .08, and in Chinese .18.
+
+    Args:
+        language: of the question, as `words.language_in` tells it.
+        known: in two letters; none: many.
+        foreign: the weight for another language in letters that the model reads.
+    """
+    if not known or language in known or not TOLD.issuperset(known):
+        return 1.0
+    return foreign if language in _LATIN else 0.0
 
 
 def empty_words(language: str) -> frozenset[str]:

@@ -16,7 +16,7 @@ import msgspec
 from edgemem.recall.sources import bound, marks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from edgemem.store.database import Database
 
@@ -32,25 +32,19 @@ class Statistics(msgspec.Struct, frozen=True):
 
     docs: int
     terms: int
+    """How many they have together."""
     counts: Mapping[str, int]
     """In how many texts a term stands."""
 
-    def weight(self, term: str) -> float:
-        """Return how much a term tells apart: its inverse document frequency, as FTS5 has it."""
-        count = self.counts.get(term, 0)
+    def rarity(self, docs: float) -> float:
+        """Return how much a term tells apart that stands in so many texts: its inverse document frequency, as FTS5 has it."""
         # With 1 inside of the logarithm it is never negative (Lucene's BM25Similarity): in a memory of two facts each
         # word is common, and still tells more than nothing.
-        return log(1 + max(0.0, self.docs - count + 0.5) / (count + 0.5))
+        return log(1 + max(0.0, self.docs - docs + 0.5) / (docs + 0.5))
 
-    def best(self, terms: Sequence[str]) -> float:
-        """Return a score that no text can exceed."""
-        return sum(self.weight(term) for term in terms) * (K1 + 1)
-
-    def score(self, frequencies: Mapping[str, int], length: int) -> float:
-        """Return the BM25 of a text of `length` terms in which the terms of a question stand this often."""
-        average = max(1.0, self.terms / max(1, self.docs))
-        norm = K1 * (1 - B + B * length / average)
-        return sum(self.weight(term) * n * (K1 + 1) / (n + norm) for term, n in frequencies.items())
+    def best(self, docs: Iterable[float]) -> float:
+        """Return a score that no text can exceed in which terms stand that stand in so many texts each."""
+        return sum(map(self.rarity, docs)) * (K1 + 1)
 
     def telling(self, terms: Sequence[str]) -> list[str]:
         """Return the terms worth looking for: the rarest first, those that stand nowhere last."""

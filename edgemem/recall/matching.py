@@ -13,11 +13,12 @@ from edgemem.recall.lexical import K1, B
 from edgemem.recall.sources import TURN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.recall.alike import Asked
     from edgemem.recall.lexical import Statistics
     from edgemem.recall.view import View
 
@@ -36,11 +37,63 @@ class Matched(NamedTuple):
     """Of all messages of a session together, by its code."""
 
 
-def matched(view: View, found: Iterable[tuple[str, Slots, Numbers]], statistics: Statistics) -> Matched:
-    """Return the BM25 of the texts that terms stand in; what may not be found counts for nothing.
+class Stands(NamedTuple):
+    """Where the terms of a question stand, among what may be found: one of each for each term and text."""
+
+    names: list[str]
+    """The terms that stand anywhere, once each."""
+    term: Slots
+    """The place of the term among these."""
+    slots: Slots
+    times: Numbers
+    """How often it stands there."""
+    counts: dict[str, int]
+    """In how many texts each term stands that may be read, whether these are looked for or not."""
+
+    def of(self, wanted: Collection[str]) -> Stands:
+        """Return where those terms stand that are looked for."""
+        import numpy as np
+
+        kept = np.array([name in wanted for name in self.names], bool)
+        if kept.all():
+            return self
+        here = kept[self.term]
+        names = [name for name in self.names if name in wanted]
+        term = (np.cumsum(kept) - 1)[self.term[here]]
+        return Stands(
+            names, term, self.slots[here], self.times[here], {name: self.counts[name] for name in names}
+        )
+
+
+def stands_of(view: View, found: Iterable[tuple[str, Slots, Numbers]]) -> Stands:
+    """Return where terms stand; what may not be found counts for nothing.
 
     Args:
-        found: terms, with the slots that each stands in, and how often.
+        found: terms, with the slots that each stands in, and how often; a term may come twice.
+    """
+    import numpy as np
+
+    some = list(found)
+    if not some:
+        return Stands([], np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0, np.float32), {})
+    numbers: dict[str, int] = {}
+    term = np.repeat(
+        [numbers.setdefault(term, len(numbers)) for term, _, _ in some], [len(slots) for _, slots, _ in some]
+    )
+    slots, times = (np.concatenate([each[part] for each in some]) for part in (1, 2))
+    counts = np.bincount(term[view.columns.read_by(slots, view.only)], minlength=len(numbers))
+    may = view.may[slots]
+    return Stands(
+        list(numbers), term[may], slots[may], times[may], dict(zip(numbers, counts.tolist(), strict=True))
+    )
+
+
+def matched(view: View, stands: Stands, asked: Mapping[str, Asked], statistics: Statistics) -> Matched:
+    """Return the BM25 of the texts that terms stand in.
+
+    Args:
+        stands: where these terms stand.
+        asked: what each of them counts.
     """
     import numpy as np
 
@@ -51,23 +104,16 @@ def matched(view: View, found: Iterable[tuple[str, Slots, Numbers]], statistics:
         np.zeros(n + 1, np.float32),
         np.zeros(sessions, np.float32),
     )
-    stands = list(found)
-    if not stands:
+    names, term, slots, times, _ = stands
+    if not names:
         return Matched(own, window, session)
-    numbers: dict[str, int] = {}
-    term = np.repeat(
-        [numbers.setdefault(term, len(numbers)) for term, _, _ in stands],
-        [len(slots) for _, slots, _ in stands],
-    )
-    slots, times = (np.concatenate([each[part] for each in stands]) for part in (1, 2))
-    may = view.may[slots]
-    term, slots, times = term[may], slots[may], times[may]
-    weights = np.array([[statistics.weight(name)] for name in numbers], np.float32)
+    worth = np.array([[asked[name].weight] for name in names], np.float32)
+    weights = worth * np.array([[statistics.rarity(asked[name].docs)] for name in names], np.float32)
     average = max(1.0, statistics.terms / max(1, statistics.docs))
 
     texts = view.around(slots, ())
     # How often each term stands in each of these texts; in the last one, which is none, it never does.
-    often = np.zeros((len(numbers), len(texts) + 1), np.float32)
+    often = np.zeros((len(names), len(texts) + 1), np.float32)
     place = np.full(n + 1, len(texts), np.int32)
     place[texts] = np.arange(len(texts))
     often[term, place[slots]] = times
@@ -85,9 +131,9 @@ def matched(view: View, found: Iterable[tuple[str, Slots, Numbers]], statistics:
     words_in = columns.words_in(view.only)
     long_session = max(1.0, float(words_in[1:].mean()) if sessions > 1 else 1.0)
     at = term * sessions + rows["session"][slots]
-    in_session = np.bincount(at, times, len(numbers) * sessions).reshape(len(numbers), sessions)
+    in_session = np.bincount(at, times, len(names) * sessions).reshape(len(names), sessions)
     with_term = np.count_nonzero(in_session, axis=1)[:, None]
-    rare = np.log(1 + (sessions - with_term + 0.5) / (with_term + 0.5))
+    rare = worth * np.log(1 + (sessions - with_term + 0.5) / (with_term + 0.5))
     session[:] = (rare * _saturated(in_session, words_in, long_session)).sum(axis=0)
     session[NOBODY] = 0.0
     return Matched(own, window, session)

@@ -9,7 +9,7 @@ from edgemem.recall.sources import TURN
 from edgemem.recall.traits import SAYS_I
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -51,6 +51,23 @@ def find_near(view: View, vectors: VectorIndex, vector: Vector, question: Questi
     _note(view, vectors.estimates(vector, wanted_docs).items())
 
 
+def find_past(
+    view: View, vectors: VectorIndex, vector: Vector, among: Sequence[int] | None, *, wanted: int
+) -> None:
+    """Find what is near of facts that do not hold any more.
+
+    Args:
+        vectors: theirs.
+        among: the only docs that may be found; None: all.
+        wanted: candidates.
+    """
+    # Of a few that are named, memory is up to date only if they need not be estimates.
+    _take_up(view, vectors.nearest(vector, wanted, among, about=among is None))
+    chosen = _chosen(view)
+    docs = view.columns.rows["id"][chosen[~view.near[chosen]]].tolist()
+    _note(view, vectors.estimates(vector, docs).items())
+
+
 def _around(view: View, docs: Sequence[int]) -> Slots:
     """Return the slots of some docs that may be found, and of the messages around them."""
     slots = view.take_up(docs)
@@ -80,18 +97,19 @@ def relations_asked(view: View) -> dict[int, tuple[str, str]]:
 
 
 def note_relations(
-    view: View, facts: Mapping[int, tuple[str, str]], cosines: Mapping[str, float], question: Question
+    view: View, facts: Mapping[int, tuple[str, str]], cosines: Mapping[str, float], named: Collection[str]
 ) -> None:
-    """Note how near facts are to a question that names what they are about.
+    """Note how near facts are to a question that names what some of them are about.
 
     Args:
         facts: subject and relation by slot.
         cosines: of the question without that and each relation.
+        named: the subjects that it names.
     """
     for slot, (subject, relation) in facts.items():
         if relation in cosines and view.near[slot]:
             view.cosines[slot] = fact_meaning(
-                float(view.cosines[slot]), cosines[relation], named=question.names(subject)
+                float(view.cosines[slot]), cosines[relation], named=subject in named
             )
 
 

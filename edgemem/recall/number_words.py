@@ -3,7 +3,7 @@
 People say "seven thirty" and a screen shows 7:30; a recogniser writes what it likes. Here every number becomes digits,
 as `words.plain_words` would have cut them: twenty one and 21 are `21`, 7:30 and half past seven `7` `30`, the twenty
 first and 21st `21`, four two nine one and double oh seven `4291` and `007`. Where a number can be read in two ways, both
-are given: nineteen eighty four is `19` `84` and `1984`.
+are given: nineteen eighty four is `19` `84` and `1984`, the first of May `1` and `first`, as in a first day.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ def with_digits(words: list[str], language: str = "en") -> list[str]:
     while at < len(words):
         made, end = spoken.read(words, at)
         out += made or words[at : at + 1]
+        if made and words[at] in spoken.rare:
+            out.append(words[at])
         at = max(end, at + 1)
     return out
 
@@ -45,6 +47,7 @@ class _Spoken:
 
     def __init__(self, language: NumberWords) -> None:
         self._of = language
+        self.rare = language.rare_places
         clock = {each for each in (language.half, language.quarter) if each}
         self.starts = frozenset(
             {

@@ -54,6 +54,7 @@ class PackedVectors:
         self.dimensions = dimensions
         self._room = block
         self._blocks: list[Block] = []
+        self._asked: tuple[NDArray[np.float32], Asked] | None = None
 
     def __len__(self) -> int:
         return sum(block.n for block in self._blocks)
@@ -150,7 +151,7 @@ class PackedVectors:
         n = len(self) if rows is None else len(rows)
         if k <= 0 or n == 0:
             return []
-        asked = Asked(np.asarray(query, np.float32))
+        asked = self._made_ready(query)
         distances = self._distances(asked, rows)
         near = _near(distances, k, self.dimensions)
         while True:
@@ -168,9 +169,19 @@ class PackedVectors:
         """Return estimated cosines of those ids that are there, the best of each; one in three is .016 off or more."""
         import numpy as np
 
-        asked = Asked(np.asarray(query, np.float32))
-        found, cosines = _best_of_each(*self._estimates(asked, self._rows_of(ids)))
-        return dict(zip(found.tolist(), cosines.tolist(), strict=True))
+        found, cosines = self._estimates(self._made_ready(query), self._rows_of(ids))
+        order = np.argsort(cosines, kind="stable")
+        return dict(
+            zip(found[order].tolist(), cosines[order].tolist(), strict=True)
+        )  # the last of an id is its best
+
+    def _made_ready(self, query: NDArray[np.float32]) -> Asked:
+        """Return a question that is ready to be compared; the same array, asked again, is the same question."""
+        import numpy as np
+
+        if self._asked is None or self._asked[0] is not query:
+            self._asked = query, Asked(np.asarray(query, np.float32))
+        return self._asked[1]
 
     def _column(self, name: str) -> NDArray[Any]:
         import numpy as np
@@ -192,7 +203,8 @@ class PackedVectors:
         """Return the numbers of the rows of some ids, in ascending order."""
         import numpy as np
 
-        wanted = np.unique(np.asarray(ids, np.int64))
+        wanted = np.sort(np.asarray(ids, np.int64))
+        wanted = wanted[np.diff(wanted, prepend=wanted[:1] - 1) != 0]
         found = [block.find(wanted) + first for first, block in self._numbered()]
         return np.concatenate(found) if found else np.zeros(0, np.intp)
 

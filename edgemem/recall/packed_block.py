@@ -34,6 +34,7 @@ class Block:
         self.n = 0
         self.room = room
         self.sealed = False
+        self._order: tuple[Rows, Ids] | None = None
         # Word by word, all rows: the same word of all is compared at once. The other bits are read row by row.
         self._signs = np.zeros((words, room), np.uint64)
         self._steps = np.zeros((room, words), np.uint64)
@@ -74,6 +75,7 @@ class Block:
         for name, rows in columns.items():
             self._columns[name][new] = rows
         self.n = new.stop
+        self._order = None
         if self.n == self.room:
             self.seal()
 
@@ -91,17 +93,16 @@ class Block:
         self.sealed = True
 
     def find(self, wanted: Ids) -> Rows:
-        """Return the rows of ids, which are given in ascending order and once each."""
+        """Return the rows of ids, which are given in ascending order and once each; rows are in ascending order, too."""
         import numpy as np
 
-        ids = self.column("ids")
-        if not self.sealed:
-            return np.flatnonzero(places(wanted, ids)[1])
-        begin, there = places(ids, wanted)
-        begin = begin[there]
-        many = np.searchsorted(ids, wanted[there], side="right") - begin
-        # For each id that is there: its first row, and so many after it.
-        return np.repeat(begin - np.cumsum(many) + many, many) + np.arange(many.sum())
+        if self.sealed:
+            return _runs(self.column("ids"), wanted)
+        if self._order is None:
+            rows = np.argsort(self.column("ids"), kind="stable")
+            self._order = rows, self.column("ids")[rows]
+        rows, ids = self._order
+        return np.sort(rows[_runs(ids, wanted)])
 
     def cut(self, rows: Rows) -> None:
         """Take rows out; those behind them move up."""
@@ -117,6 +118,18 @@ class Block:
             column[: len(rows)] = column[rows]
             column[len(rows) : self.n] = 0
         self.n = len(rows)
+        self._order = None
+
+
+def _runs(ids: Ids, wanted: Ids) -> Rows:
+    """Return where ids that are in ascending order are among those wanted, which are so, too, and once each."""
+    import numpy as np
+
+    begin = np.searchsorted(ids, wanted)
+    many = np.searchsorted(ids, wanted, side="right") - begin
+    # For each id: its first row, and so many after it.
+    found: Rows = np.repeat(begin - np.cumsum(many) + many, many) + np.arange(many.sum())
+    return found
 
 
 def places(wanted: Ids, ids: Ids) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import CorruptError
+from edgemem.recall.alike import Alikes
 from edgemem.recall.columns import COLUMNS, Columns, sound_row
 from edgemem.recall.removals import newest_removal, read_removals
 from edgemem.recall.state import FIRST_OTHER, State
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.recall.view import View
     from edgemem.store.database import Database
 
     Slots = NDArray[np.intp]
@@ -35,6 +37,7 @@ AT_ONCE = 300
 """Docs that a question may still read in; more are left to `warm`, and FTS5 answers meanwhile."""
 _STEP = 300  # docs that are read between two looks at `stop`: some milliseconds
 _TERMS = 1000  # terms that are looked at between two looks at `stop`
+_STEPS = 16  # of a search among 65,536 texts
 _OFTEN = 255  # how often a term stands in a text is kept in 8 bits
 
 
@@ -81,6 +84,7 @@ class ResidentPostings:
                 for term in terms[first : first + _TERMS]:
                     if term in self._postings and not there[self.having(term)].any():
                         del self._postings[term]
+                        self.alikes.drop(term)
         self._pruned = self._removal
 
     def follow_removals(self) -> None:
@@ -90,22 +94,33 @@ class ResidentPostings:
                 self._forget()
         self._prune(None)
 
-    def counts(self, state: State, terms: Sequence[str]) -> dict[str, int] | None:
-        """Return in how many docs each term stands; None if memory does not hold them all."""
+    def follow(self, state: State) -> bool:
+        """Read in a few changes; return whether memory holds what the index does."""
         with self.lock:
-            if not self._follow(state):
-                return None
-            there = self.columns.rows["id"]
-            return {term: int((there[self.having(term)] != 0).sum()) for term in terms}
+            return self._follow(state)
 
     def find(self, terms: Sequence[str]) -> Iterator[tuple[str, Slots, Numbers]]:
-        """Yield of each term that stands anywhere in which slots it does, and how often; as of the last `counts`."""
+        """Yield of each term that stands anywhere in which slots it does, and how often; as of the last `follow`."""
         import numpy as np
 
         for term in terms:
             if term in self._postings:
                 packed = np.frombuffer(self._postings[term], np.uint32)
                 yield term, (packed >> 8).astype(np.intp), (packed & _OFTEN).astype(np.float32)
+
+    def count(self, term: str, view: View) -> int:
+        """Return in how many texts that may be found a term stands; as of the last `follow`, holds `lock`."""
+        import numpy as np
+
+        found, hidden = self._postings.get(term), view.hidden
+        if found is None:
+            return 0
+        packed = np.frombuffer(found, np.uint32)
+        if len(hidden) * _STEPS > len(packed):
+            return int(np.count_nonzero(view.may[packed >> 8]))
+        # Of a common term it is quicker to look for the few that may not be found.
+        at = np.minimum(packed.searchsorted(hidden << 8), len(packed) - 1)
+        return len(packed) - int(np.count_nonzero(packed[at] >> 8 == hidden))
 
     def having(self, stem: str) -> NDArray[np.intp]:
         """Return the slots of the texts that a stem stands in; holds `lock`."""
@@ -116,17 +131,7 @@ class ResidentPostings:
             return np.zeros(0, np.intp)
         return (np.frombuffer(found, np.uint32) >> 8).astype(np.intp)
 
-    def having_all(self, stems: Sequence[str]) -> NDArray[np.intp]:
-        """Return the slots of the texts that all of some stems stand in; holds `lock`."""
-        import numpy as np
-
-        slots = self.having(stems[0])
-        for stem in stems[1:]:
-            slots = slots[np.isin(slots, self.having(stem))]
-        return slots
-
     def _follow(self, state: State) -> bool:
-        """Read in a few changes; return whether memory holds what the index does."""
         empty = self.columns.n - len(self.columns)
         if empty > max(AT_ONCE, self.columns.n // 2) or not self._drop_removed(AT_ONCE):
             if state.docs > AT_ONCE:
@@ -181,11 +186,14 @@ class ResidentPostings:
                 found = self._postings.get(term)
                 if found is None:
                     found = self._postings[term] = array("I")
+                    self.alikes.add(term)
                 found.append(slot << 8 | min(times, _OFTEN))
 
     def _forget(self) -> None:
         self.columns = Columns()
         """What is known of the docs; whoever reads it holds `lock`."""
         self._postings: dict[str, array[int]] = {}
+        self.alikes = Alikes()
+        """Its terms by how they sound; whoever looks at them holds `lock`."""
         self._reached = [0, FIRST_OTHER - 1]
         self._removal = newest_removal(self._database)

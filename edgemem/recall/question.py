@@ -9,9 +9,12 @@ import msgspec
 
 from edgemem.recall.common_words import COMMON_WORDS
 from edgemem.recall.dates import asks_when, times_in
+from edgemem.recall.english_words import is_english
+from edgemem.recall.languages import language_of
+from edgemem.recall.past_words import asks_first, asks_past
 from edgemem.recall.stemmer import stem
 from edgemem.recall.traits import zone_at
-from edgemem.recall.words import plain_words, terms
+from edgemem.recall.words import language_in, plain_words, terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -59,18 +62,26 @@ class Question(msgspec.Struct, frozen=True):
     """The text to embed: without those names, which would only find greetings."""
     people: frozenset[str]
     """The people that it names, and the reader where it says "I"."""
+    strange: frozenset[str] = frozenset()
+    """Those of its terms that are no English words: where they stand nowhere, they were misheard."""
+    english: bool = True
+    """Whether it is in English, by the rules of which words sound alike."""
     stems: frozenset[str] = frozenset()
     """Of all its words that tell anything, those names included."""
     times: tuple[tuple[float, float, float], ...] = ()
     """Begin and end of the times that it speaks of, and how sure that is; their words are not looked for."""
+    asks_past: bool = False
+    """Whether it asks for what was, and is not any more."""
+    asks_first: bool = False
+    """Whether for what was before all else."""
     asks_when: bool = False
     asks_number: bool = False
     asks_name: bool = False
     """What kind of word the answer holds, as far as the question tells."""
     asks_now: bool = False
     """Whether it says that it asks for what holds now, of what may have changed."""
-    asks_past: bool = False
-    """Whether it asks for what was."""
+    in_past: bool = False
+    """Whether it speaks of the past at all, as in "what did you eat?"."""
 
     def of(self, people: frozenset[str]) -> Question:
         """Return the same question, of other people."""
@@ -153,13 +164,17 @@ def read_question(
         terms=tuple(dict.fromkeys(wanted or content)),
         meaning=meaning,
         people=named,
+        strange=frozenset(stem(word) for word in said if word.isalpha() and not is_english(word)),
+        english=(language_of(words) if text.isascii() else language_in(text)) == "en",
         stems=frozenset(content),
         times=tuple((span.begin, span.end, span.sure) for span in spans),
         asks_when=now is not None and asks_when(asked),
         asks_number=bool(_NUMBER.search(asked)),
         asks_name=bool(_NAME.search(asked)),
+        asks_past=asks_past(asked),
+        asks_first=asks_first(asked),
         asks_now=bool(_NOW.search(asked)) and not _PAST.search(asked),
-        asks_past=bool(_PAST.search(asked) or (_WAS.search(asked) and not _NOW.search(asked))),
+        in_past=bool(_PAST.search(asked) or (_WAS.search(asked) and not _NOW.search(asked))),
     )
 
 

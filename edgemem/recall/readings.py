@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from functools import cache, lru_cache
 from itertools import accumulate
+from math import inf
 
 _LETTERS = str.maketrans({"đ": "d", "ø": "o", "æ": "e", "œ": "e", "ß": "ss", "ı": "i", "ð": "d", "þ": "t"})
 _MOST_LETTERS = 24  # no name that is called is longer; reading takes time by the letter
@@ -165,10 +166,16 @@ def distance(one: str, other: str, at_most: float = 1.0) -> float:
     if not whole:
         return 0.0 if one == other else 1.0
     limit = at_most * whole
-    losses = [_LOSSES[meant] for meant in other]
+    found = cost(one, other, limit)
+    return 1.0 if found > limit else min(1.0, found / whole)
+
+
+def cost(one: str, other: str, limit: float = inf) -> float:
+    """Return what it costs to take one reading for another; more than the limit where it is clear that it is more."""
+    losses = [LOSSES[meant] for meant in other]
     row = [0.0, *accumulate(losses)]
     for sound in one:
-        lost, costs = _LOSSES[sound], _COSTS[sound]
+        lost, costs = LOSSES[sound], COSTS[sound]
         above = row[0]
         best = left = row[0] = above + lost
         for n, meant in enumerate(other):
@@ -183,8 +190,8 @@ def distance(one: str, other: str, at_most: float = 1.0) -> float:
             if cheapest < best:
                 best = cheapest
         if best > limit:
-            return 1.0
-    return min(1.0, row[-1] / whole)
+            return inf
+    return row[-1]
 
 
 def skeleton(reading: str) -> str:
@@ -193,6 +200,14 @@ def skeleton(reading: str) -> str:
     return re.sub(r"(.)\1+", r"\1", kept) or "-"
 
 
+def frame(reading: str) -> tuple[str, str, tuple[str, ...]]:
+    """Return the classes of the consonants of a reading, one for each, the consonants, and what stands around them."""
+    gaps = tuple(_FIRM.split(reading))
+    firm = "".join(_FIRM.findall(reading))
+    return firm.translate(_CLASSES), firm, gaps
+
+
+_FIRM = re.compile("[^aeiouHWY]")
 _CLASSES = str.maketrans("BPDTFVKSZXCJMNLR", "PPTTFFKSSSSSNNLR")
 SOUND_CLASSES = "PTFKSNLR"
 """What a skeleton is made of."""
@@ -201,7 +216,7 @@ SOUND_CLASSES = "PTFKSNLR"
 @lru_cache(maxsize=8192)
 def weight(reading: str) -> float:
     """Return what it costs to hear nothing of a reading."""
-    return sum(_LOSSES[sound] for sound in reading)
+    return sum(LOSSES[sound] for sound in reading)
 
 
 def _cost(one: str, other: str) -> float:
@@ -217,5 +232,5 @@ def _cost(one: str, other: str) -> float:
 
 
 _SOUNDS = "BCDFHJKLMNPRSTVWXYZaeiou"
-_LOSSES = {sound: _VOWEL_LOST if sound.islower() else _LIGHT.get(sound, _LOST) for sound in _SOUNDS}
-_COSTS = {one: {other: _cost(one, other) for other in _SOUNDS} for one in _SOUNDS}
+LOSSES = {sound: _VOWEL_LOST if sound.islower() else _LIGHT.get(sound, _LOST) for sound in _SOUNDS}
+COSTS = {one: {other: _cost(one, other) for other in _SOUNDS} for one in _SOUNDS}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -16,33 +15,38 @@ from edgemem.recall.candidates import Filter, make_filter
 from edgemem.recall.found import fetch
 from edgemem.recall.fusion import Weights
 from edgemem.recall.linear import shipped_models
+from edgemem.recall.past_words import asks_past
 from edgemem.recall.search import Limits, RecallStats, Search
+from edgemem.recall.second_pass import Bounds, SecondPass, name_of, second_pass
 from edgemem.recall.sources import KINDS
 from edgemem.recall.tail import Tail
+from edgemem.recall.when import checked_when
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.llama.protocols import Embedder
+    from edgemem.llama.protocols import Embedder, Reranker
     from edgemem.recall.index import Index
     from edgemem.recall.scoring import Hit, Ranking
     from edgemem.records import Kind, Reader, Recalled
     from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
 
-_SPARE = 4  # read beyond k at once, since something may have vanished since it was indexed
+_ECHOES, _MORE = 3, 4
+"""How often it is looked for what stands behind messages that tell nothing, and how many times as far then."""
 
 
 class Recall:
-    """Finds facts, episodes, messages and notes; safe to use from several threads.
+    """Finds facts, preferences, episodes, messages, notes and summaries; safe to use from several threads.
 
     Args:
         truth: what is remembered; every result is read from there.
         index: what makes it quick; recall works without its help, too.
         embedder: for meaning; None: words only.
+        reranker: for a second pass; None: there is none.
         notes: the file whose lines are recalled.
         settings: how much of everything.
     """
@@ -53,6 +57,7 @@ class Recall:
         index: Index,
         *,
         embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
         notes: NotesFile | None = None,
         clock: Clock | None = None,
         settings: RecallSettings | None = None,
@@ -60,6 +65,7 @@ class Recall:
         self._truth = truth
         self._index = index
         self._embedder = embedder
+        self._reranker = reranker
         self._notes = notes
         self._clock = clock or truth.clock
         self.use(settings or RecallSettings())
@@ -99,7 +105,11 @@ class Recall:
         skip_turns: tuple[str, Collection[int]] | None = None,
         names: Collection[str] = (),
         called: Mapping[str, str] | None = None,
-        include_past: bool = False,
+        include_past: bool | None = None,
+        valid_at: float | None = None,
+        known_at: float | None = None,
+        tells: Callable[[str, str], bool] | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
 
@@ -115,18 +125,47 @@ class Recall:
             skip_turns: a session, and turns of it that the reader's prompt holds anyway.
             names: further names of people who speak here.
             called: the same, with the speaker that each name means.
-            include_past: also facts that do not hold any more.
+            include_past: also facts that do not hold any more, or not yet; None: those that held once, where the question
+                asks about the past.
+            valid_at: facts as they held then, instead of now or at `known_at`; seconds since the epoch. What was said and
+                done is found all the same: it is true of no time.
+            known_at: only what was known then: facts as they were believed, and what had been said, done and noted.
+            tells: whether the words of a message tell whoever asks anything, given these and the query: who asks once more is
+                not answered by the memory of having asked. What does not is left out, and makes nothing surer.
+            stop: once it is true nobody waits any more, and no second pass is made.
         """
         begin = monotonic()
+        when = checked_when(valid_at, known_at)
+        past = asks_past(query) if include_past is None else include_past
         limits = Limits(
             candidates=self._settings.candidates,
             embed_s=self._settings.query_embed_ms / 1e3,
             deadline=None if deadline_s is None else begin + deadline_s,
+            foreign_meaning=self._settings.foreign_meaning,
         )
         session, turns = skip_turns or ("", ())
         allowed = make_filter(
-            reader, kinds=kinds, session_id=self._session_id(session), turns=turns, past=include_past
+            reader,
+            kinds=kinds,
+            session_id=self._session_id(session),
+            turns=turns,
+            past=past,
+            known_at=None if when is None else when.known_tick,
+            held=None if when is None or (kinds and "fact" not in kinds) else when.held(self._truth, reader),
         )
+
+        def there(refs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Recalled]:
+            return fetch(
+                self._truth,
+                self._notes,
+                refs,
+                reader=reader,
+                now=self._clock.now(),
+                include_past=past,
+                include_future=bool(include_past),
+                when=when,
+            )
+
         people = {**{name: name for name in names}, **(called or {})}
         try:
             search, ranking = self._search(query, reader, people, allowed, limits)
@@ -135,27 +174,45 @@ class Recall:
             search, ranking = self._search(query, reader, people, allowed, limits, indexed=False)
             self._index.blame(error)
         unwanted = frozenset(exclude)
-        found = []
+        groups = []
+        read = k if self._reranker is None else max(k, self._settings.rerank_most)
         for group in apart or (KINDS.values(),):
-            hits = ranking.best([kind for kind, name in KINDS.items() if name in group], least=min_score)
-            if unwanted:
-                hits = (hit for hit in hits if hit.name not in unwanted)
-            found += self._fetch(ranking, hits, reader, k, known=known, past=include_past)
+            wanted = [kind for kind, name in KINDS.items() if name in group]
+            items: list[Recalled] = []
+            for again in range(_ECHOES):
+                hits = ranking.best(wanted, least=min_score)
+                if unwanted:
+                    hits = (hit for hit in hits if hit.name not in unwanted)
+                items = _fetch(ranking, hits, there, read * (_MORE if again else 1), known=known)
+                silent = [] if tells is None else _silent(items, query, tells)
+                if not silent:
+                    break
+                ranking.leave_out([int(item.id) for item in silent])
+                items = [item for item in items if item not in silent]
+            groups.append(items)
+        passed = self._read_again(query, groups, limits, known, stop)
+        found = [item for group in passed.groups for item in _first(group, k, known)]
         self.last = RecallStats(
             embed_ms=search.embed_s * 1e3,
-            search_ms=(monotonic() - begin - search.embed_s) * 1e3,
-            signals=search.signals,
+            search_ms=(monotonic() - begin - search.embed_s - passed.seconds) * 1e3,
+            rerank_ms=passed.seconds * 1e3,
+            signals=search.signals + (("reranker",) if passed.read else ()),
             late=search.late,
+            rerank_late=passed.late,
+            rerank_fault=passed.fault,
             candidates=len(ranking),
+            reranked=passed.read,
         )
         return found
 
-    def signals_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], NDArray[np.float32]]:
-        """Return the ids of the messages that were considered for a question, and their signals."""
+    def signals_of(
+        self, query: str, *, reader: Reader | None
+    ) -> tuple[list[str], NDArray[np.float32], float]:
+        """Return the ids of the messages that were considered for a question, their signals, and `View.known`."""
         allowed = make_filter(reader, kinds={"turn"})
         limits = Limits(candidates=self._settings.candidates)
         _, ranking = self._search(query, reader, {}, allowed, limits)
-        return list(map(str, ranking.refs[: ranking.turns].tolist())), ranking.signals
+        return list(map(str, ranking.refs[: ranking.turns].tolist())), ranking.signals, ranking.known
 
     def _search(
         self,
@@ -186,32 +243,80 @@ class Recall:
             )
         return search, search.run(question, view)
 
+    def _read_again(
+        self,
+        query: str,
+        groups: list[list[Recalled]],
+        limits: Limits,
+        known: Collection[str],
+        stop: Callable[[], bool] | None,
+    ) -> SecondPass:
+        """Have the reranker, if there is one, read the best in the time that is left."""
+        settings = self._settings
+        if self._reranker is None or (stop is not None and stop()):
+            return SecondPass(groups)
+        seconds = None
+        if limits.deadline is not None:
+            seconds = min(settings.rerank_ms / 1e3, limits.deadline - monotonic())
+        bounds = Bounds(settings.rerank_most, seconds, settings.rerank_share)
+        return second_pass(self._reranker, query, groups, bounds, known=known, stop=stop)
+
     def _session_id(self, session: str) -> int | None:
         if not session:
             return None
         rows = self._truth.query("select id from sessions where name = ?", (session,))
         return rows[0][0] if rows else None
 
-    def _fetch(
-        self,
-        ranking: Ranking,
-        hits: Iterator[Hit],
-        reader: Reader | None,
-        k: int,
-        *,
-        known: Collection[str],
-        past: bool,
-    ) -> list[Recalled]:
-        """Read the best from the truth, and go on to the next ones where something is gone."""
-        found: list[Recalled] = []
-        left = k
-        now = self._clock.now()
-        while left > 0 and (some := list(islice(hits, k + _SPARE))):
-            refs = [(hit.kind, hit.ref) for hit in some]
-            there = fetch(self._truth, self._notes, refs, reader=reader, now=now, include_past=past)
-            for hit in some:
-                item = there.get((hit.kind, hit.ref))
-                if item is not None and left > 0:
-                    left -= hit.name not in known
-                    found.append(msgspec.structs.replace(item, score=hit.score, why=ranking.why(hit)))
-        return found
+
+def _fetch(
+    ranking: Ranking,
+    hits: Iterator[Hit],
+    there: Callable[[Sequence[tuple[int, int]]], dict[tuple[int, int], Recalled]],
+    k: int,
+    *,
+    known: Collection[str],
+) -> list[Recalled]:
+    """Read the best from the truth, and go on to the next ones where something is gone.
+
+    Args:
+        there: returns what there is of some (kind, ref).
+        known: takes nobody's place among the k.
+    """
+    found: list[Recalled] = []
+    left = k
+    while left > 0 and (some := _take(hits, left, known)):
+        items = there([(hit.kind, hit.ref) for hit in some])
+        for hit in some:
+            item = items.get((hit.kind, hit.ref))
+            if item is not None:
+                left -= hit.name not in known
+                found.append(msgspec.structs.replace(item, score=hit.score, why=ranking.why(hit)))
+    return found
+
+
+def _silent(items: Sequence[Recalled], query: str, tells: Callable[[str, str], bool]) -> list[Recalled]:
+    """Return the messages that tell nothing, if the best is one of them: behind another they hardly matter."""
+    turns = [item for item in items if item.kind == "turn"]
+    if not turns or tells(turns[0].text, query):
+        return []
+    return [item for item in turns if not tells(item.text, query)]
+
+
+def _first(group: Sequence[Recalled], k: int, known: Collection[str]) -> Iterator[Recalled]:
+    """Yield the first k items of a group, and those between them that are known."""
+    for item in group:
+        if k <= 0:
+            return
+        k -= name_of(item) not in known
+        yield item
+
+
+def _take(hits: Iterator[Hit], wanted: int, known: Collection[str]) -> list[Hit]:
+    """Return the next hits, up to so many that are not known."""
+    some: list[Hit] = []
+    for hit in hits:
+        some.append(hit)
+        wanted -= hit.name not in known
+        if not wanted:
+            break
+    return some

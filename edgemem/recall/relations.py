@@ -8,6 +8,7 @@ the fact that answers comes first in .80 of them instead of .64, and is among th
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from edgemem.recall.sources import bound, in_batches, marks
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from edgemem.store.database import Database, Transaction
 
     Vector = NDArray[np.float32]
+
+_MOST_KEPT = 2000
+"""Vectors of relations that are kept in memory, 1.5 KB each; a memory of 100,000 facts has some hundred relations."""
 
 
 def note_relations(tx: Transaction, relations: Collection[str]) -> None:
@@ -77,26 +81,58 @@ def drop_unused(tx: Transaction) -> None:
     )
 
 
-def relation_cosines(
-    database: Database, query: Vector, relations: Collection[str], *, space: int
-) -> dict[str, float]:
-    """Return how near a question without its subject is to those relations that have a vector in its space."""
-    import numpy as np
+class RelationVectors:
+    """Vectors of relations that were asked about, in memory: a question about a person compares all that is known of them."""
 
-    found: dict[str, float] = {}
-    for some in in_batches(sorted(relations)):
-        rows = database.query(
-            "select r.relation, v.vector from relations r join relation_vectors v on v.space = :space"  # noqa: S608 - ours
-            f" and v.relation = r.id where r.relation in ({marks(some)}) and length(v.vector) = :bytes",
-            {**bound(some), "space": space, "bytes": 2 * len(query)},
-        )
-        if rows:
-            matrix = np.frombuffer(b"".join(row[1] for row in rows), np.float16).reshape(len(rows), -1)
-            wide = matrix.astype(np.float32)
-            sound, cosines = are_sound(wide), wide @ query
-            found.update(
-                (row[0], float(cosine))
-                for row, cosine, good in zip(rows, cosines, sound, strict=True)
-                if good
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._known: dict[str, Vector] = {}
+        self._of: tuple[int, int] | None = None
+
+    def forget(self) -> None:
+        """Keep nothing in memory."""
+        with self._lock:
+            self._known, self._of = {}, None
+
+    def cosines(
+        self, query: Vector, relations: Collection[str], *, space: int, removal: int | None
+    ) -> dict[str, float]:
+        """Return how near a question without its subject is to those relations that have a vector in its space.
+
+        Args:
+            removal: the newest removal that is known: after it, what was kept is read again; None: nothing is kept.
+        """
+        import numpy as np
+
+        with self._lock:
+            if removal is None or self._of != (space, removal) or len(self._known) > _MOST_KEPT:
+                self._known = {}
+            known = self._known
+            missing = [relation for relation in relations if relation not in known]
+            known.update(self._read(missing, space, len(query)))
+            self._of = None if removal is None else (space, removal)
+            there = [relation for relation in relations if relation in known]
+            if not there:
+                return {}
+            matrix = np.concatenate([known[relation] for relation in there]).reshape(len(there), -1)
+        if matrix.shape[1] != len(query):
+            return {}
+        return dict(zip(there, (matrix @ query).tolist(), strict=True))
+
+    def _read(self, relations: Sequence[str], space: int, dimensions: int) -> dict[str, Vector]:
+        import numpy as np
+
+        found: dict[str, Vector] = {}
+        for some in in_batches(sorted(relations)):
+            rows = self._database.query(
+                "select r.relation, v.vector from relations r join relation_vectors v on v.space = :space"  # noqa: S608 - ours
+                f" and v.relation = r.id where r.relation in ({marks(some)}) and length(v.vector) = :bytes",
+                {**bound(some), "space": space, "bytes": 2 * dimensions},
             )
-    return found
+            if rows:
+                matrix = np.frombuffer(b"".join(row[1] for row in rows), np.float16).reshape(len(rows), -1)
+                wide = matrix.astype(np.float32)
+                sound = are_sound(wide)
+                found.update((row[0], wide[n]) for n, row in enumerate(rows) if sound[n])
+        return found

@@ -41,7 +41,8 @@ class ResidentVectors(BitVectors):
         self._packed = PackedVectors(dimensions)
         self._upto = 0
         self._followed = False
-        self._removal = newest_removal(database)
+        self.removal = newest_removal(database)
+        """The newest removal that memory has followed."""
 
     def warm(self, stop: Callable[[], bool] | None = None) -> None:
         """Bring memory in line with the file, while nobody waits; the next call goes on where `stop` ended it."""
@@ -103,15 +104,15 @@ class ResidentVectors(BitVectors):
     def _drop_removed(self, at_once: int | None) -> bool:
         """Wipe what was taken out of the file; return whether that is known and not too much."""
         newest = newest_removal(self._database)
-        if newest == self._removal:
+        if newest == self.removal:
             return True
-        removed = read_removals(self._database, self._removal, at_once or KEPT, space=self.space)
+        removed = read_removals(self._database, self.removal, at_once or KEPT, space=self.space)
         if removed is None:
             return False
         if removed:
             # What was put in again since is another vector.
             self._packed.wipe([doc for _, doc in removed], before=[seq for seq, _ in removed])
-        self._removal = max([newest, *(seq for seq, _ in removed)])
+        self.removal = max([newest, *(seq for seq, _ in removed)])
         return True
 
     def _read(self, limit: int) -> bool:
@@ -132,7 +133,7 @@ class ResidentVectors(BitVectors):
 
     def _forget(self) -> None:
         self._packed, self._upto = PackedVectors(self._dimensions), 0
-        self._removal = newest_removal(self._database)
+        self.removal = newest_removal(self._database)
 
     def _append(self, rows: list[tuple[int, int, bytes]]) -> None:
         import numpy as np

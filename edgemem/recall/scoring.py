@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import isnan
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from edgemem.recall.fusion import Signals, reasons, scores_of
 from edgemem.recall.signals import SIGNALS, Field, signals_of
-from edgemem.recall.sources import KINDS, TURN
+from edgemem.recall.sources import KINDS, SUMMARY, TURN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -23,7 +26,13 @@ if TYPE_CHECKING:
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
 
+_PLACES = {name: place for place, name in enumerate(SIGNALS)}
+_OF_THE_BEST = ("words", "window", "meaning_share")
+"""Signals that are a share of the best message's."""
 _HALF_LIFE_S = 30 * 86400.0
+_BY_WORDS = 0.4
+"""What is left of a summary's score where words alone were looked for: a message that has all of them scores .1 then, and
+.3 to .5 with meaning."""
 
 
 class Hit(NamedTuple):
@@ -45,21 +54,21 @@ class Ranking:
     """The candidates of a question with their scores; it knows nothing of the columns any more."""
 
     def __init__(
-        self, view: View, question: Question, *, models: Models, meant: bool, weights: Weights, now: float
+        self, view: View, question: Question, *, models: Models, meaning: float, weights: Weights, now: float
     ) -> None:
         """Score the candidates; whoever calls holds the lock of the columns.
 
         Args:
             models: how messages are scored.
-            meant: whether the question has a vector.
+            meaning: how much of its weight meaning has; 0 where the question has no vector.
             weights: how other kinds are scored.
             now: seconds since the epoch.
         """
         import numpy as np
 
         rows = view.columns.rows
-        self._model: LinearModel = models.with_meaning if meant else models.words_only
-        self._weights = weights
+        self._model: LinearModel = models.at(meaning)
+        self._weights = weights = msgspec.structs.replace(weights, meaning=weights.meaning * meaning)
         slots = np.flatnonzero(view.chosen)
         slots = slots[view.may[slots]]
         turn = rows["kind"][slots] == TURN
@@ -68,13 +77,16 @@ class Ranking:
         """How many of them are messages; they come first."""
         self.signals = _signals_of_turns(view, slots[: self.turns], question)
         """Of the messages, one row each."""
+        self.known = view.known
         others = slots[self.turns :]
         self._others = _signals_of_others(view, others, question, now)
+        summary = weights.summary * (1.0 if meaning else _BY_WORDS)
+        worth = np.where(rows["kind"][others] == SUMMARY, summary, 1.0)
         self.scores = np.concatenate(
-            [self._model.scores(self.signals), scores_of(*self._others, weights)]
+            [self._model.scores(self.signals, view.known), worth * scores_of(*self._others, weights)]
         ).astype(np.float64)
-        self.kinds, self.refs, at = (rows[name][slots] for name in ("kind", "ref", "at"))
-        self._order = np.lexsort((-self.refs, -at, -self.scores))
+        self.kinds, self.refs, self._at = (rows[name][slots] for name in ("kind", "ref", "at"))
+        self._order = np.lexsort((-self.refs, -self._at, -self.scores))
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -88,12 +100,26 @@ class Ranking:
         for row in self._order[(wanted[self.kinds] & (self.scores >= least))[self._order]].tolist():
             yield Hit(float(self.scores[row]), int(self.kinds[row]), int(self.refs[row]), row)
 
+    def leave_out(self, refs: Collection[int]) -> None:
+        """Score messages as if some of them had not been found: they have no say in how sure it is that one answers."""
+        import numpy as np
+
+        kept = np.flatnonzero(~np.isin(self.refs[: self.turns], list(refs)) & (self.scores[: self.turns] >= 0))
+        self.scores[: self.turns] = -1.0
+        if len(kept):
+            for name in _OF_THE_BEST:
+                column = self.signals[kept, _PLACES[name]]
+                if column.max() > 0:
+                    self.signals[kept, _PLACES[name]] = column / column.max()
+            self.scores[kept] = self._model.scores(self.signals[kept], self.known)
+        self._order = np.lexsort((-self.refs, -self._at, -self.scores))
+
     def why(self, hit: Hit) -> tuple[str, ...]:
         """Return the signals that made a score, strongest first."""
         if hit.row < self.turns:
             return self._model.reasons(self.signals[hit.row])
-        words, meaning, person, recent = (float(column[hit.row - self.turns]) for column in self._others)
-        signals = Signals(words, None if isnan(meaning) else meaning, person, recent)
+        words, meaning, *more = (float(column[hit.row - self.turns]) for column in self._others)
+        signals = Signals(words, None if isnan(meaning) else meaning, *more)
         return reasons(signals, self._weights)
 
 
@@ -123,8 +149,8 @@ def _signals_of_turns(view: View, slots: Slots, question: Question) -> Numbers:
 
 def _signals_of_others(
     view: View, slots: Slots, question: Question, now: float
-) -> tuple[Numbers, Numbers, Numbers, NDArray[np.float64]]:
-    """Return words, meaning (not a number where it is not known), person and recent of facts and the like."""
+) -> tuple[Numbers, Numbers, Numbers, NDArray[np.float64], NDArray[np.float64]]:
+    """Return words, meaning (not a number where it is not known), person, recent and past of facts and the like."""
     import numpy as np
 
     rows = view.columns.rows
@@ -136,4 +162,25 @@ def _signals_of_others(
             person[who == code] = 1.0
     recent = 0.5 ** (np.maximum(0.0, now - rows["at"][slots]) / _HALF_LIFE_S)
     meaning = np.where(view.near[slots], view.cosines[slots], np.float32("nan"))
-    return view.words[slots], meaning, person, recent
+    past = _pasts(view, slots, first=question.asks_first) if question.asks_past else np.zeros(len(slots))
+    return view.words[slots], meaning, person, recent, past
+
+
+def _pasts(view: View, slots: Slots, *, first: bool) -> NDArray[np.float64]:
+    """Return how well each fact is what was before: of one thing the last value that does not hold, or the first, is 1.
+
+    The one before it is a half, then a third, and so on.
+    """
+    import numpy as np
+
+    rows, facts = view.columns.rows, view.columns.facts
+    places = np.flatnonzero(rows["past"][slots])
+    places = places[np.argsort(rows["at"][slots[places]], kind="stable")]
+    worth, seen = np.zeros(len(slots)), Counter[object]()
+    for place in (places if first else places[::-1]).tolist():
+        slot = int(slots[place])
+        about = facts.get(slot)
+        thing = slot if about is None else (about, int(rows["owner"][slot]))
+        seen[thing] += 1
+        worth[place] = 1 / seen[thing]
+    return worth

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import ClosedError, ModelError
-from edgemem.recall.meaning_search import find_near, note_relations, relations_asked
+from edgemem.recall.languages import share_of_meaning
+from edgemem.recall.meaning_search import find_near, find_past, note_relations, relations_asked
+from edgemem.recall.question import MAX_CHARS
 from edgemem.recall.scoring import Ranking
+from edgemem.recall.sources import FACT
 from edgemem.recall.state import FIRST_OTHER, State
 from edgemem.recall.word_search import WordSearch
+from edgemem.recall.words import language_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,12 +41,20 @@ class RecallStats(msgspec.Struct, frozen=True):
 
     embed_ms: float = 0.0
     search_ms: float = 0.0
-    """Everything but the embedding of the question, whole and without its subject."""
+    """Everything but the models: that of the question, whole and without its subject, and the second pass."""
+    rerank_ms: float = 0.0
+    """The second pass."""
     signals: tuple[str, ...] = ()
-    """What could be used: `words`, `meaning`."""
+    """What could be used: `words`, `meaning`, `reranker`."""
     late: bool = False
-    """Whether the deadline cut something off."""
+    """Whether the deadline cut something off, other than the second pass."""
+    rerank_late: bool = False
+    """Whether time was too short for the second pass, or for all of it."""
+    rerank_fault: str = ""
+    """Why it does not work."""
     candidates: int = 0
+    reranked: int = 0
+    """Items that the second pass has read."""
 
 
 class Limits(NamedTuple):
@@ -53,6 +65,8 @@ class Limits(NamedTuple):
     embed_s: float = 0.08
     deadline: float | None = None
     """By the monotonic clock; None: take the time it needs."""
+    foreign_meaning: float = 0.3
+    """How much of its weight meaning keeps where the embedder does not know the language of the question."""
 
 
 class Search:
@@ -85,7 +99,9 @@ class Search:
         self._weights = weights
         self._models = models
         self._now = now
-        self._meant = False
+        self._meaning = 0.0
+        self._weight = 1.0
+        """How much of its weight meaning keeps, if there is a vector."""
         self.signals: tuple[str, ...] = ()
         """What could be used."""
         self.embed_s = 0.0
@@ -94,7 +110,7 @@ class Search:
     def run(self, question: Question, view: View) -> Ranking:
         """Find what is near in meaning to a question whose words were looked up, and score all candidates."""
         self._look_up_meaning(question, view)
-        words, meaning = ("words",) if view.words.any() else (), ("meaning",) if self._meant else ()
+        words, meaning = ("words",) if view.words.any() else (), ("meaning",) if self._meaning else ()
         self.signals = words + meaning
         with self._index.postings.lock:
             view.follow()
@@ -105,7 +121,7 @@ class Search:
                 view,
                 question,
                 models=self._models,
-                meant=self._meant,
+                meaning=self._meaning,
                 weights=self._weights,
                 now=self._now,
             )
@@ -114,6 +130,10 @@ class Search:
         self, query: str, tail: Tail, *, names: Mapping[str, str], reader: str | None
     ) -> tuple[Question, View]:
         """Take the question apart and find its words; whoever calls holds the tail."""
+        languages = getattr(self._embedder, "languages", ())  # none: it knows many
+        if languages:
+            language = language_in(query[-MAX_CHARS:])
+            self._weight = share_of_meaning(language, languages, self._limits.foreign_meaning)
         search = WordSearch(
             self._index, self._state, tail, self._only, candidates=self._limits.candidates, now=self._now
         )
@@ -122,22 +142,41 @@ class Search:
     def _look_up_meaning(self, question: Question, view: View) -> None:
         """Embed the question and find what is near to it."""
         vectors = self._index.space(self._state) if self._state is not None else None
-        if vectors is None or self._embedder is None or not question.terms:
+        if vectors is None or self._embedder is None or not question.terms or not self._weight:
             return
         vector = self._embed(self._embedder, question.meaning)
         if vector is None or self._is_late():
             return
         with self._index.postings.lock:
             view.follow()
-            find_near(view, vectors, vector, question, wanted=max(1, self._limits.candidates // 2))
-            self._meant = True
+            wanted = max(1, self._limits.candidates // 2)
+            find_near(view, vectors, vector, question, wanted=wanted)
+            if self._only.past and FACT in self._only.kinds and self._state is not None:
+                past = self._index.space(self._state, past=True)
+                if past is not None:
+                    among = None if self._only.held is None else self._held_once(view)
+                    find_past(view, past, vector, among, wanted=wanted)
+            self._meaning = self._weight
             facts = relations_asked(view)
         # Where the question names what a fact is about, it counts also how near the rest of both is.
-        asked = question.without({subject for subject, _ in facts.values()})
+        named = {subject for subject in {subject for subject, _ in facts.values()} if question.names(subject)}
+        asked = question.without(named)
         vector = None if asked is None else self._embed(self._embedder, asked)
         if vector is not None and not self._is_late():
             cosines = self._index.relation_cosines(vector, {relation for _, relation in facts.values()})
-            note_relations(view, facts, cosines, question)
+            note_relations(view, facts, cosines, named)
+
+    def _held_once(self, view: View) -> list[int]:
+        """Return the docs of those past facts that may be found."""
+        if view.whole:
+            columns, n = view.columns.rows, view.n
+            found: list[int] = columns["id"][:n][view.may[:n] & columns["past"][:n]].tolist()
+            return found
+        rows = self._index.database.query(
+            f"select d.id from docs d where d.past = 1 and {self._only.where}",  # noqa: S608 - our own text
+            self._only.values,
+        )
+        return [doc for (doc,) in rows]
 
     def _embed(self, embedder: Embedder, text: str) -> Any:
         begin = monotonic()

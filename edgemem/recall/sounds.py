@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgemem.recall.common_words import COMMON_WORDS
+from edgemem.recall.common_words import COMMON_NAMES, COMMON_WORDS
 from edgemem.recall.english_words import is_english
 from edgemem.recall.phonetic import nearest, sounds_heard, sounds_near, sounds_of
-from edgemem.recall.question import MAX_CHARS, strange_words
+from edgemem.recall.question import MAX_CHARS, people_in, strange_words
+from edgemem.recall.readings import as_heard, distance, skeleton
 from edgemem.recall.sources import bound, marks
 from edgemem.recall.stemmer import stem
 from edgemem.recall.words import plain_words, terms
@@ -27,6 +29,10 @@ _JOINED = 0.21  # how far a name may be from two words that it fell into
 _SURE = 0.12  # from where on nobody looks for another
 _WHOLE = 0.15  # so much farther it may be than another from one of them: both words say more
 _LEAST_LETTERS, _MOST_TEXT = 3, 4000
+_WHOLE_NAME = 0.2  # how far a whole name may be
+_LEAST_ONE, _LEAST_WHOLE, _MOST_WORDS = 4, 6, 4  # letters of a name of one word, and of more; its words
+_TITLES = {"mrs": "missis", "mr": "mister", "ms": "miss", "dr": "doctor", "st": "saint"}
+_MEN = frozenset({"mr", "mister", "herr", "senor", "uncle", "onkel", "tio"})
 _NAME = re.compile(r"(?<![.!?…:;\n\"“”„«»([-])(?<=\w[ ,])\s*[A-ZÀ-ÖØ-ÞĀ-Ž][^\W\d_]+")
 _WORD = re.compile(r"[^\W_]+(?:['’]s\b)?")
 _FIRM = """
@@ -99,6 +105,82 @@ def with_names(
             if not any(far <= _SURE and _overlap(piece, other) for far, _, other in meant)
         ]
     return _replaced(query, meant)
+
+
+def with_people(query: str, people: Collection[str], rare: Collection[str] = ()) -> str:
+    """Return a question in which names of people who speak here are set right.
+
+    Of a name of two words and more one must have been understood. That makes it likely enough that the other one, though it
+    may be an English word, was the rest of the name: Nana Root is Nana Ruth. Who is called by another common name is
+    somebody else, and so is a man from a woman.
+
+    Args:
+        rare: stems of words that are no English and stand nearly nowhere, which may be names of one word.
+    """
+    query = query[-MAX_CHARS:]
+    parts = _parts_of(tuple(sorted(set(people) - people_in(query, people))))
+    if not parts:
+        return query
+    said = [(found, "".join(plain_words(re.sub(r"['’]s$", "", found[0])))) for found in _WORD.finditer(query)]
+    strange = {word for _, word in said if word not in COMMON_NAMES and stem(word) in rare}
+    meant: list[tuple[float, str, _Piece]] = []
+    for at, (_, word) in enumerate(said):
+        for name, place in dict.fromkeys(part for key in _keys_of(word) for part in parts.get(key, ())):
+            wanted = tuple(plain_words(name))
+            for size in (len(wanted), len(wanted) + 1):
+                window = tuple(word for _, word in said[max(0, at - place) : at - place + size])
+                if at < place or len(window) < size or (len(wanted) == 1 and strange.isdisjoint(window)):
+                    continue
+                far = _apart(window, wanted)
+                if far <= (_WHOLE_NAME if len(wanted) > 1 else _SURE):
+                    first, last = said[at - place][0], said[at - place + size - 1][0]
+                    meant.append((far, name, _Piece("", first.start(), last.end(), joined=False)))
+    return _replaced(query, meant) if meant else query
+
+
+@lru_cache(maxsize=8)
+def _parts_of(people: tuple[str, ...]) -> dict[str, list[tuple[str, int]]]:
+    """Return names by the skeletons of each of their words, with its place."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for name in people:
+        words = plain_words(name)
+        long = len("".join(words))
+        if (len(words) == 1 and long >= _LEAST_ONE) or (
+            1 < len(words) <= _MOST_WORDS and long >= _LEAST_WHOLE
+        ):
+            for place, word in enumerate(words):
+                for key in _keys_of(word):
+                    found.setdefault(key, []).append((name, place))
+    return found
+
+
+@lru_cache(maxsize=2048)
+def _keys_of(word: str) -> frozenset[str]:
+    return frozenset(map(skeleton, as_heard(_TITLES.get(word, word))))
+
+
+@lru_cache(maxsize=2048)
+def _apart(heard: tuple[str, ...], name: tuple[str, ...]) -> float:
+    """Return how far words that were heard are from a whole name; 1 where they are surely somebody else's."""
+    if len(heard) == len(name):
+        for one, other in zip(heard, name):  # noqa: B905 - as long as one another
+            if one != other and (one in COMMON_NAMES or (one in _MEN) != (other in _MEN)):
+                return 1.0
+    elif _MEN.isdisjoint(heard) != _MEN.isdisjoint(name):
+        return 1.0
+    return min(
+        (
+            distance(one, other, _WHOLE_NAME)
+            for one in as_heard(_in_one(heard))
+            for other in as_heard(_in_one(name))
+        ),
+        default=1.0,
+    )
+
+
+def _in_one(words: Iterable[str]) -> str:
+    """Return words as one, titles as they are spoken."""
+    return "".join(_TITLES.get(word, word) for word in words)
 
 
 def names_sounding_like(database: Database, sounds: Iterable[str]) -> set[str]:

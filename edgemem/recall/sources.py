@@ -1,7 +1,7 @@
 """Sources: what of the truth can be recalled, and the text that stands for it.
 
 Facts are taken by what somebody said (a row that is its own origin), not by the pieces into which corrections
-split it; conversations by the message.
+split it; conversations by the message, and by the newest summary of each session.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.recall.words import spell_out, terms
+from edgemem.store.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-FACT, PREFERENCE, EPISODE, TURN, NOTE = 0, 1, 2, 3, 4
+FACT, PREFERENCE, EPISODE, TURN, NOTE, SUMMARY = 0, 1, 2, 3, 4, 5
 KINDS: dict[int, Kind] = {
     FACT: "fact",
     PREFERENCE: "preference",
     EPISODE: "episode",
     TURN: "turn",
     NOTE: "note",
+    SUMMARY: "summary",
 }
 """The kinds by the number that stands for them in the index."""
 
@@ -57,6 +59,9 @@ _MESSAGES = """
   from messages f join turns t on t.session_id = f.session_id and t.n = f.turn
   where f.role in ('user', 'assistant') and trim(f.content) <> '' and f.dropped is null and
 """
+_SUMMARIES = f"""
+  select f.id, f.summary, f.level, f.owner from {SUMMARIES} f where
+"""  # noqa: S608 - our own constant
 
 
 class Doc(NamedTuple):
@@ -95,6 +100,7 @@ SOURCES = (
     Source(PREFERENCE, "preferences", "preference", _PREFERENCES),
     Source(EPISODE, "episodes", "episode", _EPISODES),
     Source(TURN, "messages", "message", _MESSAGES),
+    Source(SUMMARY, "epochs", "summary", _SUMMARIES),
 )
 
 FACTS = SOURCES[:1]
@@ -234,6 +240,10 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
         ref, name, payload, outcome, level, owner, speaker, at = row
         text = episode_text(name, msgspec.json.decode(payload), outcome)
         return Doc(kind, ref, text[:MAX_CHARS], level, owner, speaker, at=at or ref / 1e6)
+    if kind == SUMMARY:
+        # Of no session: its words stand in the turns of its session already, and would count twice there.
+        ref, text, level, owner = row
+        return Doc(kind, ref, text[:MAX_CHARS], level, owner, None, at=ref / 1e6)
     ref, session_id, turn, role, content, extra, level, owner, speaker, at = row
     who = who_said(role, speaker, extra)
     return Doc(kind, ref, content[:MAX_CHARS], level, owner, who, session_id, turn, at or ref / 1e6)

@@ -4,6 +4,9 @@ A space belongs to a fingerprint: of the model's file, its prefixes, its pooling
 the index with another model opens another space; the one before stays for a while, with what changed since in its own
 queue, so that going back to its model costs only that. The numbers of spaces are never used twice: whoever works with
 one that was dropped meanwhile finds nothing, and begins anew.
+
+Facts that do not hold any more have their vectors apart, so that they never crowd out what holds: vectors and queue stand
+under the number after that of the space, which is odd.
 """
 
 from __future__ import annotations
@@ -23,6 +26,11 @@ IN_USE_S = 3600.0
 """A space that was used within this time stays: another process may work with that model at this moment."""
 _NOTED_S = 600.0  # how often a process says that it uses a space
 _EVERYTHING = (1 << 63) - 1  # above the number of every doc
+
+
+def past_of(space: int) -> int:
+    """Return the number under which a space keeps the vectors of what does not hold any more."""
+    return space + 1
 
 
 class Space(NamedTuple):
@@ -69,7 +77,7 @@ def begin_space(tx: Transaction, embedder: Embedder, first: Iterable[int]) -> Sp
     if found is not None:
         return found
     number = get_meta(tx, "spaces") + 1
-    set_meta(tx, "spaces", number)
+    set_meta(tx, "spaces", past_of(number))
     tx.execute(
         "insert into spaces (id, fingerprint, dimensions, used, docs_left) values (?, ?, ?, ?, ?)",
         (number, embedder.fingerprint, embedder.dimensions, tx.recorded, _EVERYTHING),
@@ -77,6 +85,9 @@ def begin_space(tx: Transaction, embedder: Embedder, first: Iterable[int]) -> Sp
     tx.executemany(
         "insert into unembedded (space, doc) select ?, id from docs where id = ? and past = 0",
         [(number, doc) for doc in set(first)],
+    )
+    tx.execute(
+        "insert into unembedded (space, doc) select ?, id from docs where past = 1", (past_of(number),)
     )
     return Space(number, embedder.fingerprint, tx.recorded, _EVERYTHING, 0)
 
@@ -90,21 +101,33 @@ def note_use(database: Database, space: Space) -> None:
         )
 
 
-def enqueue(tx: Transaction, docs: Iterable[int], *, space: int | None = None) -> None:
-    """Have docs wait for a vector, in one space or in all."""
+def enqueue(tx: Transaction, docs: Iterable[int], *, space: int | None = None, past: bool = False) -> None:
+    """Have docs wait for a vector, in one space or in all.
+
+    Args:
+        past: they do not hold any more, and wait behind all others.
+    """
     tx.executemany(
-        "insert or ignore into unembedded (space, doc) select id, ? from spaces"
+        "insert or ignore into unembedded (space, doc) select id + ?, ? from spaces"
         " where fingerprint is not null and (? is null or id = ?)",
-        [(doc, space, space) for doc in docs],
+        [(int(past), doc, space, space) for doc in docs],
     )
 
 
 def dequeue(tx: Transaction, docs: Iterable[int], *, space: int | None = None) -> None:
     """Have docs wait no more, in one space or in all."""
     tx.executemany(
-        "delete from unembedded where doc = ? and space in (select id from spaces where ? is null or id = ?)",
-        [(doc, space, space) for doc in docs],
+        "delete from unembedded where doc = :doc and space in ("
+        " select id from spaces where :space is null or id = :space"
+        " union all select id + 1 from spaces where :space is null or id = :space)",
+        [{"doc": doc, "space": space} for doc in docs],
     )
+
+
+def spaces_without(tx: Transaction, known: Iterable[int]) -> list[int]:
+    """Return the numbers of the spaces in use, but for those that are known."""
+    rows = tx.execute("select id from spaces where fingerprint is not null order by id")
+    return [number for (number,) in rows if number not in set(known)]
 
 
 def drop_surplus(database: Database, own: Space, kept: int, limit: int) -> int:
@@ -126,10 +149,10 @@ def drop_surplus(database: Database, own: Space, kept: int, limit: int) -> int:
         tx.executemany("update spaces set fingerprint = null where id = ?", surplus)
         ((number,), *_) = tx.execute("select id from spaces where fingerprint is null order by id")
         for sql in _SLICES:
-            tx.execute(sql, {"space": number, "limit": limit})
+            tx.execute(sql, {"space": number, "past": past_of(number), "limit": limit})
             if tx.changes:
                 return tx.changes
-        gone = drop_all_bits(tx, number)
+        gone = drop_all_bits(tx, number) or drop_all_bits(tx, past_of(number))
         if not gone:
             tx.execute("delete from spaces where id = ?", (number,))
         return gone or 1
@@ -138,10 +161,10 @@ def drop_surplus(database: Database, own: Space, kept: int, limit: int) -> int:
 
 
 _SLICES = (
-    "delete from vectors where seq in (select seq from vectors where space = :space limit :limit)",
+    "delete from vectors where seq in (select seq from vectors where space in (:space, :past) limit :limit)",
     """
-    delete from unembedded where space = :space
-      and doc in (select doc from unembedded where space = :space limit :limit)
+    delete from unembedded where (space, doc) in (
+      select space, doc from unembedded where space in (:space, :past) limit :limit)
     """,
     """
     delete from relation_vectors where space = :space

@@ -21,6 +21,7 @@ class State(msgspec.Struct, frozen=True):
     preferences: int = 0
     episodes: int = 0
     messages: int = 0
+    epochs: int = 0
     queue: int = 0
     docs: int = 0
     terms: int = 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from edgemem.recall.bits import MOST, drop_bits, fill_bits, lacks_bits, near_bits
 from edgemem.recall.removals import note_removals
 from edgemem.recall.sources import bound, in_batches, marks
+from edgemem.recall.spaces import past_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -80,6 +81,24 @@ def remove_vectors(tx: Transaction, ids: Iterable[int], *, space: int | None = N
     for of, some in seqs.items():
         drop_bits(tx, of, some)
     return gone
+
+
+def move_vectors(tx: Transaction, id_: int, *, past: bool) -> list[int]:
+    """Put the vectors of a doc among those of what does not hold any more, or back; return in which spaces it has any.
+
+    The caller notes the removal before: what is written at a later tick stays.
+    """
+    rows = sorted(tx.execute("delete from vectors where doc = ? returning space, seq, vector", (id_,)))
+    spaces = []
+    for under, seq, vector in rows:
+        drop_bits(tx, under, [seq])
+        space = under - 1 + under % 2
+        tx.execute(
+            "insert into vectors (seq, space, doc, vector) values (?, ?, ?, ?)",
+            (tx.tick(), past_of(space) if past else space, id_, vector),
+        )
+        spaces.append(space)
+    return spaces
 
 
 class ExactVectors:

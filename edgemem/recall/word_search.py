@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import CorruptError
+from edgemem.recall.alike import spread
 from edgemem.recall.columns import COLUMNS, Columns, Row, sound_row
-from edgemem.recall.lexical import Statistics, count_docs, match
-from edgemem.recall.matching import matched
+from edgemem.recall.common_words import COMMON_NAMES
+from edgemem.recall.english_words import is_english
+from edgemem.recall.lexical import K1, Statistics, count_docs, match
+from edgemem.recall.matching import matched, stands_of
 from edgemem.recall.question import Question, people_in, read_question
 from edgemem.recall.signals import on_dates
-from edgemem.recall.sounds import called_in, with_names
+from edgemem.recall.sounds import with_names, with_people
 from edgemem.recall.sources import bound, in_batches, marks
 from edgemem.recall.state import FIRST_OTHER
 from edgemem.recall.view import View
@@ -22,10 +25,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.recall.alike import Alike
     from edgemem.recall.candidates import Filter
     from edgemem.recall.index import Index
     from edgemem.recall.state import State
     from edgemem.recall.tail import Tail
+
+_FEW = 3  # texts that a misheard name may stand in
+_SAME = 0.12  # how far from a name what was heard of it may be
 
 
 class WordSearch:
@@ -48,6 +55,8 @@ class WordSearch:
         self._only = only
         self._candidates = candidates
         self._now = now
+        self._resident = False
+        """Whether memory holds the words of the index."""
 
     def look_up(self, query: str, *, names: Mapping[str, str], reader: str | None) -> tuple[Question, View]:
         """Take a question apart and find its words.
@@ -57,15 +66,23 @@ class WordSearch:
             reader: who asks, if known.
         """
         people = {*names, *self._tail.people, *self._people()}
+        query = with_people(query, people)
         question = self._take_apart(query, people, reader)
-        with self._index.postings.lock:
-            counts, resident = self._count(question)
-            heard = self._heard(query, [term for term in question.terms if not counts[term]], names)
+        postings = self._index.postings
+        with postings.lock:
+            self._resident = self._state is not None and postings.follow(self._state)
+            columns = postings.columns if self._resident else Columns()
+            self._tail.pour(columns)
+            in_file = self._state is not None and not self._resident
+            view = View(columns, self._only, self._read if in_file else None)
+            statistics = self._statistics(view, question.terms)
+            heard = self._heard(query, question, statistics, names, people)
             if heard != query:
                 question = self._take_apart(heard, people, reader)
-                counts, resident = self._count(question)
+                statistics = self._statistics(view, question.terms)
             question = question.of(question.people.union(names[n] for n in question.people if n in names))
-            return question, self._find(question, counts, resident=resident)
+            self._find(view, question, statistics)
+            return question, view
 
     def _people(self) -> list[str]:
         if self._state is None:
@@ -95,66 +112,90 @@ class WordSearch:
             known.update(subject for (subject,) in rows)
         return {name for name in people if stems[name] in known}
 
-    def _heard(self, query: str, unknown: Collection[str], names: Mapping[str, str]) -> str:
-        """Return a question with what may be misheard names set right; `unknown` stems stand nowhere."""
+    def _heard(
+        self,
+        query: str,
+        question: Question,
+        statistics: Statistics,
+        names: Mapping[str, str],
+        people: Collection[str],
+    ) -> str:
+        """Return a question with what may be misheard names set right."""
+        often = statistics.counts.get
+        few = max(_FEW, statistics.docs // 100)
+        rare = {term for term in question.strange if often(term, 0) <= few}
+        if rare:
+            query = with_people(query, people, rare)
+        unknown = [term for term in question.terms if not often(term)]
         if not unknown:
             return query
-        subjects = {called_in(doc.text, doc.subject) for doc in self._tail.docs.values() if doc.subject}
         return with_names(
             query,
             unknown,
-            names={*names, *self._tail.people, *subjects},
+            names={*names, *self._tail.people, *self._tail.subjects},
             database=self._index.database if self._state is not None else None,
         )
 
-    def _count(self, question: Question) -> tuple[dict[str, int], bool]:
-        """Return in how many texts each term stands, and whether memory holds the words of the index."""
-        counts = self._tail.counts(question.terms)
-        if self._state is None:
-            return counts, False
-        known = self._index.postings.counts(self._state, question.terms)
-        if known is None:
-            found = count_docs(self._index.database, question.terms) if question.terms else {}
-        else:
-            found = known
-        for term, count in found.items():
-            counts[term] += count
-        return counts, known is not None
+    def _statistics(self, view: View, asked: Sequence[str]) -> Statistics:
+        """Return how common some terms are.
 
-    def _find(self, question: Question, counts: Mapping[str, int], *, resident: bool) -> View:
-        """Find the words of the question in memory, in the file and in the tail."""
+        What may not be read has no say, so that no score tells of it; but for what is looked up in the file.
+        """
+        late = self._tail.find(asked, view.columns)
+        counts = stands_of(view, late).counts
+        if self._resident:
+            postings = self._index.postings
+            counts = {term: counts.get(term, 0) + postings.count(term, view) for term in asked}
+        if self._state is None or self._resident:
+            docs, words = view.columns.size(self._only)
+        else:
+            docs, words = self._state.docs + len(self._tail.docs), self._state.terms + self._tail.terms
+            for term, count in (count_docs(self._index.database, asked) if asked else {}).items():
+                counts[term] = counts.get(term, 0) + count
+        return Statistics(docs=docs, terms=words, counts=counts)
+
+    def _standing(self, view: View, asked: Iterable[str]) -> list[tuple[str, Any, Any]]:
+        """Return where terms stand in memory and in the tail, and how often."""
+        wanted = list(asked)
+        late = self._tail.find(wanted, view.columns)
+        return [*self._index.postings.find(wanted), *late] if self._resident else late
+
+    def _near(self, term: str, *, wide: bool) -> list[Alike]:
+        """Return the terms of the memory and of the tail that sound like one."""
+        found = {
+            **dict(self._index.postings.alikes.near(term, wide=wide)),
+            **dict(self._tail.alikes.near(term, wide=wide)),
+        }
+        return list(found.items())
+
+    def _find(self, view: View, question: Question, statistics: Statistics) -> None:
+        """Find the words of the question, and those that sound like them, in memory, in the file and in the tail."""
         import numpy as np
 
-        state, tail, postings = self._state, self._tail, self._index.postings
-        statistics = Statistics(
-            docs=(state.docs if state else 0) + len(tail.docs),
-            terms=(state.terms if state else 0) + tail.terms,
-            counts=counts,
-        )
-        asked = statistics.telling(question.terms)
-        columns = postings.columns if resident else Columns()
-        tail.pour(columns)
-        late = tail.find(asked, columns)
-        if resident:
-            view = View(columns, self._only)
-            view.words, view.window, view.session = matched(view, [*postings.find(asked), *late], statistics)
-        else:
-            view = View(columns, self._only, None if state is None else self._read)
-            if state is not None:
-                self._find_in_file(view, asked, sum(counts[term] for term in asked))
-            newest = matched(view, late, statistics)
-            view.words += newest.own
-            view.window += newest.window
-            view.session += newest.session
-        best = statistics.best(asked) or 1.0
-        # Words that were written between counting and looking weigh nothing.
-        view.words = np.clip(view.words / np.float32(best), 0.0, 1.0)
+        said = statistics.telling(question.terms)
+        # What stands somewhere was hardly misheard, and is better looked for alone.
+        unknown = [term for term in said if question.english and not statistics.counts.get(term)]
+        near = {term: self._near(term, wide=term in question.strange) for term in unknown}
+        wanted = dict.fromkeys([*said, *(other for some in near.values() for other, _ in some)])
+        stands = stands_of(view, self._standing(view, wanted))
+        asked = spread(said, near, {**stands.counts, **statistics.counts}, question.strange)
+        stands = stands.of(asked)
+        if self._state is not None and not self._resident:
+            self._find_in_file(view, said, sum(statistics.counts.get(term, 0) for term in said))
+        found = matched(view, stands, asked, statistics)
+        view.words += found.own
+        view.window += found.window
+        view.session += found.session
+        docs = [asked[term].docs for term in said]
+        best = statistics.best(docs) or 1.0
+        view.known = (K1 + 1) * sum(statistics.rarity(count) for count in docs if count) / best
+        hits = np.flatnonzero(view.words > 0)
+        view.words[hits] = np.minimum(view.words[hits] / np.float32(best), 1.0)
         for scores in (view.words, view.window):
             view.chosen[view.seen(_highest(scores, self._candidates))] = True
-        dated = view.seen(on_dates(columns, question)[: 4 * self._candidates])
+        dated = view.seen(on_dates(view.columns, question)[: 4 * self._candidates])
         view.chosen[dated[: self._candidates // 2]] = True
-        self._note_mentions(view, question, resident=resident)
-        return view
+        self._note_mentions(view, question)
 
     def _find_in_file(self, view: View, asked: Sequence[str], at_most: int) -> None:
         """Find words by FTS5, where memory does not hold them: the best only, and what stands beside them."""
@@ -198,7 +239,7 @@ class WordSearch:
                 f"{self._index.path} is damaged: a row cannot be ({error}); it is made again by itself."
             ) from error
 
-    def _note_mentions(self, view: View, question: Question, *, resident: bool) -> None:
+    def _note_mentions(self, view: View, question: Question) -> None:
         """Note which texts speak of somebody whom the question names, and not only to them."""
         import numpy as np
 
@@ -207,12 +248,25 @@ class WordSearch:
             stems = terms(name)
             if not stems:
                 continue
-            late = set.intersection(*(self._tail.having(stem) for stem in stems))
-            slots = columns.slots_of(list(late))
-            if resident:
-                slots = np.concatenate([slots, self._index.postings.having_all(stems)])
-            slots = view.seen(slots[slots >= 0])
+            named = np.ones(columns.n, bool)
+            for stem in stems:
+                ways = [stem, *self._misheard(stem, alone=len(stems) == 1)]
+                late = columns.slots_of({doc for way in ways for doc in self._tail.having(way)})
+                there = [self._index.postings.having(way) for way in ways] if self._resident else []
+                found = np.concatenate([late, *there])
+                here = np.zeros(columns.n, bool)
+                here[found[found >= 0]] = True
+                named &= here
+            slots = view.seen(np.flatnonzero(named))
             view.mentioned[slots[~_addressed(columns, slots, stems)]] = True
+
+    def _misheard(self, stem: str, *, alone: bool) -> list[str]:
+        """Return what the stem of a name may have been taken for; of one that stands alone, no English words."""
+        return [
+            other
+            for other, far in self._near(stem, wide=False)
+            if far <= _SAME and not (alone and (is_english(other) or other in COMMON_NAMES))
+        ]
 
 
 def _addressed(columns: Columns, slots: NDArray[np.intp], stems: Collection[str]) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.recall.compounds import parts_of
 from edgemem.recall.languages import EMPTY_SIGNS, STOP_WORDS, empty_words, language_of
+from edgemem.recall.number_words import with_digits
 from edgemem.recall.stemmer import stem, stems_version
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STOP_WORDS", "WORDS_VERSION", "language_in", "plain_words", "spell_out", "terms", "words_version"]
 
-WORDS_VERSION = "3"
+WORDS_VERSION = "4"
 """Changes with every rule below, see `words_version`."""
 
 _RUN = re.compile(r"[^\W_]+")
@@ -56,7 +57,8 @@ def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
 
     That is the stem of each word that tells anything; of German and Spanish ones the English stem as well, if that is
     another: so a question too short to tell its language finds them, and a name has one stem everywhere. Where no
-    spaces are written it is each sign and each two neighbours, or each three neighbouring letters.
+    spaces are written it is each sign and each two neighbours, or each three neighbouring letters. Numbers are digits,
+    also those that were spelled out.
 
     Args:
         without: plain words that are left out, such as names.
@@ -65,7 +67,7 @@ def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
         words = plain_words(text)
         language = language_of(words)
         empty = empty_words(language)
-        kept = [word for word in words if word not in empty and word not in without]
+        kept = [word for word in _numbered(words, language) if word not in empty and word not in without]
         return (
             list(map(stem, kept))
             if language == "en"
@@ -75,6 +77,9 @@ def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
     words = [_plain(word) for word in spelled]
     language = language_of(words, " ".join(spelled))
     empty = empty_words(language)
+    numbered = _numbered(words, language)
+    if numbered is not words:
+        spelled = words = numbered
     found: list[str] = []
     for word, plain in zip(spelled, words):  # noqa: B905 - as long as one another
         if not plain.isascii() and _UNSPACED.search(plain):
@@ -86,6 +91,8 @@ def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
 
 def language_in(text: str) -> str:
     """Return the language of a text: de, es, vi, zh, other where most letters are no Latin ones, else en."""
+    if text.isascii():
+        return language_of(plain_words(text))
     letters = [letter for letter in text if letter.isalpha()]
     signs = sum(1 for letter in letters if _SIGN.match(letter))
     if 2 * signs > len(letters):
@@ -125,6 +132,15 @@ def _without_accents(word: str) -> str:
 def _pieces(word: str) -> list[str]:
     """Return a word, or the single signs and what stands between them where no spaces are written."""
     return [word] if word.isascii() else _PIECE.findall(word)
+
+
+def _numbered(words: list[str], language: str) -> list[str]:
+    """Return words with digits for numbers; where the language may be a mistake, behind them what was said, too."""
+    digits = with_digits(words, language)
+    if digits is words or language == "en":
+        return digits
+    kept = set(digits)
+    return [*digits, *(word for word in words if word not in kept)]
 
 
 @lru_cache(maxsize=16384)

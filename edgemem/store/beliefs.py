@@ -54,6 +54,11 @@ _KNOWN = """
 """
 
 
+def believed_at(known_at: float | None) -> tuple[str, dict[str, Any]]:
+    """Return the id of what is believed of a key `k` to hold at `:t`, now or at `known_at`: a select, and its values."""
+    return (_BELIEVED, {}) if known_at is None else (_KNOWN, {"known_at": checked_tick(known_at, "known_at")})
+
+
 def get_fact(db: Database, key: str, *, scope: str, t: float) -> str | None:
     """Return the value that is believed to hold at `t`."""
     return read_values(db, [(scope, key)], t=t, reader=None)[scope, key][1]
@@ -106,21 +111,34 @@ def facts_as_of(
 
 
 def as_of(
-    t: float, *, scope: str | None = None, known_at: float | None = None, reader: Reader | None = None
+    t: float,
+    *,
+    scope: str | None = None,
+    known_at: float | None = None,
+    reader: Reader | None = None,
+    columns: str = FACT_COLUMNS,
 ) -> tuple[str, dict[str, Any]]:
-    """Return the statement behind `facts_as_of`, and its values."""
+    """Return the statement behind `facts_as_of`, and its values.
+
+    Args:
+        columns: what it returns, our own text.
+    """
     rule, values = reading_rule(reader, "f.")
     values["t"] = checked_time(t, "t")
     where = [rule, "f.value is not null"]
     if scope is not None:
         where.insert(0, "k.scope = :scope")
         values["scope"] = lookup(scope, "a scope")
-    found = _BELIEVED
-    if known_at is not None:
-        found = _KNOWN
-        values["known_at"] = checked_tick(known_at, "known_at")
-    sql = f"select {FACT_COLUMNS} from fact_keys k cross join facts f on f.id = ({found}) where {' and '.join(where)}"  # noqa: S608 - our own constants
+    found, moments = believed_at(known_at)
+    values |= moments
+    sql = f"select {columns} from fact_keys k cross join facts f on f.id = ({found}) where {' and '.join(where)}"  # noqa: S608 - our own constants
     return sql, values
+
+
+def held_at(db: Database, t: float, *, known_at: float | None, reader: Reader | None) -> list[int]:
+    """Return the statements that held at `t`, as believed now or at `known_at`, by the numbers of what was said."""
+    sql, values = as_of(t, known_at=known_at, reader=reader, columns="f.origin")
+    return sorted({origin for (origin,) in db.query(sql, values)})
 
 
 def fact_history(db: Database, key: str, *, scope: str) -> list[Fact]:

@@ -9,6 +9,7 @@ import msgspec
 from edgemem.fence import storable
 from edgemem.records import Epoch
 from edgemem.store.line import as_text
+from edgemem.store.summaries import note_newer
 from edgemem.store.tool_copies import without_outcomes
 from edgemem.store.turns import ensure_session
 
@@ -34,6 +35,8 @@ def append_epoch(tx: Transaction, epoch: Epoch) -> Epoch:
             as_text(list(stored.carried)) if stored.carried else None,
         ),
     )
+    if stored.summary:
+        note_newer(tx, session_id, stored.id)
     return stored
 
 

@@ -17,6 +17,7 @@ from edgemem.store.blocks import erase_blocks, erase_blocks_quoting
 from edgemem.store.forgotten import note_forgotten
 from edgemem.store.mentions import Mentions
 from edgemem.store.preferences import erase_preferences
+from edgemem.store.summaries import erase_epochs
 from edgemem.store.tool_copies import erase_tool_copies, read_erased
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> int:
         tx.execute("delete from turns where session_id = ? and n = ?", (session_id, n))
     for session_id in {session_id for session_id, _ in turns}:
         _erase_messages(tx, "session_id = ? and dropped is not null", (session_id,))
-        tx.execute("delete from epochs where session_id = ?", (session_id,))
+        erase_epochs(tx, session_id)
         tx.execute("update sessions set state = '{}' where id = ?", (session_id,))
         tx.execute(
             "delete from sessions where id = ? and not exists (select 1 from turns where session_id = sessions.id)",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from edgemem.store.database import Transaction
 
-_QUEUED_AS = {"facts": "fact", "episodes": "episode", "messages": "message"}
+_QUEUED_AS = {"facts": "fact", "episodes": "episode", "messages": "message", "epochs": "summary"}
 
 
 class ImportReport(msgspec.Struct):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from edgemem.errors import InvalidInputError
 from edgemem.store import messages, rows
 from edgemem.store.intake import Parted
+from edgemem.store.summaries import note_newer
 
 if TYPE_CHECKING:
     from edgemem.store.intake import Intake
@@ -147,6 +148,8 @@ class SessionMerge:
         found = self._tx.execute(f"select {columns} from epochs where id = ?", (given.id,))  # noqa: S608 - ours
         if not found:
             self._intake.insert("epochs", columns, (session_id, *given.columns()))
+            self._intake.announce("epochs", given.id)
+            note_newer(self._tx, session_id, given.id)
         elif found[0] != (session_id, *given.columns()):
             raise Parted("began anew in another way")
         return not found

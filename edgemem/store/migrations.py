@@ -276,6 +276,11 @@ _M006_CARRIED_VALUES = (
     "alter table epochs add column carried text",
 )
 
+_M007_PRIVATE_TURNS = (
+    # Who may read a summary hangs on the private turns before it: few, in sessions of many thousand turns.
+    "create index turns_private on turns (session_id, n, owner) where level = 2",
+)
+
 # Where truth and index keep ticks of the clock. meta holds one more, once the rows that bore the newest are erased.
 _TICKS = {
     "facts": "(select max(id) from facts)",
@@ -299,6 +304,7 @@ TRUTH: tuple[Migration, ...] = (
     Migration("m004_tool_outputs", _M004_TOOL_OUTPUTS),
     Migration("m005_epoch_heads", _M005_EPOCH_HEADS),
     Migration("m006_carried_values", _M006_CARRIED_VALUES),
+    Migration("m007_private_turns", _M007_PRIVATE_TURNS),
 )
 """`db/memory.db`."""
 
@@ -338,10 +344,11 @@ _M001_INDEX = (
       tokenize = "unicode61 remove_diacritics 0 categories 'L* N* M* Co'")
     """,
     "create virtual table vocabulary using fts5vocab ('words', 'row')",
-    # The models that made vectors: see recall/spaces.py. fingerprint null: what is left of it is being taken out.
+    # The models that made vectors: see recall/spaces.py. fingerprint null: what is left of it is being taken out. The even
+    # number after an id is that of the vectors of facts which do not hold any more.
     """
     create table spaces (
-      id integer primary key,
+      id integer primary key check (id % 2 = 1),
       fingerprint text,
       dimensions integer not null,
       used integer not null,

@@ -24,6 +24,7 @@ from edgemem.store.forgotten import note_forgotten
 from edgemem.store.journal import TurnJournal
 from edgemem.store.reading import LEVELS
 from edgemem.store.revisions import Revision, split_block
+from edgemem.store.summaries import erase_epochs
 from edgemem.store.turns import LIVE, STATES, ensure_session
 
 _log = logging.getLogger(__name__)
@@ -306,7 +307,7 @@ def _erase(tx: Transaction, name: str) -> bool:
     messages.enqueue(tx, [number for (number,) in rows])
     erase_blocks_quoting(tx, "turn", [number for (number,) in rows])
     tx.execute("delete from turns where session_id = ?", (session_id,))
-    tx.execute("delete from epochs where session_id = ?", (session_id,))
+    erase_epochs(tx, session_id)
     tx.execute("delete from sessions where id = ?", (session_id,))
     return True
 

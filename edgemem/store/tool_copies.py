@@ -15,6 +15,7 @@ import msgspec
 
 from edgemem.fence import clean
 from edgemem.store import messages
+from edgemem.store.summaries import change_summary
 
 if TYPE_CHECKING:
     from edgemem.records import StoredMessage
@@ -96,7 +97,7 @@ def erase_tool_copies(tx: Transaction, gone: Sequence[Erased]) -> None:
     for number, summary in tx.execute("select id, summary from epochs where summary <> ''"):
         left = summary_without(summary, gone)
         if left != summary:
-            tx.execute("update epochs set summary = ? where id = ?", (left, number))
+            change_summary(tx, number, left)
 
 
 def without_copies(said: Sequence[StoredMessage], gone: Sequence[Erased]) -> list[StoredMessage]:

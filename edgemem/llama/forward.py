@@ -1,0 +1,172 @@
+"""Forward: a model and a llama.cpp context that read the tokens of one text, and tell what comes out at the end."""
+
+from __future__ import annotations
+
+import ctypes
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from edgemem.errors import ModelError
+from edgemem.llama.backend import forget_complaints, last_complaint, llama
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from typing import Any
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+CHARS_A_TOKEN = 64
+"""Of a very long text, more characters than this a token cannot matter."""
+
+
+class Interrupt:
+    """A flag that any thread raises and that llama.cpp looks at between two operations of its graph.
+
+    llama.cpp calls `bool callback(void *)`. A Python function there takes the interpreter lock some 160 times
+    an embedding, and beside one busy Python thread makes it ten times slower. `strlen` has the same shape in every
+    calling convention that we run on: of an empty string it is 0, of a string of one character 1.
+    """
+
+    def __init__(self) -> None:
+        self._text = ctypes.create_string_buffer(2)
+        self._strlen = ctypes.CDLL(None).strlen
+
+    def raise_(self) -> None:
+        """Make the running computation return as soon as it can."""
+        self._text[0] = b"\x01"
+
+    def lower(self) -> None:
+        """Let the next computation run."""
+        self._text[0] = b"\x00"
+
+    def attach(self, context: ctypes.c_void_p) -> object:
+        """Make a context obey this flag; keep the returned object for as long as the context lives."""
+        callback = llama().ggml_abort_callback(ctypes.cast(self._strlen, ctypes.c_void_p).value)
+        llama().llama_set_abort_callback(context, callback, ctypes.addressof(self._text))
+        return callback
+
+
+class Forward:
+    """Loads a model that embeds or ranks, and runs one text at a time through it; not thread-safe.
+
+    One text a call: llama.cpp attends over the whole batch, so packing texts together is no faster on a CPU, and
+    alone the same text always gets the same bits.
+    """
+
+    def __init__(
+        self, path: Path, *, n_ctx: int, threads: int, interrupt: Interrupt, pooling: int | None
+    ) -> None:
+        """Load the model.
+
+        Args:
+            n_ctx: tokens, no more than what the model was trained for.
+            pooling: what llama.cpp makes of the tokens' vectors; None takes what the file says.
+        """
+        api = llama()
+        self.api, self.path, self.n_ctx = api, path, n_ctx
+        self.model: Any = None
+        self._context: Any = None
+        self._batch: Any = None
+        forget_complaints()
+        model = api.llama_model_default_params()
+        model.n_gpu_layers = 0  # the abort callback works on the CPU only, and the chat model needs the GPU
+        self.model = api.llama_model_load_from_file(str(path).encode(), model)
+        if not self.model:
+            raise ModelError(
+                f"llama.cpp cannot load {path} ({last_complaint() or 'it gave no reason'}); fetch it again"
+            )
+        wanted = api.llama_context_default_params()
+        # one of them larger than another, and a long text ends the whole process in an assertion of llama.cpp
+        wanted.n_ctx = wanted.n_batch = wanted.n_ubatch = n_ctx
+        wanted.n_threads = wanted.n_threads_batch = threads
+        wanted.n_seq_max = 1
+        wanted.embeddings, wanted.offload_kqv, wanted.op_offload = True, False, False
+        if pooling is not None:
+            wanted.pooling_type = pooling
+        self._context = api.llama_init_from_model(self.model, wanted)
+        if not self._context:
+            self.close()
+            raise ModelError(
+                f"llama.cpp cannot compute with {path} ({last_complaint() or 'it gave no reason'}); fetch it again"
+            )
+        self.pooling = int(api.llama_pooling_type(self._context))
+        self._memory = api.llama_get_memory(self._context)
+        self.vocabulary = api.llama_model_get_vocab(self.model)
+        self._ids = (api.llama_token * (n_ctx * CHARS_A_TOKEN))()
+        self._batch = api.llama_batch_init(n_ctx, 0, 1)
+        self._held: list[int] = []
+        """What a decoder's cache holds."""
+        self._kept_alive = (interrupt, interrupt.attach(self._context))
+
+    def tokenize(self, text: str, *, around: bool = False, special: bool = False) -> list[int]:
+        """Return the ids of a text, also beyond `n_ctx`; of one that is very much longer, those of its beginning.
+
+        Args:
+            around: with those that the model puts around a text.
+            special: text that looks like a special token becomes one.
+        """
+        data = text[: self.n_ctx * CHARS_A_TOKEN].encode("utf-8", "replace").replace(b"\0", b" ")
+        while (
+            count := self._tokenize(data, around, special)
+        ) < 0:  # how many there would be, as a negative number
+            self._ids = (self.api.llama_token * -count)()
+        return self._ids[:count]  # type: ignore[no-any-return]
+
+    def run(self, ids: Sequence[int], *, reuse: bool = False) -> bool:
+        """Read at most `n_ctx` ids; False if the interrupt was raised meanwhile.
+
+        Args:
+            reuse: let a decoder go on where these ids begin to differ from the last ones; the bits then depend on those.
+        """
+        first = 0
+        if self._memory:  # a decoder such as Qwen3-Embedding
+            first = self._reused(ids) if reuse else 0
+            self._held = []
+            if not (first and self.api.llama_memory_seq_rm(self._memory, 0, first, -1)):
+                self.api.llama_memory_clear(self._memory, True)
+                first = 0
+        batch = self._batch
+        for at, token in enumerate(ids[first:]):
+            batch.token[at], batch.pos[at] = token, first + at
+            batch.n_seq_id[at], batch.seq_id[at][0], batch.logits[at] = 1, 0, 1
+        batch.n_tokens = len(ids) - first
+        read = self.api.llama_decode if self._memory else self.api.llama_encode
+        status = read(self._context, batch)
+        if status not in (0, 2):
+            raise ModelError(
+                f"llama.cpp could not read a text with {self.path.name} (status {status}: {last_complaint()})"
+            )
+        if status == 0 and self._memory:
+            self._held = list(ids)
+        return bool(status == 0)
+
+    def result(self, count: int) -> NDArray[np.float32]:
+        """Return what came out of the last run: `count` numbers."""
+        import numpy as np
+
+        pointer = self.api.llama_get_embeddings_seq(self._context, 0)
+        return np.array(np.ctypeslib.as_array(pointer, (count,)), dtype=np.float32)
+
+    def close(self) -> None:
+        """Free the model; a second call does nothing."""
+        if self._batch is not None:
+            self.api.llama_batch_free(self._batch)
+        if self._context:
+            self.api.llama_free(self._context)
+        if self.model:
+            self.api.llama_model_free(self.model)
+        self._batch = self._context = self.model = None
+
+    def _reused(self, ids: Sequence[int]) -> int:
+        """Return how many ids the cache holds already; the last one is always read, since the result is at its place."""
+        same = takewhile(lambda both: both[0] == both[1], zip(ids[:-1], self._held))  # noqa: B905 - whichever ends
+        return sum(1 for _ in same)
+
+    def _tokenize(self, data: bytes, around: bool, special: bool) -> int:
+        return int(
+            self.api.llama_tokenize(
+                self.vocabulary, data, len(data), self._ids, len(self._ids), around, special
+            )
+        )

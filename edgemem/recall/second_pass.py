@@ -1,0 +1,130 @@
+"""The second pass: a reranker reads the question together with the best that was found, and puts that in order again.
+
+It says which come first, and never how many: what was read gets the scores of the first pass in another order, so that
+they mean what they did, and every bound on them holds. No model is the scale of another, so both opinions, the log odds
+of the first pass and the logit of the reranker, are told in their spread over what was read, and mixed by a share; a
+difference of less than one logit is not blown up. Messages and everything else keep to themselves, since their scores
+are made in different ways. What is not read in time keeps its place.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import chain, zip_longest
+from time import monotonic
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from edgemem.errors import ClosedError, ModelError
+from edgemem.recall.question import MAX_CHARS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from edgemem.llama.protocols import Reranker
+    from edgemem.records import Recalled
+
+_SURE = 1e-9  # a score is no nearer than this to 0 and 1
+_LEAST_SPREAD = 1.0
+
+
+class Bounds(NamedTuple):
+    """How much a second pass may do."""
+
+    most: int = 16
+    """Items that are read."""
+    seconds: float | None = None
+    """None: take the time it needs."""
+    share: float = 0.5
+    """Of the reranker in the order; 0: none, 1: all."""
+
+
+class SecondPass(NamedTuple):
+    """What came of it."""
+
+    groups: list[list[Recalled]]
+    read: int = 0
+    """Items that the reranker has read."""
+    late: bool = False
+    """Whether time was too short for all of them."""
+    seconds: float = 0.0
+    fault: str = ""
+    """Why the reranker does not work."""
+
+
+def second_pass(
+    reranker: Reranker,
+    query: str,
+    groups: Sequence[Sequence[Recalled]],
+    bounds: Bounds,
+    *,
+    known: Collection[str] = (),
+    stop: Callable[[], bool] | None = None,
+) -> SecondPass:
+    """Put what was found in order again, each group for itself; without a working model it stays as it was.
+
+    Args:
+        groups: best first; the best of each are read first.
+        known: items, as `kind:id`, that need no reading: their order does not matter.
+        stop: once it is true nobody waits any more.
+    """
+    begin = monotonic()
+    unread = SecondPass([list(group) for group in groups])
+    readable = [[item for item in group if name_of(item) not in known] for group in groups]
+    first = (item for item in chain.from_iterable(zip_longest(*readable)) if item is not None)
+    texts = {name_of(item): item.text for item, _ in zip(first, range(bounds.most))}  # noqa: B905 - whichever ends
+    if len(texts) < 2 or (bounds.seconds is not None and bounds.seconds <= 0):
+        return unread._replace(late=len(texts) > 1)
+    try:
+        scored = reranker.score(query[-MAX_CHARS:], list(texts.values()), timeout_s=bounds.seconds, stop=stop)
+    except (ModelError, ClosedError) as error:
+        return unread._replace(fault=str(error))  # `check` tells it
+    read = {name: logit for name, logit in zip(texts, scored or ()) if math.isfinite(logit)}  # noqa: B905
+    return SecondPass(
+        [_reordered(group, read, bounds.share) for group in groups],
+        len(read),
+        len(scored or ()) < len(texts),
+        monotonic() - begin,
+    )
+
+
+def name_of(item: Recalled) -> str:
+    """Return how an item is told from all others."""
+    return f"{item.kind}:{item.id}"
+
+
+def _reordered(group: Sequence[Recalled], read: dict[str, float], share: float) -> list[Recalled]:
+    """Return a group in its new order: the scores stay where they are, and what was read takes other ones."""
+    found = list(group)
+    for turns in (True, False):
+        places = [
+            place
+            for place, item in enumerate(group)
+            if name_of(item) in read and (item.kind == "turn") is turns
+        ]
+        some = [group[place] for place in places]
+        if len(some) < 2:
+            continue
+        before = _spread([_log_odds(item.score) for item in some])
+        after = _spread([read[name_of(item)] for item in some])
+        mixed = [(1 - share) * odds + share * logit for odds, logit in zip(before, after, strict=True)]
+        order = sorted(range(len(some)), key=mixed.__getitem__, reverse=True)
+        for rank, (place, at) in enumerate(zip(places, order, strict=True)):
+            why = some[at].why
+            if after[at] > 0:
+                why = ("reranker", *why) if rank < at else (*why, "reranker")
+            found[place] = msgspec.structs.replace(some[at], score=group[place].score, why=why)
+    return found
+
+
+def _log_odds(score: float) -> float:
+    score = min(max(score, _SURE), 1 - _SURE)
+    return math.log(score / (1 - score))
+
+
+def _spread(values: Sequence[float]) -> list[float]:
+    """Return how far each value is from their mean, in standard deviations."""
+    mean = sum(values) / len(values)
+    deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / len(values))
+    return [(value - mean) / max(deviation, _LEAST_SPREAD) for value in values]
