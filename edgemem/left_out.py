@@ -18,9 +18,9 @@ from edgemem.context.block import (
     least_score,
     newest_values,
     only_asks,
-    repeats,
     worth_saying,
 )
+from edgemem.context.repeated import adds
 from edgemem.fence import storable
 from edgemem.records import Recalled
 from edgemem.store.reading import readable
@@ -105,7 +105,7 @@ class Judge:
             return f"before the model already: turn {item.turn} of this conversation"
         if only_asks(item):
             return "only asks something"
-        if repeats(item, layout.utterance):
+        if item.kind == "turn" and not adds(item.text, layout.utterance):
             return "says what has just been said"
         if not self.is_near(item):
             return self._too_little(item)

@@ -493,10 +493,12 @@ class Memory:
         finally:
             self._thorough = False
 
-    def signals_of(self, query: str, *, speaker: str | None = None) -> tuple[list[str], NDArray[np.float32]]:
-        """Return the messages that were considered for a question, as recall names them, and their signals.
+    def signals_of(
+        self, query: str, *, speaker: str | None = None
+    ) -> tuple[list[str], NDArray[np.float32], float]:
+        """Return the messages that were considered for a question, as recall names them, their signals, and what is known.
 
-        For `edgemem bench fit`; see `recall.signals`. A speaker of None is the operator.
+        For `edgemem bench fit`; see `recall.signals` and `recall.certainty`. A speaker of None is the operator.
         """
         return self._recall.signals_of(query, reader=None if speaker is None else Reader(speaker))
 

@@ -13,6 +13,7 @@ from edgemem.context.epochs import EpochPlanner
 from edgemem.context.layout import Layout
 from edgemem.context.plan import Budget, Plan
 from edgemem.context.quick_summary import QuickSummarizer
+from edgemem.context.repeated import tells_more
 from edgemem.context.summarizer import ExtractiveSummarizer
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import Conversation
@@ -328,6 +329,7 @@ def _searching(profile: Profile, conversation: Conversation, reader: Reader | No
         "known": frozenset(name for name, item in visible.items() if item.about is not None),
         "skip_turns": (layout.session, layout.visible_turns()),
         "called": profile.called(),
+        "tells": tells_more,
     }
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.alike import ENGLISH, KNOWN, LIMIT, STRANGE, Alikes, spread
+from edgemem.recall.alike import ENGLISH, LIMIT, STRANGE, Alikes, spread
 from edgemem.recall.readings import as_heard, distance, readings, skeleton, weight
 
 if TYPE_CHECKING:
@@ -134,14 +134,15 @@ def test_what_was_asked_for_is_not_kept_for_ever() -> None:
 
 
 def test_what_was_said_counts_most() -> None:
-    """A known word keeps its weight; what it may have been has less, and least where it stands everywhere."""
-    near = {"pepper": [("paper", 0.07), ("peper", 0.07)]}
-    asked = spread(["pepper"], near, {"pepper": 3, "paper": 40, "peper": 1}, set())
+    """What a word may have been counts less, the farther it is, and all of them tell apart as much as one word."""
+    near = {"pepper": [("paper", 0.07), ("peper", 0.17)]}
+    asked = spread(["pepper", "stove"], near, {"paper": 40, "peper": 1, "stove": 3}, set())
     weights = {term: each.weight for term, each in asked.items()}
-    assert weights["pepper"] == 1.0
-    assert weights["paper"] < weights["peper"] < KNOWN
-    assert len({each.docs for each in asked.values()}) == 1
-    assert asked["pepper"].docs > 3
+    assert weights["pepper"] == weights["stove"] == 1.0
+    assert 0 < weights["peper"] < weights["paper"] < ENGLISH
+    assert len({asked[term].docs for term in ("pepper", "paper", "peper")}) == 1
+    assert asked["stove"].docs == 3
+    assert 1 < asked["pepper"].docs < 41
 
 
 def test_a_word_that_means_nothing_was_surely_misheard() -> None:

@@ -84,3 +84,38 @@ def test_orders_and_statements_are_none(utterance: str) -> None:
 def test_what_tells_something_does_not_only_ask(said: str, only: bool) -> None:
     """In doubt it tells something, so that it may be recalled."""
     assert only_asks(said) is only
+
+
+@pytest.mark.parametrize(
+    "utterance",
+    [
+        "What a day. My legs are like lead.",
+        "He missed the last tram again, what a shame",
+        "I've got paint on my nose, haven't I?",
+        "The soup was cold. Isn't that strange?",
+        "We ought to take better care of it. Don't you agree?",
+        "The neighbours are moving. What do you say to that, Pip?",
+        "Das war schön, oder?",
+        "Hace frío, ¿verdad?",
+    ],
+)
+def test_what_wants_no_more_than_a_nod_asks_nothing(utterance: str) -> None:
+    """An exclamation, and what is hung on to a statement, are not answered from memory."""
+    assert not asks(utterance)
+
+
+@pytest.mark.parametrize(
+    "utterance",
+    [
+        "What a tram ticket is I know, but what does it cost",
+        "The bin goes out tomorrow. Isn't that Tuesday?",
+        "Isn't that strange?",
+        "Do you know where the torch is?",
+        "Where is the torch, you know?",
+        "We ought to call the plumber. What did he want last time, don't you agree?",
+        "What do you think of the plumber?",
+    ],
+)
+def test_in_doubt_it_is_a_question(utterance: str) -> None:
+    """One that has more in it than a nod, or stands alone, may be answered by what is remembered."""
+    assert asks(utterance)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.recall.candidates import make_filter
-from edgemem.recall.columns import BESIDE, NOBODY, Columns, Row
+from edgemem.recall.columns import BESIDE, NOBODY, Columns, Row, sound_row
 from edgemem.recall.docs import add_docs
 from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.sources import EPISODE, FACT, KINDS, NOTE, TURN, Doc
@@ -176,6 +176,24 @@ def test_who_may_read_what_is_what_sql_says(
         assert may.tolist() == [only.allows(docs[int(ref)]) for ref in columns.rows["ref"][: columns.n]]
 
 
+@given(steps, st.sampled_from(READERS))
+def test_how_much_may_be_read_is_counted(taken, reader):
+    """The number of texts, and of their words, is that of what this reader may read, whatever came and went."""
+    columns = Columns()
+    for what, which, passing in taken:
+        if what == "append":
+            columns.append(which, passing=passing)
+        elif what == "drop":
+            columns.drop(which)
+        else:
+            columns.drop_passing()
+    every = np.arange(columns.n)
+    may = columns.readable(make_filter(reader, past=True))[:-1]
+    assert columns.read_by(every, make_filter(reader, kinds={"note"})).tolist() == may.tolist()
+    only = make_filter(reader, kinds={"note"}, session_id=1, turns={2})
+    assert columns.size(only) == (may.sum(), columns.rows["length"][: columns.n][may].sum())
+
+
 def test_an_empty_slot_may_never_be_found():
     """Not even by the operator, who reads everything."""
     columns = filled(row(1), row(2))
@@ -266,3 +284,17 @@ def test_facts_know_what_they_are_about(kind):
     assert columns.rows["turn"][0] == -1
     columns.drop(FIRST_OTHER)
     assert columns.facts == {}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"id": "x"}, {"kind": 77}, {"kind": None}, {"ref": b"1"}, {"level": 3}, {"level": -1}, {"owner": 1}, {"who": b"ann"},
+        {"session_id": "s"}, {"at": None}, {"marks": "x"}, {"called": 3}, {"times": "[[1]]"}, {"times": "{"}, {"length": None},
+    ],
+)  # fmt: skip
+def test_a_damaged_row_is_none(damage):
+    """Whatever stands in a damaged file, it is told at once, and not by a fault later on."""
+    assert sound_row(tuple(row(1))) == row(1)
+    with pytest.raises(ValueError, match=r"."):
+        sound_row(tuple(row(1)._replace(**damage)))

@@ -120,3 +120,17 @@ def test_a_changed_past_is_counted_again(tokenizer: LlamaTokenizer) -> None:
     gauge.tokens([{"role": "user", "content": "one " * 50}], tools=None, limit=9999)
     assert gauge.tokens([{"role": "user", "content": "two"}], tools=None, limit=9999) < 30
     assert gauge.exact
+
+
+def test_a_message_that_changed_is_measured_anew(tokenizer: LlamaTokenizer) -> None:
+    """Of a prompt whose middle changed, what stands before the change is known, and the bound is that of a new gauge."""
+    said = [{"role": "user", "content": "cup " * n} for n in range(1, 8)]
+    gauge = Gauge(tokenizer)
+    gauge.settle([{"role": "system", "content": "hello"}], tools=None, limit=10)
+    for messages in (said, [*said, said[2]], [*said[:3], said[5]], said[1:], []):
+        whole = [{"role": "system", "content": "hello"}, *messages]
+        other = Gauge(tokenizer)
+        other.settle(whole[:1], tools=None, limit=10)
+        assert gauge.bound(whole, tools=None, limit=10) == other.bound(whole, tools=None, limit=10)
+    gauge.forget()
+    assert not gauge._behind

@@ -12,10 +12,17 @@ from hypothesis import strategies as st
 
 from edgemem.bench.fit import MEANING
 from edgemem.bench.learning import AGAINST, EITHER
+from edgemem.recall.certainty import CLUES, Certainty, clues_of
 from edgemem.recall.linear import LinearModel, Models, shipped_models
 from edgemem.recall.signals import SIGNALS
 
-MODEL = LinearModel(bias=-2.0, scale=0.5, weights={"words": 4.0, "meaning": 2.0, "asks": -1.0, "length": 3.0})
+SURE = Certainty(bias=-1.0, usual=-1.5, weights={"best": 0.5, "above_fifth": 1.0})
+MODEL = LinearModel(
+    bias=-2.0,
+    scale=0.5,
+    weights={"words": 4.0, "meaning": 2.0, "asks": -1.0, "length": 3.0},
+    certainty=SURE,
+)
 
 
 def signals(*rows):
@@ -25,25 +32,33 @@ def signals(*rows):
     )
 
 
-def odds(score):
-    """Return the logarithm of the odds."""
-    return math.log(score / (1 - score))
-
-
 def test_the_logarithm_of_odds_is_the_weighted_sum():
     """Scale and bias are applied to the sum; a signal without a weight counts for nothing."""
     rows = signals({}, {"words": 1.0}, {"words": 0.5, "meaning": 1.0, "asks": 1.0}, {"says_you": 1.0})
-    found = MODEL.scores(rows)
+    found = MODEL.odds(rows)
     assert found.dtype == np.float32
-    assert [odds(float(score)) for score in found] == pytest.approx([-2, 0, -0.5, -2], abs=1e-5)
-    assert MODEL.scores(signals()).tolist() == []
+    assert found.tolist() == pytest.approx([-2, 0, -0.5, -2], abs=1e-5)
+    assert MODEL.odds(signals()).tolist() == []
 
 
-@given(st.lists(st.fixed_dictionaries({name: st.floats(0, 2, width=32) for name in SIGNALS}), max_size=4))
-def test_scores_lie_between_0_and_1_and_keep_the_order(rows):
+def test_the_best_scores_what_is_sure_and_the_others_a_share_of_it():
+    """The certainty is that of the question's clues; two log odds behind, a message has a third of it left."""
+    rows = signals({"words": 1.0}, {}, {"words": 0.5, "meaning": 1.0})
+    first, nothing, same = MODEL.scores(rows, 1.0).tolist()
+    clues = clues_of(MODEL.odds(rows), rows, 1.0, usual=-1.5)
+    assert first == same == pytest.approx(SURE.of(clues), abs=1e-6)
+    assert nothing == pytest.approx(first * math.exp(-1), rel=1e-5)
+    assert MODEL.scores(signals(), 1.0).tolist() == []
+
+
+@given(
+    st.lists(st.fixed_dictionaries({name: st.floats(0, 2, width=32) for name in SIGNALS}), max_size=4),
+    st.floats(0, 1),
+)
+def test_scores_lie_between_0_and_1_and_keep_the_order(rows, known):
     """Whatever the signals are, a score is one, and a larger sum never scores less."""
     for model in (MODEL, shipped_models().with_meaning, shipped_models().words_only):
-        scores = model.scores(signals(*rows)).tolist()
+        scores = model.scores(signals(*rows), known).tolist()
         assert all(0 <= score <= 1 for score in scores)
         sums = [sum(model.weights.get(name, 0) * value for name, value in row.items()) for row in rows]
         order = sorted(range(len(rows)), key=lambda at: sums[at])
@@ -59,6 +74,7 @@ def test_reasons_are_what_speaks_for_it_strongest_first():
         bias=0.0,
         scale=1.0,
         weights={"words": 1.0, "meaning": 0.5, "meaning_share": 1.0, "asks": 3.0, "date": -1.0},
+        certainty=SURE,
     )
     row = {"words": 1.0, "meaning": 1.0, "meaning_share": 1.0, "asks": 1.0, "date": 1.0, "speaker": 1.0}
     assert model.reasons(signals(row)[0]) == ("meaning", "words")
@@ -72,7 +88,9 @@ def test_reasons_are_what_speaks_for_it_strongest_first():
 
 def test_equal_reasons_stand_in_the_order_of_the_alphabet():
     """Explanations do not change from one run to the next."""
-    model = LinearModel(bias=0.0, scale=1.0, weights={"words": 1.0, "meaning": 1.0, "date": 1.0})
+    model = LinearModel(
+        bias=0.0, scale=1.0, weights={"words": 1.0, "meaning": 1.0, "date": 1.0}, certainty=SURE
+    )
     assert model.reasons(signals({"words": 1.0, "meaning": 1.0, "date": 1.0})[0]) == (
         "date",
         "meaning",
@@ -94,11 +112,19 @@ def test_shipped_weights_are_of_signals_and_keep_their_signs(name):
             assert weight <= 0, signal
         elif signal not in EITHER:
             assert weight >= 0, signal
+    sure = model.certainty
+    assert sure.weights.keys() <= set(CLUES)
+    assert all(0 < weight < 50 for weight in sure.weights.values()), "each clue can only speak for an answer"
+    assert math.isfinite(sure.bias)
+    assert model.bias < sure.usual < 0
+    assert sure.bias < 0, "where nothing is found, nothing is sure"
 
 
 def test_without_a_vector_meaning_weighs_nothing():
     """The model for words alone names no signal that such a question does not have."""
-    assert not shipped_models().words_only.weights.keys() & MEANING
+    model = shipped_models().words_only
+    assert not model.weights.keys() & MEANING
+    assert not model.certainty.weights.keys() & {"nearest", "nearest_about"}
 
 
 def test_signals_and_their_groups_are_known():
@@ -109,21 +135,32 @@ def test_signals_and_their_groups_are_known():
 
 @pytest.mark.parametrize("name", ["with_meaning", "words_only"])
 def test_shipped_scores_tell_all_from_nothing(name):
-    """A message that shows nothing of an answer scores under a half, and one that has all words and meaning higher."""
+    """A message that shows nothing of an answer scores hardly anything, and the only one that has all words and meaning much."""
     model = getattr(shipped_models(), name)
     best = {
         signal: 1.0
         for signal, reason in SIGNALS.items()
         if reason in {"words", "meaning", "neighbour", "session"}
     }
-    nothing, everything = model.scores(signals({}, best)).tolist()
-    assert nothing < min(0.5, everything)
+    (nothing,) = model.scores(signals({}), 0.0).tolist()
+    (everything,) = model.scores(signals(best), 1.0).tolist()
+    assert nothing < 0.1
+    assert everything > 0.3
 
 
 def test_a_wrong_name_in_the_file_is_refused():
     """A key that nobody knows is a mistake of whoever edits the file, and is said."""
     with pytest.raises(msgspec.ValidationError, match="bais"):
-        msgspec.convert({"bias": 0.0, "scale": 1.0, "weights": {}, "bais": 1.0}, LinearModel)
+        msgspec.convert(
+            {
+                "bias": 0.0,
+                "scale": 1.0,
+                "weights": {},
+                "certainty": {"bias": 0.0, "usual": 0.0, "weights": {}},
+                "bais": 1.0,
+            },
+            LinearModel,
+        )
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"with_meaning": {"bias": 0.0, "scale": 1.0, "weights": {}}}, Models)
 
@@ -135,9 +172,15 @@ def test_a_mixed_model_has_the_mixed_log_odds(meaning, row):
     assert models.at(0) is models.words_only
     assert models.at(1.0) is models.with_meaning
     rows = signals(row)
-    parts = [
-        odds(min(max(float(model.scores(rows)[0]), 1e-6), 1 - 1e-6))
-        for model in (models.with_meaning, models.words_only)
-    ]
-    found = odds(min(max(float(models.at(meaning).scores(rows)[0]), 1e-6), 1 - 1e-6))
-    assert found == pytest.approx(meaning * parts[0] + (1 - meaning) * parts[1], abs=0.05)
+    parts = [float(model.odds(rows)[0]) for model in (models.with_meaning, models.words_only)]
+    mixed = models.at(meaning)
+    aim = meaning * parts[0] + (1 - meaning) * parts[1]
+    assert float(mixed.odds(rows)[0]) == pytest.approx(aim, abs=1e-3)
+    # That of the question, too: of the same clues.
+    clues = clues_of(mixed.odds(rows), rows, 0.5, usual=mixed.certainty.usual)
+    one, other = (
+        math.log(sure / (1 - sure))
+        for sure in (model.certainty.of(clues) for model in (models.with_meaning, models.words_only))
+    )
+    both = mixed.certainty.of(clues)
+    assert math.log(both / (1 - both)) == pytest.approx(meaning * one + (1 - meaning) * other, abs=1e-3)

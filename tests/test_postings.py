@@ -22,6 +22,7 @@ from edgemem.recall.sources import EPISODE, FACT, TURN, Doc
 from edgemem.recall.state import FIRST_OTHER, State
 from edgemem.recall.view import View
 from edgemem.recall.words import terms
+from edgemem.records import Reader
 from edgemem.store.database import Database
 from edgemem.store.migrations import INDEX
 
@@ -322,3 +323,23 @@ def test_the_log_of_removals_stays_short(tmp_path):
         database.write(trim_removals)
         assert database.query("select count(*) from removals") == [(KEPT,)]
         assert read_removals(database, first, 9999) is None
+
+
+@pytest.mark.parametrize("steps", [0, 16, 10**9])
+def test_a_term_is_counted_where_it_may_be_read(tmp_path, monkeypatch, steps):
+    """In however many texts it stands, and whichever way is quicker, only those count that the reader may find."""
+    monkeypatch.setattr(postings, "_STEPS", steps)
+    with opened(tmp_path) as database:
+        memory = ResidentPostings(database)
+        said = [
+            Doc(TURN, n, "cup" if n % 2 else "cup kettle", 2 if n % 3 else 0, "ann", "ann", 1, n)
+            for n in range(1, 21)
+        ]
+        database.write(lambda tx: add_docs(tx, said))
+        memory.follow(state_of(database))
+        memory.columns.drop(6)
+        for reader in (None, Reader("ann"), Reader("bob")):
+            view = View(memory.columns, make_filter(reader))
+            for term in ("cup", "kettle", "garden"):
+                (found,) = [slots for _, slots, _ in memory.find([term])] or [np.zeros(0, int)]
+                assert memory.count(term, view) == view.may[found].sum()

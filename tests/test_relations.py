@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from edgemem.recall.index import Index
 from edgemem.recall.question import read_question
 from edgemem.recall.recall import Recall
+from edgemem.recall.relations import RelationVectors
 from edgemem.recall.sources import fact_text, split_key
 from edgemem.recall.words import plain_words, terms
 from edgemem.records import Heard, StoredMessage, Turn
@@ -267,3 +268,24 @@ def test_the_real_model_tells_what_is_asked_for(tmp_path, clock, minilm):
             "When do we bake a cake for Helene?": "helene.birthday",
         }
         assert {question: robot.keys(question)[0] for question in asked} == asked
+
+
+def test_vectors_of_relations_are_read_once_and_forgotten_with_them(tmp_path, clock):
+    """What was read of relations serves the next question; nothing is kept of it once anything was taken out."""
+    robot = Robot(tmp_path, clock, HashEmbedder(64))
+    robot.know(helene__job="baker", helene__shoe_size="39")
+    known = RelationVectors(robot.index.database)
+    query, space = HashEmbedder(64).embed_query("job"), robot.index.vectors.space
+
+    def asked(removal):
+        return known.cosines(query, ["job", "shoe size", "nothing"], space=space, removal=removal)
+
+    first = asked(1)
+    assert first.keys() == {"job", "shoe size"}
+    assert first["job"] == pytest.approx(1.0, abs=1e-3)
+    robot.index.database.write(lambda tx: tx.execute("delete from relation_vectors"))
+    assert asked(1) == first
+    assert asked(2) == {}
+    assert known.cosines(query[:32], ["job"], space=space, removal=2) == {}
+    robot.index.close()
+    robot.truth.close()

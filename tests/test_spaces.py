@@ -18,8 +18,10 @@ from edgemem.config import RecallSettings
 from edgemem.errors import ModelError
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.recall import embedding, spaces
+from edgemem.recall.docs import replace_doc
 from edgemem.recall.index import Index
 from edgemem.recall.recall import Recall
+from edgemem.recall.sources import FACTS, read_docs
 from edgemem.records import Reader
 from edgemem.store import turns
 from edgemem.store.database import Database
@@ -610,3 +612,114 @@ def test_a_model_keeps_its_space_when_its_file_is_renamed(tmp_path, minilm):
         with LlamaEmbedder(path) as embedder:
             prints.append(embedder.fingerprint)
     assert prints[0] == prints[1] != prints[2]
+
+
+def superseded(store, hand) -> None:
+    """Store a fact that holds and one that does not any more."""
+    store.add_fact("milk.kind", "empty zeppelin")
+    hand.advance(60)
+    store.add_fact("milk.kind", "full")
+
+
+def test_what_does_not_hold_any_more_keeps_its_vector(store, opened, hand):
+    """A fact that is over is not embedded anew, nor when it holds again, and stands apart from what holds."""
+    embedder = HashEmbedder()
+    with opened(embedder) as index:
+        store.add_fact("milk.kind", "empty zeppelin")
+        work(index)
+        hand.advance(60)
+        store.add_fact("milk.kind", "full")
+        work(index)
+        assert embedder.embedded == ["kind", "milk kind: empty zeppelin", "milk kind: full"]
+        query = embedder.embed_query("milk kind")
+        assert [len(index.space(index.state(), past=side).nearest(query, 9)) for side in (False, True)] == [
+            1,
+            1,
+        ]
+        check(index)
+        (doc,) = [
+            doc for doc in read_docs(index.truth, FACTS[0], _refs(index), hand.wall).values() if doc.past
+        ]
+        for past in (False, True, True, False, True):
+            index.database.write(lambda tx, past=past: replace_doc(tx, doc._replace(past=past)))
+            check(index)
+            assert count(index, "unembedded") == 0
+            assert len(index.space(index.state(), past=True).nearest(query, 9)) == int(past)
+        assert len(embedder.embedded) == 3
+
+
+def _refs(index) -> list[int]:
+    return [ref for (ref,) in index.database.query("select ref from docs")]
+
+
+def test_what_is_over_is_embedded_last(truth, store, opened, hand):
+    """A new model begins with what holds, and with what was said; what is past it does at the end."""
+    superseded(store, hand)
+    say(truth, 0, "hello there", "good day")
+    with opened(HashEmbedder(64, name="old")) as index:
+        work(index)
+    new = HashEmbedder(64, name="new")
+    with opened(new) as index:
+        assert index.pending()["vectors"] == 5
+        work(index)
+        assert new.embedded[-1] == "milk kind: empty zeppelin"
+        assert index.progress().waiting == 0
+        check(index)
+        store.add_fact("bread.kind", "rye")
+        hand.advance(60)
+        store.add_fact("bread.kind", "spelt")
+        say(truth, 1, "later", "latest")
+        work(index)
+        assert new.embedded[-1] == "bread kind: rye"
+        check(index)
+
+
+def test_with_a_model_go_its_vectors_of_the_past(store, opened, hand):
+    """Where a space is kept no more, nothing is left of either side of it."""
+    superseded(store, hand)
+    with opened(HashEmbedder(64, name="old")) as index:
+        work(index)
+        assert count(index, "vectors where space = 2") == 1
+    hand.advance(2 * HOUR)
+    with opened(HashEmbedder(64, name="new"), kept_spaces=0) as index:
+        work(index)
+        assert index.database.query("select distinct space from vectors order by space") == [(3,), (4,)]
+        tables = index.database.query("select name from sqlite_master where name like 'bits__'")
+        assert {name for (name,) in tables} == {"bits_3", "bits_4"}
+        check(index)
+
+
+def test_what_is_over_and_forgotten_leaves_no_vector(store, opened, hand):
+    """Erasing a fact reaches the vectors of its past, also in memory."""
+    superseded(store, hand)
+    with opened(HashEmbedder()) as index:
+        work(index)
+        index.warm()
+        query = index.embedder.embed_query("empty zeppelin")
+        assert index.space(index.state(), past=True).nearest(query, 9)
+        store.forget_fact("milk.kind")
+        index.take_erased()
+        assert count(index, "vectors") == 0
+        assert index.space(index.state(), past=True).nearest(query, 9) == []
+        assert b"zeppelin" not in bytes_of(index)
+        check(index)
+
+
+@pytest.mark.parametrize("resident", [False, True])
+def test_past_values_crowd_out_nothing(store, opened, hand, resident, monkeypatch):
+    """However often one thing has changed, what holds of another is found by meaning, and so is what it was before."""
+    monkeypatch.setattr("edgemem.recall.resident.LEAST", 1 if resident else 10**6)
+    embedder = HashEmbedder(64, means={"brew": "drink"})
+    store.add_fact("mara.drink", "tea", scope="household")
+    hand.advance(60)
+    store.add_fact("mara.drink", "coffee", scope="household")
+    for n in range(150):
+        store.add_fact("mara.brew.heat", f"level {n}", scope="household")
+        hand.advance(60)
+    with opened(embedder) as index:
+        work(index)
+        near = index.space(index.state()).nearest(embedder.embed_query("mara brew"), 9)
+        assert len(near) == 2
+        assert "mara drink: coffee" in by_meaning(index, "mara brew")
+        asked = found(index, "which drink was mara's brew before", k=99)
+        assert any(text.startswith("mara drink: tea (until") for text, _ in asked)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 from hash_embedder import HashEmbedder
-from test_index import check
+from test_index import bytes_of, check
 from test_recall import ALICE, BOB, STRANGER, Robot
 
 import edgemem
 from edgemem.config import ContextSettings, Profile
+from edgemem.exporting import export_lines
+from edgemem.importing import import_lines
+from edgemem.recall.sources import SUMMARY
 from edgemem.records import Epoch, Reader
 from edgemem.replay import Player
 from edgemem.script import Line
@@ -74,6 +77,8 @@ def test_the_newest_stands_for_the_session(robot, settled):
     assert summaries(robot) == ["the ladder, the umbrella"]
     assert summaries(robot, "zeppelin", min_score=0.1) == []
     robot.idle()
+    ((terms,),) = robot.index.database.query("select terms from docs where kind = ?", (SUMMARY,))
+    assert "zeppelin" not in terms
     check(robot.index)
     sum_up(robot, "the ladder of another talk", session="t")
     assert len(summaries(robot)) == 2
@@ -143,8 +148,8 @@ def test_it_is_forgotten_with_what_it_was_made_from(robot, how, when):
     robot.truth.checkpoint()
     robot.idle()
     check(robot.index)
-    for database in (robot.truth, robot.index.database):
-        assert b"zeppelin" not in database.path.read_bytes()
+    assert b"zeppelin" not in robot.truth.path.read_bytes()
+    assert b"zeppelin" not in bytes_of(robot.index)
 
 
 def test_what_a_tool_told_of_a_forgotten_fact_leaves_it(robot, settled):
@@ -160,7 +165,7 @@ def test_what_a_tool_told_of_a_forgotten_fact_leaves_it(robot, settled):
     robot.truth.checkpoint()
     robot.idle()
     check(robot.index)
-    assert b"xylophon" not in robot.index.database.path.read_bytes()
+    assert b"xylophon" not in bytes_of(robot.index)
 
 
 def test_where_nothing_is_left_of_the_newest_the_one_before_stands_again(robot, settled):
@@ -212,3 +217,37 @@ def test_what_compaction_writes_is_recalled(tmp_path, clock):
         assert found == {"alice": {"kitchen", "hall"}, "bob": {"kitchen"}, None: set()}
         memory.forget_session("kitchen")
         assert memory.recall("tulips garden", speaker="bob", kinds={"summary"}) == []
+
+
+def test_one_that_is_imported_is_found(tmp_path, clock, hand):
+    """A summary of another memory is older than what the index has seen, and is taken in all the same."""
+    there, here = (Robot(tmp_path / name, clock) for name in ("there", "here"))
+    there.say(0, "where is the ladder", "in the garage", session="theirs")
+    sum_up(there, "their ladder, first", first_turn=3, session="theirs")
+    sum_up(there, "their ladder, last", session="theirs")
+    hand.advance(60)
+    here.say(0, "where is the ladder", "in the garage")
+    sum_up(here, TOLD)
+    here.idle()
+    lines = [f"{line}\n".encode() for line in export_lines(there.truth, notes=there.notes)]
+    import_lines(here.truth, lines, notes=here.notes)
+    here.idle()
+    assert set(summaries(here)) == {TOLD, "their ladder, last"}
+    check(here.index)
+    for robot in (there, here):
+        robot.close()
+
+
+def test_of_one_that_stood_alone_no_word_is_left(robot):
+    """Where nothing else of a conversation was indexed, forgetting it still empties the index of its words."""
+    sum_up(robot, "the zeppelin carries umbrellas", session="t")
+    robot.say(0, "where is the ladder", "in the garage")
+    robot.idle()
+    sum_up(robot, "the zeppelin carries kites", session="t")
+    robot.idle()
+    SQLiteSessionStore(robot.truth).delete("t")
+    robot.index.take_erased()
+    robot.idle()
+    data = bytes_of(robot.index)
+    assert not [word for word in (b"zeppelin", b"umbrella", b"kite") if word in data]
+    check(robot.index)

@@ -16,7 +16,9 @@ from test_recall import ALICE, BOB, STRANGER, Robot
 import edgemem
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
-from edgemem.store import facts
+from edgemem.loop import ToolTurn
+from edgemem.records import Epoch, Reader
+from edgemem.store import epochs, facts
 
 HOUR = 3600.0
 BIRTH = -2e8
@@ -209,6 +211,24 @@ def test_the_past_is_told_as_past_to_a_model(tmp_path):
         assert "before: mara.drink: zeppelin tea (until " in block
         memory.forget("mara.drink", scope="household")
         assert memory.database.query("select block from turns") == [(None,)]
+
+
+def test_a_model_may_look_up_the_past_and_what_was_summed_up(tmp_path):
+    """`search_memory` needs no further argument: the question says that it asks about the past."""
+    with edgemem.open(tmp_path / "home", embedder=HashEmbedder(), worker=False, watch=False) as memory:
+        now = memory.clock.now()
+        memory.store.add_fact("mara.drink", "tea", scope="household", valid_from=now - 2 * HOUR)
+        memory.store.add_fact("mara.drink", "coffee", scope="household", valid_from=now - HOUR)
+        told = Epoch("s", 3, "Mara was asked for a drink of the zeppelin.")
+        memory.database.write(lambda tx: epochs.append_epoch(tx, told))
+        memory.idle(5)
+        (search,) = memory.tools(include=("search_memory",))
+        for speaker in ("alice", None):
+            asked = ToolTurn("", Reader(speaker))
+            lines = search.run(asked, query="which drink of Mara was it before the zeppelin")
+            assert ("before: mara.drink: tea (until " in lines) is (speaker == "alice")
+            assert ("summary: Mara was asked" in lines) is (speaker == "alice")
+        assert "before:" not in search.run(ToolTurn("", Reader("alice")), query="which drink of Mara is it")
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -7,13 +7,15 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from edgemem.bench.calibration import calibrated
 from edgemem.bench.ground import real_embedder, scratch
-from edgemem.bench.learning import calibrated, learnt
+from edgemem.bench.learning import learnt
 from edgemem.bench.recall_cases import ADVERSARIAL, LEFT_OUT, Case, read_cases, weeks_case
 from edgemem.bench.recall_home import filled
 from edgemem.bench.report import report, say
 from edgemem.bench.weeks import weeks
 from edgemem.config import Profile
+from edgemem.recall.certainty import CLUES
 from edgemem.recall.linear import LinearModel
 from edgemem.recall.signals import SIGNALS
 
@@ -44,6 +46,8 @@ class Asked(NamedTuple):
     right: NDArray[np.bool_]
     evidence: int
     """How many messages answer it, whether they are candidates or not."""
+    known: float
+    """How much of what its words tell apart was ever said."""
 
 
 def run(
@@ -88,7 +92,7 @@ def run(
             name: _recall(ours, _learnt(ours, l2, without={name}))["recall@5"] for name in SIGNALS
         }
     words = _learnt(ours, WORDS_L2, without=MEANING)
-    models = {"with_meaning": _calibrated(weights, ours), "words_only": _calibrated(words, ours)}
+    models = {"with_meaning": _calibrated(weights, ours), "words_only": _calibrated(words, _by_words(ours))}
     figures["weights"] = {name: model.weights for name, model in models.items()}
     if write is not None:
         write.write_text(_toml(models), "utf-8")
@@ -109,9 +113,9 @@ def _asked(case: Case, folder: Path, embedder: Embedder, cache: Path | None) -> 
         for one in case.asked:
             if one.category != ADVERSARIAL and (one.evidence or one.category in LEFT_OUT):
                 here.clock.at = one.at
-                names, signals = here.memory.signals_of(one.text, speaker=one.asker)
+                names, signals, known = here.memory.signals_of(one.text, speaker=one.asker)
                 right = np_isin([here.ids.get(name, "") for name in names], one.evidence)
-                yield Asked(one.category, signals, right, len(one.evidence))
+                yield Asked(one.category, signals, right, len(one.evidence), known)
 
 
 def np_isin(ids: Sequence[str], evidence: Sequence[str]) -> NDArray[np.bool_]:
@@ -126,8 +130,18 @@ def _learnt(asked: Sequence[Asked], l2: float, *, without: Collection[str] = ())
 
 
 def _calibrated(weights: dict[str, float], asked: Sequence[Asked]) -> LinearModel:
-    some = [one for one in asked if len(one.signals)]
-    return calibrated(weights, [one.signals for one in some], [one.right for one in some])
+    # What is said of it and was not even looked at does not make a question one that nothing answers.
+    some = [one for one in asked if len(one.signals) and (one.right.any() or not one.evidence)]
+    signals, right, known = ([getattr(one, name) for one in some] for name in ("signals", "right", "known"))
+    return calibrated(weights, signals, right, known)
+
+
+def _by_words(asked: Sequence[Asked]) -> list[Asked]:
+    """Return the same questions, asked without a vector."""
+    import numpy as np
+
+    words = np.array([name not in MEANING for name in SIGNALS], np.float32)
+    return [one._replace(signals=one.signals * words) for one in asked]
 
 
 def _recall(asked: Sequence[Asked], weights: dict[str, float]) -> dict[str, float]:
@@ -159,7 +173,8 @@ def _left_out(asked: dict[str, list[Asked]], l2: float) -> dict[str, float]:
 def _toml(models: dict[str, LinearModel]) -> str:
     lines = [
         "# Learnt by `edgemem bench fit` on the corpus of `edgemem.bench.weeks` alone: recall/signals.py says what each",
-        "# signal is. The sum of weights times signals, times scale, plus bias, is the logarithm of the odds.",
+        "# signal is. The sum of weights times signals, times scale, plus bias, is the logarithm of the odds. How sure it is",
+        "# that anything answers is the same of the clues in recall/certainty.py.",
     ]
     for name, model in models.items():
         lines += [
@@ -171,4 +186,8 @@ def _toml(models: dict[str, LinearModel]) -> str:
             f"[{name}.weights]",
         ]
         lines += [f"{signal} = {model.weights[signal]:.4f}" for signal in SIGNALS if signal in model.weights]
+        sure = model.certainty
+        lines += ["", f"[{name}.certainty]", f"bias = {sure.bias:.4f}", f"usual = {sure.usual:.4f}"]
+        lines += ["", f"[{name}.certainty.weights]"]
+        lines += [f"{clue} = {sure.weights[clue]:.4f}" for clue in CLUES if clue in sure.weights]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Learning weights: a linear model that puts the right candidates of each question first, and knows how sure it is.
+"""Learning weights: a linear model that puts the right candidates of each question first.
 
 The weights maximise the logarithm of the share that softmax gives to the right candidates of each question (ListNet of
 Z. Cao et al., "Learning to Rank: From Pairwise Approach to Listwise Approach", 2007), with a penalty on large weights, by
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem.recall.linear import LinearModel
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ AGAINST = frozenset({"other_speaker", "asks", "later"})
 EITHER = frozenset({"length", "says_i", "says_you", "other_mentioned"})
 """Signals that may do both; all others speak for it."""
 _ROUNDS = 60
-_PRIOR = 1e-4
 
 
 def learnt(
@@ -88,46 +86,3 @@ def learnt(
         if before - value < 1e-8:
             break
     return {name: float(weight) for name, weight in zip(names, weights / spread, strict=True) if weight != 0}
-
-
-def calibrated(
-    weights: dict[str, float], signals: Sequence[Matrix], right: Sequence[NDArray[Any]]
-) -> LinearModel:
-    """Return the model whose scores are the share of right ones among the best candidates of such questions.
-
-    A logistic regression on the sum (J. Platt, "Probabilistic outputs for support vector machines", 1999), over the five
-    best candidates of each question, those of questions that nothing answers included.
-    """
-    import numpy as np
-
-    vector = np.array([weights.get(name, 0.0) for name in SIGNALS])
-    sums, good = [], []
-    for x, y in zip(signals, right, strict=True):
-        own = x @ vector
-        best = np.argsort(-own, kind="stable")[:5]
-        sums.append(own[best])
-        good.append(y[best])
-    s, y = np.concatenate(sums), np.concatenate(good).astype(np.float64)
-    # A weak prior at 1 and 0 keeps both finite where a line parts right from wrong; steps are halved until they help.
-    of = np.stack([s, np.ones(len(s))], axis=1)
-    prior = np.array([1.0, 0.0])
-    found = prior.copy()
-
-    def loss(found: Any) -> float:
-        sums = of @ found
-        return float((np.logaddexp(0, sums) - y * sums).sum()) + 0.5 * _PRIOR * float(
-            ((found - prior) ** 2).sum()
-        )
-
-    for _ in range(_ROUNDS):
-        p = 1 / (1 + np.exp(-np.clip(of @ found, -50, 50)))
-        slope = of.T @ (p - y) + _PRIOR * (found - prior)
-        step = np.linalg.solve((of * (p * (1 - p))[:, None]).T @ of + _PRIOR * np.eye(2), slope)
-        length, before = 1.0, loss(found)
-        while length > 1e-6 and loss(found - length * step) > before:
-            length /= 2
-        found = found - length * step
-        if float(np.abs(length * step).max()) < 1e-7:
-            break
-    scale, bias = found.tolist()
-    return LinearModel(bias=float(bias), scale=float(scale), weights=weights)

@@ -15,7 +15,7 @@ from edgemem.context.excerpt import tells
 from edgemem.context.sentences import split_sentences
 
 _ENGLISH = (
-    r"what|when|where|who|whose|whom|which|how|why|do|does|did|can|could|is|are|am|was|were|will|would|shall|should"
+    r"what(?! an?\b(?! \w+ (?:is|are|was|were|do|does|did|has|have|had|can|could|should|would)\b))|when|where|who|whose|whom|which|how|why|do|does|did|can|could|is|are|am|was|were|will|would|shall|should"
     r"|may|might|has|have|had"
 )
 _BEGINS = (
@@ -49,6 +49,17 @@ _WITHIN = (
 _ASKS = re.compile(
     rf"[?？؟]|(?:^|[.!,;¿] *)(?:and |so |but |then |und |y |et |e |en )?(?:{_BEGINS})|{_WITHIN}"
 )
+_SAYS_SO = re.compile(
+    r"(?:^|(?<=[.!?,;] )|(?<=[.!?,;]))¿?(?:(?:is|was|are|were|does|do|has|have|did|ca|wo|would)n['’]?t (?:it|that|this|he|she|they|we|you|i)"
+    r"(?: (?:agree|think(?: so)?|strange|funny|weird|odd|crazy|great|nice|lovely|awful|terrible|amazing|wonderful|sad|sweet|true|right"
+    r"|something|ridiculous|typical))?"
+    r"|(?:do )?you know(?: what i mean)?|know what i mean|you see|have you noticed|can you believe (?:it|that|this)|right|okay|huh|eh"
+    r"|what (?:do|would) you (?:say|think)(?: (?:to|of|about) (?:it|that|this))?|who(?: would have thought| knows| cares)"
+    r"|who am i to (?:judge|say)|nicht wahr|oder|gell|verdad|no es cierto|n['’]est-ce pas|vero"
+    r"|对吧|對吧|是吧|đúng không|phải không)"
+    r"(?:, (?!i\b)\w+)?(?: *[?？.!]+|$)",
+)
+"""What is hung on to a statement, and asks for nothing but a nod; perhaps with the name of whoever shall nod."""
 _LONGEST_QUESTION = 1000
 """Characters; nobody only asks for longer than a minute, and looking costs the more the longer it is."""
 _TELLS_US = re.compile(rf"^[^.!]*(?:{_TELL})[^.!]*[.!]?$")
@@ -57,7 +68,12 @@ _MARK = re.compile(r"[?？؟][\"'”’)\]]*$")
 
 def asks(utterance: str) -> bool:
     """Tell whether somebody asks something."""
-    return _ASKS.search(_plain(utterance)) is not None
+    said = _plain(utterance)
+    if _ASKS.search(said) is None:
+        return False
+    left = _SAYS_SO.sub(" ", said)
+    # By itself it may ask about what the robot has just said.
+    return left == said or not left.strip(" .,!?") or _ASKS.search(left.strip()) is not None
 
 
 def only_asks(said: str) -> bool:

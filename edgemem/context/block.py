@@ -16,9 +16,10 @@ import msgspec
 
 from edgemem.context import asking
 from edgemem.context.excerpt import MOST_CHARS
+from edgemem.context.repeated import adds
 from edgemem.context.shown import RANK, About, Shown, part_of, past_of
 from edgemem.context.told import FIRST, LINE_CHARS, as_text, asked_for, day_of, fitting, told
-from edgemem.fence import BULLET, clean, storable
+from edgemem.fence import BULLET, clean, fence, storable
 from edgemem.recall.words import plain_words, terms
 from edgemem.records import Fact, Held, Level, Preference, Recalled, level_of_scope
 
@@ -27,10 +28,13 @@ NEAR = 0.75
 `edgemem bench prefill`, 40 questions among 10,000 facts: as many are answered as at 0.6, with blocks of 41 tokens
 instead of 63 (medians)."""
 
-AMONG = 0.25
+AMONG = 0.4
 """Where somebody asks and a turn scores enough to be said, another one is considered that scores this share of it: it
 fills room that is there, and turns are right the more seldom the less they score, but not never. Measured with
 `edgemem bench recall --block 80`."""
+
+_ALONE = 4
+"""By how many tokens at most a fence of a single line is shorter, with room to spare: that is counted, too."""
 
 ERASED = "something private above is no longer known"
 """What is said, to that person only, when a private value was erased which the prompt still holds."""
@@ -107,7 +111,7 @@ def least_score(
             return least
         if answered:
             return max(least, floors.get("beside", 0.0))
-        return least if best_turn < least else min(least, AMONG * best_turn)
+        return least if best_turn < least else AMONG * best_turn
     first = floors.get("asked", floors["fact"]) if asked else floors["fact"]
     if best is None or item.score >= best or best < first:
         return first
@@ -117,11 +121,6 @@ def least_score(
 def only_asks(item: Recalled) -> bool:
     """Tell whether an item is a turn that asks something and answers nothing."""
     return item.kind == "turn" and asking.only_asks(item.text)
-
-
-def repeats(item: Recalled, utterance: str) -> bool:
-    """Tell whether an item is a turn that says word for word what has just been said."""
-    return item.kind == "turn" and plain_words(item.text) == plain_words(utterance)
 
 
 def _each_once(told: Iterable[Recalled], settled: Sequence[Recalled], utterance: str) -> list[Recalled]:
@@ -137,7 +136,7 @@ def _each_once(told: Iterable[Recalled], settled: Sequence[Recalled], utterance:
     out = []
     for item in told:
         words, who = frozenset(plain_words(item.text)), item.speaker
-        if item.kind == "turn" and (repeats(item, utterance) or any(value <= words for value in values)):
+        if item.kind == "turn" and (not adds(item.text, utterance) or any(value <= words for value in values)):
             continue
         if any(words <= other and by in (None, who) for by, other in said):
             continue
@@ -325,6 +324,7 @@ def within(
     tokens: float,
     count: Callable[[str], int],
     spent: int = 0,
+    alone: bool = False,
     recalled: Iterable[Recalled] = (),
     question: str = "",
     now: float | None = None,
@@ -337,6 +337,7 @@ def within(
         tokens: the budget of the whole block.
         count: tokens of a text.
         spent: tokens that the fence and other lines take already.
+        alone: whether they stand in a fence of their own, in which a single line takes less (`fence`).
         recalled: what the lines tell of; a line of anything else stands as it is or not at all.
         question: by what a turn is shortened.
         now: as for `lines_for`.
@@ -345,32 +346,39 @@ def within(
     items = {
         name: item for item in recalled if item.kind not in VALUES and (name := f"{item.kind}:{item.id}")
     }
+    # Most often all of them fit; where a text is cut, it had better be shortened.
     cut = any(len(items[line.id].text) > LINE_CHARS for line in shown if line.id in items)
     sizes = [count(f"{line.line}\n") for line in shown]
     # A few tokens go where two lines meet, so what seems too long by as many is counted as a whole.
-    if sum(sizes) - len(sizes) + spent <= tokens and not (cut and math.isfinite(tokens)):
-        whole = spent + count(as_text(shown)) if shown else 0
+    if not (cut and math.isfinite(tokens)) and spent + sum(sizes) - len(sizes) - _ALONE <= tokens:
+        whole = _size(shown, count, spent, alone=alone) if shown else 0
         if whole <= tokens:
             return Within(list(shown), whole)
-    out = []
+    out: list[Shown] = []
+    taken = spent
     for item, size in zip(shown, sizes, strict=True):
-        if item.id not in items and spent + size <= tokens:
-            spent += size
+        if item.id not in items and taken + size <= tokens:
+            taken += size
             out.append(item)
     told_of = [(item, size) for item, size in zip(shown, sizes, strict=True) if item.id in items]
     if told_of:
-        some = fitting(
+        out += fitting(
             [item for item, _ in told_of],
             items,
             question=question,
-            room=int(tokens) - spent,
+            room=int(tokens),
             sizes=[size for _, size in told_of],
-            count=count,
+            count=lambda some: _size([*out, *some], count, spent, alone=alone),
+            taken=taken,
             now=now,
         )
-        spent += count(as_text(some))
-        out += some
-    return Within(out, spent if out else 0)
+    return Within(out, _size(out, count, spent, alone=alone) if out else 0)
+
+
+def _size(shown: Sequence[Shown], count: Callable[[str], int], spent: int, *, alone: bool) -> int:
+    """Return what a block of some lines takes, where the fence of several lines takes `spent`."""
+    lines = [each.line for each in shown if each.line]
+    return count(fence(lines)) if alone and len(lines) == 1 else spent + count(as_text(shown))
 
 
 def value_as_recalled(of: Fact | Preference) -> Recalled:

@@ -85,6 +85,8 @@ class Gauge:
         self._head: tuple[list[Message], Sequence[dict[str, Any]] | None, int] | None = None
         self._markers: Markers | None = None
         self._sizes: OrderedDict[tuple[int, int], int] = OrderedDict()
+        self._behind: list[tuple[Message, int]] = []
+        """Messages behind what was counted, from the first on, with what each takes at most."""
         self.exact = False
         """Whether the newest figure was counted."""
 
@@ -109,10 +111,11 @@ class Gauge:
         known = self._known(messages, tools)
         if known is None:
             return None
-        bound = self._sum(*known, self._at_once)
+        tokens, rest = self._with_measured(*known)
+        bound = self._sum(tokens, rest, self._at_once)
         # Bytes are about four times the tokens: fit to say that a prompt is small, and no more.
         if bound > _SMALL * limit:
-            bound = self._sum(*known, self._nearly)
+            bound = self._measure(tokens, rest)
         # For many messages that were never counted together it is too high to decide anything.
         return bound if bound <= limit or self._known_prefix(messages, tools) else None
 
@@ -130,7 +133,7 @@ class Gauge:
             self._head = system, tools, self._tokenizer.count([*system, _USER], tools=tools)
         tokens, new = self._known(messages, tools) or (0, messages)
         # The size of each text is needed later, whatever stands before it then.
-        bound = self._sum(tokens, new, self._nearly)
+        bound = self._measure(*self._with_measured(tokens, new))
         near = bound > _FAR * limit or bound - tokens > _UNCOUNTED * limit
         if self._known_prefix(messages, tools) and not near:
             return None
@@ -140,6 +143,7 @@ class Gauge:
     def forget(self) -> None:
         """Keep nothing of texts that were measured ahead."""
         self._sizes.clear()
+        self._behind = []
 
     def _count(
         self,
@@ -150,6 +154,7 @@ class Gauge:
         tokens = self._tokenizer.count(counted, tools=tools)
         self.exact = True
         self._messages, self._tools, self._tokens = list(messages), tools, tokens
+        self._behind = []
 
     def _known(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]] | None
@@ -165,6 +170,24 @@ class Gauge:
     def _known_prefix(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]] | None) -> bool:
         known = len(self._messages)
         return bool(known) and tools == self._tools and list(messages[:known]) == self._messages
+
+    def _with_measured(self, tokens: int, new: Sequence[Message]) -> tuple[int, Sequence[Message]]:
+        """Return tokens with those of the messages that were measured before, and the messages behind them."""
+        measured = 0
+        for message, (same, size) in zip(new, self._behind):  # noqa: B905 - either may be longer
+            if message != same:  # mostly it is the very same object, which is seen at once
+                break
+            measured, tokens = measured + 1, tokens + size
+        del self._behind[measured:]
+        return tokens, new[measured:]
+
+    def _measure(self, tokens: int, rest: Sequence[Message]) -> int:
+        """Return a bound with messages behind those that are measured, and measure them."""
+        for message in rest:
+            size = self._sum(0, [message], self._nearly)
+            self._behind.append((message, size))
+            tokens += size
+        return tokens
 
     def _sum(self, tokens: int, new: Sequence[Message], size: Callable[[str], int]) -> int:
         """Return a bound of what is known together with messages behind it."""

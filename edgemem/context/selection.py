@@ -89,7 +89,9 @@ def chances(scores: Sequence[float]) -> list[float]:
     return [math.sqrt(max(score, 0.0)) / (n + 1) for n, score in enumerate(scores)]
 
 
-def select(choices: Sequence[Choice], *, room: int, count: Callable[[Sequence[Taken]], int]) -> list[Taken]:
+def select(
+    choices: Sequence[Choice], *, room: int, count: Callable[[Sequence[Taken]], int], spent: int = 0
+) -> list[Taken]:
     """Return what is said of several items, best first, in their order.
 
     Counting each length of each item would take longer than everything here; so lengths are estimated by their words, and
@@ -97,20 +99,21 @@ def select(choices: Sequence[Choice], *, room: int, count: Callable[[Sequence[Ta
 
     Args:
         room: tokens.
-        count: tokens of what was taken, as it will be said.
+        count: tokens of what was taken, as it will be said, with all that stands beside it.
+        spent: tokens of that.
     """
-    sums = _sums(choices, room * _WRONG)
+    sums = _sums(choices, (room - spent) * _WRONG)
     # What fits for sure, and what does not; where nothing is known, what was estimated tells where to look.
-    fits, over, error = 0, len(sums), 0.0
+    fits, over, error = 0, len(sums), float(spent)
     for _ in range(_MOST_TRIES):
         guess = max((n for n, each in enumerate(sums) if each[0] + error <= room), default=0)
         place = min(max(guess, fits + 1), over - 1)
         if place <= fits:
             break
-        spent, _, taken = sums[place]
+        estimate, _, taken = sums[place]
         size = count(taken)
         fits, over = (place, over) if size <= room else (fits, place)
-        error = size - spent
+        error = size - estimate
         if 0 <= room - size < _SLACK:
             break
     return list(sums[fits][2]) or _shortest(choices, room, count)

@@ -40,7 +40,8 @@ def fitting(
     question: str,
     room: int,
     sizes: Sequence[int],
-    count: Callable[[str], int],
+    count: Callable[[Sequence[Shown]], int],
+    taken: int = 0,
     now: float | None = None,
 ) -> list[Shown]:
     """Return those lines that are worth most within the room: turns shortened, what one person said in one line.
@@ -49,9 +50,10 @@ def fitting(
         lines: of items that are not facts, best first.
         items: what they tell of, by their ids.
         question: what goes last when a turn is shortened.
-        room: tokens.
+        room: tokens of the whole block.
         sizes: tokens of each line.
-        count: tokens of a text.
+        count: tokens of the whole block, with some lines.
+        taken: those of the block without any, about.
     """
     wanted = asked_for(question, [items[line.id] for line in lines])
     choices = [
@@ -59,10 +61,10 @@ def fitting(
         for line, size in zip(lines, sizes, strict=True)
     ]
 
-    def say(taken: Sequence[Taken]) -> list[Shown]:
-        return _said(lines, items, choices, taken)
+    def say(some: Sequence[Taken]) -> list[Shown]:
+        return _said(lines, items, choices, some)
 
-    return say(select(choices, room=room, count=lambda taken: count(as_text(say(taken)))))
+    return say(select(choices, room=room, spent=taken, count=lambda some: count(say(some))))
 
 
 def as_text(lines: Iterable[Shown]) -> str:
@@ -145,6 +147,11 @@ def _joined(
     for each in sorted(group, key=lambda one: items[lines[one.number].id].recorded_at):
         choice = choices[each.number]
         again = "" if choice.label == label else choice.label
-        before = f"{ASIDE}{again}" if text else choice.lead
-        text, label = f"{text}{before}{each.length.text}", choice.label
+        # Behind a full stop the sign is plain without it.
+        before = f"{_without_stop(text)}{ASIDE}{again}" if text else choice.lead
+        text, label = f"{before}{each.length.text}", choice.label
     return text
+
+
+def _without_stop(text: str) -> str:
+    return text[:-1] if text.endswith(".") and not text.endswith("..") else text

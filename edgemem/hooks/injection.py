@@ -171,6 +171,7 @@ class MemoryInjectionHook:
             tokens=most,
             count=self._count,
             spent=spent,
+            alone=not self.header,
             recalled=considered,
             question=layout.utterance,
             now=now,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from edgemem.recall.sources import FACT, KINDS, NOTE, PREFERENCE, Doc
 from edgemem.store.reading import reading_rule
 
@@ -17,6 +15,14 @@ if TYPE_CHECKING:
 
 BY_TIME = (PREFERENCE, NOTE)
 """Kinds whose refs are no ticks: their time tells when they were learnt."""
+
+_DIGITS = 19  # of the largest id
+# Any number of ids in one value; SQLite 3.37 may have no json_each.
+_HELD = f"""
+  with recursive places (at) as (
+    select 1 where :held <> '' union all select at + {_DIGITS} from places where at + {_DIGITS} < length(:held))
+  select cast(substr(:held, at, {_DIGITS}) as integer) from places
+"""  # noqa: S608 - our own constants
 
 
 class Filter(NamedTuple):
@@ -76,8 +82,8 @@ def make_filter(
     where, values = reading_rule(reader, "d.")
     wanted = frozenset(number for number, name in KINDS.items() if kinds is None or name in kinds)
     if held is not None:
-        where += " and (d.kind <> :fact or d.ref in (select value from json_each(:held)))"
-        values |= {"fact": FACT, "held": msgspec.json.encode(held).decode()}
+        where += f" and (d.kind <> :fact or d.ref in ({_HELD}))"
+        values |= {"fact": FACT, "held": "".join(f"{ref:0{_DIGITS}d}" for ref in held)}
     elif not past:
         where += " and d.past = 0"
     if known_at is not None:

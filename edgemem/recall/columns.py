@@ -108,6 +108,7 @@ class Columns:
         self._last_span = 0
         self._words_in = np.zeros((2, 1), np.int64)
         self._private: dict[int, dict[int, int]] = {}
+        self._sizes: dict[tuple[int, int], tuple[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -136,7 +137,7 @@ class Columns:
             column[slot] = value
         if passing:
             self._passing.add(row.id)
-        self._count(slot, row.length)
+        self._count(slot, 1, row.length)
         if stems is not None:
             self.rarity.add(slot, stems, row.level)
         if row.subject or row.relation:
@@ -155,7 +156,7 @@ class Columns:
         slot = self._slots.pop(doc, None)
         if slot is None:
             return
-        self._count(slot, -int(self.rows["length"][slot]))
+        self._count(slot, -1, -int(self.rows["length"][slot]))
         self.rarity.drop(slot, int(self.rows["level"][slot]))
         for column in self.rows.values():
             column[slot] = 0
@@ -292,11 +293,35 @@ class Columns:
             self.callings.append(stems)
         return code
 
-    def _count(self, slot: int, words: int) -> None:
+    def size(self, only: Filter) -> tuple[int, int]:
+        """Return how many texts may be read, of any kind, and how many words they have."""
+        if "known" not in only.values:
+            some = list(self._sizes.values())
+        else:
+            speaker = self.code(only.values["speaker"]) if only.values["alone"] else None
+            levels = [(0, NOBODY), (1, NOBODY)][: 1 + int(only.values["known"])]
+            some = [self._sizes.get(each, (0, 0)) for each in (*levels, (PRIVATE, speaker or -1))]
+        return sum(docs for docs, _ in some), sum(words for _, words in some)
+
+    def read_by(self, slots: Slots, only: Filter) -> NDArray[np.bool_]:
+        """Tell which of some slots hold what may be read, whether it is looked for or not."""
+        rows = self.rows
+        there: NDArray[np.bool_] = rows["id"][slots] != 0
+        if "known" not in only.values:
+            return there
+        level = rows["level"][slots]
+        there &= (level <= int(only.values["known"])) | (level == PRIVATE)
+        speaker = self.code(only.values["speaker"]) if only.values["alone"] else None
+        there &= (level != PRIVATE) | (rows["owner"][slots] == (speaker or -1))
+        return there
+
+    def _count(self, slot: int, docs: int, words: int) -> None:
         """Note words more or less in the session of a slot: what is private under its owner, apart from the rest."""
         import numpy as np
 
         session, level, owner = (int(self.rows[name][slot]) for name in ("session", "level", "owner"))
+        known = self._sizes.get(whose := (level, owner if level == PRIVATE else NOBODY), (0, 0))
+        self._sizes[whose] = known[0] + docs, known[1] + words
         if level == PRIVATE:
             of = self._private.setdefault(owner, {})
             of[session] = of.get(session, 0) + words

@@ -137,8 +137,9 @@ class Embedding:
         vectors = self.vectors
         if vectors is None:
             return {}
-        removal = vectors.now.removal if isinstance(vectors.now, ResidentVectors) else None
-        return self._relations.cosines(query, relations, space=vectors.now.space, removal=removal)
+        now = vectors.now
+        removal = now.removal if isinstance(now, ResidentVectors) else None
+        return self._relations.cosines(query, relations, space=now.space, removal=removal)
 
     def follow_removals(self) -> None:
         """Leave nothing in memory of what was taken out of the file."""

@@ -31,7 +31,7 @@ class Statistics(msgspec.Struct, frozen=True):
     """How common words are: FTS5's figures and those of the tail, together."""
 
     docs: int
-    terms: float
+    terms: int
     """How many they have together."""
     counts: Mapping[str, int]
     """In how many texts a term stands."""

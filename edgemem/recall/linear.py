@@ -1,7 +1,8 @@
 """The linear model: a score between 0 and 1 out of the signals of a message, and why.
 
 Learnt on the corpus of `edgemem.bench.weeks` alone, by `edgemem bench fit`, which writes `ranking.toml` anew; so each weight
-can be read, and changed. The sum of weighted signals is the logarithm of odds: scores mean the same for every question.
+can be read, and changed. The sum of weighted signals is the logarithm of odds; how sure it is that any message answers is
+looked at for the question as a whole (see `certainty`), so scores mean the same for every question.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgemem.recall.certainty import Certainty, clues_of, mixed, shares
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FILE = "ranking.toml"
-_SURE = 30.0  # log odds beyond which a score is 0 or 1
 _MENTIONED = 0.1  # of the log odds: a signal that contributes less does not explain anything
 
 
@@ -28,16 +29,33 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     bias: float
     scale: float
-    """By which the sum is stretched, so that scores are the share of right answers."""
+    """By which the sum is stretched, so that with the bias it is the logarithm of the odds of being right."""
     weights: dict[str, float]
+    certainty: Certainty
 
-    def scores(self, signals: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the scores of some messages, given `float32[n, len(SIGNALS)]`."""
+    def odds(self, signals: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the logarithm of the odds that each of some messages is right, given `float32[n, len(SIGNALS)]`."""
         import numpy as np
 
         sums = signals @ np.array([self.weights.get(name, 0.0) for name in SIGNALS], np.float32)
-        odds = np.clip(self.scale * sums + self.bias, -_SURE, _SURE)
-        found: NDArray[np.float32] = 1 / (1 + np.exp(-odds))
+        found: NDArray[np.float32] = np.float32(self.scale) * sums + np.float32(self.bias)
+        return found
+
+    def scores(self, signals: NDArray[np.float32], known: float) -> NDArray[np.float32]:
+        """Return the scores of all messages that were found for a question, 0 to 1.
+
+        Args:
+            signals: `float32[n, len(SIGNALS)]`.
+            known: how much of what the words of the question tell apart stands anywhere, 0 to 1.
+        """
+        import numpy as np
+
+        odds = self.odds(signals)
+        if not len(odds):
+            return odds
+        certainty = self.certainty
+        sure = certainty.of(clues_of(odds, signals, known, usual=certainty.usual))
+        found: NDArray[np.float32] = np.float32(sure) * shares(odds)
         return found
 
     def reasons(self, signals: NDArray[np.float32]) -> tuple[str, ...]:
@@ -60,14 +78,15 @@ class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the model whose log odds are those of both, mixed: 0 takes words alone, 1 the one with meaning."""
         if meaning in (0, 1):
             return self.with_meaning if meaning else self.words_only
-        shares = ((self.with_meaning, meaning), (self.words_only, 1 - meaning))
+        both = ((self.with_meaning, meaning), (self.words_only, 1 - meaning))
         return LinearModel(
-            sum(share * model.bias for model, share in shares),
+            sum(share * model.bias for model, share in both),
             1.0,
             {
-                name: sum(share * model.scale * model.weights.get(name, 0.0) for model, share in shares)
+                name: sum(share * model.scale * model.weights.get(name, 0.0) for model, share in both)
                 for name in SIGNALS
             },
+            mixed([(model.certainty, share) for model, share in both]),
         )
 
 

@@ -38,7 +38,7 @@ class Matched(NamedTuple):
 
 
 class Stands(NamedTuple):
-    """Where the terms of a question stand, as far as it may be read: one of each for each term and text."""
+    """Where the terms of a question stand, among what may be found: one of each for each term and text."""
 
     names: list[str]
     """The terms that stand anywhere, once each."""
@@ -47,12 +47,8 @@ class Stands(NamedTuple):
     slots: Slots
     times: Numbers
     """How often it stands there."""
-
-    def counts(self) -> dict[str, int]:
-        """Return in how many texts each term stands."""
-        import numpy as np
-
-        return dict(zip(self.names, np.bincount(self.term, minlength=len(self.names)).tolist(), strict=True))
+    counts: dict[str, int]
+    """In how many texts each term stands that may be read, whether these are looked for or not."""
 
     def of(self, wanted: Collection[str]) -> Stands:
         """Return where those terms stand that are looked for."""
@@ -63,7 +59,10 @@ class Stands(NamedTuple):
             return self
         here = kept[self.term]
         names = [name for name in self.names if name in wanted]
-        return Stands(names, (np.cumsum(kept) - 1)[self.term[here]], self.slots[here], self.times[here])
+        term = (np.cumsum(kept) - 1)[self.term[here]]
+        return Stands(
+            names, term, self.slots[here], self.times[here], {name: self.counts[name] for name in names}
+        )
 
 
 def stands_of(view: View, found: Iterable[tuple[str, Slots, Numbers]]) -> Stands:
@@ -76,14 +75,17 @@ def stands_of(view: View, found: Iterable[tuple[str, Slots, Numbers]]) -> Stands
 
     some = list(found)
     if not some:
-        return Stands([], np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0, np.float32))
+        return Stands([], np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0, np.float32), {})
     numbers: dict[str, int] = {}
     term = np.repeat(
         [numbers.setdefault(term, len(numbers)) for term, _, _ in some], [len(slots) for _, slots, _ in some]
     )
     slots, times = (np.concatenate([each[part] for each in some]) for part in (1, 2))
+    counts = np.bincount(term[view.columns.read_by(slots, view.only)], minlength=len(numbers))
     may = view.may[slots]
-    return Stands(list(numbers), term[may], slots[may], times[may])
+    return Stands(
+        list(numbers), term[may], slots[may], times[may], dict(zip(numbers, counts.tolist(), strict=True))
+    )
 
 
 def matched(view: View, stands: Stands, asked: Mapping[str, Asked], statistics: Statistics) -> Matched:
@@ -102,7 +104,7 @@ def matched(view: View, stands: Stands, asked: Mapping[str, Asked], statistics: 
         np.zeros(n + 1, np.float32),
         np.zeros(sessions, np.float32),
     )
-    names, term, slots, times = stands
+    names, term, slots, times, _ = stands
     if not names:
         return Matched(own, window, session)
     worth = np.array([[asked[name].weight] for name in names], np.float32)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.recall.view import View
     from edgemem.store.database import Database
 
     Slots = NDArray[np.intp]
@@ -36,6 +37,7 @@ AT_ONCE = 300
 """Docs that a question may still read in; more are left to `warm`, and FTS5 answers meanwhile."""
 _STEP = 300  # docs that are read between two looks at `stop`: some milliseconds
 _TERMS = 1000  # terms that are looked at between two looks at `stop`
+_STEPS = 16  # of a search among 65,536 texts
 _OFTEN = 255  # how often a term stands in a text is kept in 8 bits
 
 
@@ -105,6 +107,20 @@ class ResidentPostings:
             if term in self._postings:
                 packed = np.frombuffer(self._postings[term], np.uint32)
                 yield term, (packed >> 8).astype(np.intp), (packed & _OFTEN).astype(np.float32)
+
+    def count(self, term: str, view: View) -> int:
+        """Return in how many texts that may be found a term stands; as of the last `follow`, holds `lock`."""
+        import numpy as np
+
+        found, hidden = self._postings.get(term), view.hidden
+        if found is None:
+            return 0
+        packed = np.frombuffer(found, np.uint32)
+        if len(hidden) * _STEPS > len(packed):
+            return int(np.count_nonzero(view.may[packed >> 8]))
+        # Of a common term it is quicker to look for the few that may not be found.
+        at = np.minimum(packed.searchsorted(hidden << 8), len(packed) - 1)
+        return len(packed) - int(np.count_nonzero(packed[at] >> 8 == hidden))
 
     def having(self, stem: str) -> NDArray[np.intp]:
         """Return the slots of the texts that a stem stands in; holds `lock`."""

@@ -10,10 +10,11 @@ import msgspec
 from edgemem.recall.common_words import COMMON_WORDS
 from edgemem.recall.dates import asks_when, times_in
 from edgemem.recall.english_words import is_english
+from edgemem.recall.languages import language_of
 from edgemem.recall.past_words import asks_first, asks_past
 from edgemem.recall.stemmer import stem
 from edgemem.recall.traits import zone_at
-from edgemem.recall.words import plain_words, terms
+from edgemem.recall.words import language_in, plain_words, terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -63,6 +64,8 @@ class Question(msgspec.Struct, frozen=True):
     """The people that it names, and the reader where it says "I"."""
     strange: frozenset[str] = frozenset()
     """Those of its terms that are no English words: where they stand nowhere, they were misheard."""
+    english: bool = True
+    """Whether it is in English, by the rules of which words sound alike."""
     stems: frozenset[str] = frozenset()
     """Of all its words that tell anything, those names included."""
     times: tuple[tuple[float, float, float], ...] = ()
@@ -162,6 +165,7 @@ def read_question(
         meaning=meaning,
         people=named,
         strange=frozenset(stem(word) for word in said if word.isalpha() and not is_english(word)),
+        english=(language_of(words) if text.isascii() else language_in(text)) == "en",
         stems=frozenset(content),
         times=tuple((span.begin, span.end, span.sure) for span in spans),
         asks_when=now is not None and asks_when(asked),

@@ -100,7 +100,9 @@ class Rarity:
         counts = np.maximum(self._counts[: 1 + known, places].sum(axis=0), 1).astype(np.float32)
         most = np.log(1 + max(0.0, docs - 0.5) / 1.5) or 1.0
         worth = np.minimum(np.log(1 + np.maximum(0.0, docs - counts + 0.5) / (counts + 0.5)) / most, 1)
-        new = ~np.isin(places, [_place(stem) for stem in without])
+        new = np.ones(len(places), bool)
+        for stem in without:
+            new &= places != _place(stem)
         found[0, here] = np.maximum.reduceat(worth, starts)
         found[1, here] = np.add.reduceat(worth, starts) / many
         found[2, here] = np.maximum.reduceat(new / counts, starts)

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
 
+_ECHOES, _MORE = 3, 4
+"""How often it is looked for what stands behind messages that tell nothing, and how many times as far then."""
+
 
 class Recall:
     """Finds facts, preferences, episodes, messages, notes and summaries; safe to use from several threads.
@@ -105,6 +108,7 @@ class Recall:
         include_past: bool | None = None,
         valid_at: float | None = None,
         known_at: float | None = None,
+        tells: Callable[[str, str], bool] | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
@@ -126,6 +130,8 @@ class Recall:
             valid_at: facts as they held then, instead of now or at `known_at`; seconds since the epoch. What was said and
                 done is found all the same: it is true of no time.
             known_at: only what was known then: facts as they were believed, and what had been said, done and noted.
+            tells: whether the words of a message tell whoever asks anything, given these and the query: who asks once more is
+                not answered by the memory of having asked. What does not is left out, and makes nothing surer.
             stop: once it is true nobody waits any more, and no second pass is made.
         """
         begin = monotonic()
@@ -145,7 +151,7 @@ class Recall:
             turns=turns,
             past=past,
             known_at=None if when is None else when.known_tick,
-            held=None if when is None else when.held(self._truth, reader),
+            held=None if when is None or (kinds and "fact" not in kinds) else when.held(self._truth, reader),
         )
 
         def there(refs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Recalled]:
@@ -171,10 +177,19 @@ class Recall:
         groups = []
         read = k if self._reranker is None else max(k, self._settings.rerank_most)
         for group in apart or (KINDS.values(),):
-            hits = ranking.best([kind for kind, name in KINDS.items() if name in group], least=min_score)
-            if unwanted:
-                hits = (hit for hit in hits if hit.name not in unwanted)
-            groups.append(_fetch(ranking, hits, there, read, known=known))
+            wanted = [kind for kind, name in KINDS.items() if name in group]
+            items: list[Recalled] = []
+            for again in range(_ECHOES):
+                hits = ranking.best(wanted, least=min_score)
+                if unwanted:
+                    hits = (hit for hit in hits if hit.name not in unwanted)
+                items = _fetch(ranking, hits, there, read * (_MORE if again else 1), known=known)
+                silent = [] if tells is None else _silent(items, query, tells)
+                if not silent:
+                    break
+                ranking.leave_out([int(item.id) for item in silent])
+                items = [item for item in items if item not in silent]
+            groups.append(items)
         passed = self._read_again(query, groups, limits, known, stop)
         found = [item for group in passed.groups for item in _first(group, k, known)]
         self.last = RecallStats(
@@ -190,12 +205,14 @@ class Recall:
         )
         return found
 
-    def signals_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], NDArray[np.float32]]:
-        """Return the ids of the messages that were considered for a question, and their signals."""
+    def signals_of(
+        self, query: str, *, reader: Reader | None
+    ) -> tuple[list[str], NDArray[np.float32], float]:
+        """Return the ids of the messages that were considered for a question, their signals, and `View.known`."""
         allowed = make_filter(reader, kinds={"turn"})
         limits = Limits(candidates=self._settings.candidates)
         _, ranking = self._search(query, reader, {}, allowed, limits)
-        return list(map(str, ranking.refs[: ranking.turns].tolist())), ranking.signals
+        return list(map(str, ranking.refs[: ranking.turns].tolist())), ranking.signals, ranking.known
 
     def _search(
         self,
@@ -275,6 +292,14 @@ def _fetch(
                 left -= hit.name not in known
                 found.append(msgspec.structs.replace(item, score=hit.score, why=ranking.why(hit)))
     return found
+
+
+def _silent(items: Sequence[Recalled], query: str, tells: Callable[[str, str], bool]) -> list[Recalled]:
+    """Return the messages that tell nothing, if the best is one of them: behind another they hardly matter."""
+    turns = [item for item in items if item.kind == "turn"]
+    if not turns or tells(turns[0].text, query):
+        return []
+    return [item for item in turns if not tells(item.text, query)]
 
 
 def _first(group: Sequence[Recalled], k: int, known: Collection[str]) -> Iterator[Recalled]:

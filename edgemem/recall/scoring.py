@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
 
+_PLACES = {name: place for place, name in enumerate(SIGNALS)}
+_OF_THE_BEST = ("words", "window", "meaning_share")
+"""Signals that are a share of the best message's."""
 _HALF_LIFE_S = 30 * 86400.0
 _BY_WORDS = 0.4
 """What is left of a summary's score where words alone were looked for: a message that has all of them scores .1 then, and
@@ -74,15 +77,16 @@ class Ranking:
         """How many of them are messages; they come first."""
         self.signals = _signals_of_turns(view, slots[: self.turns], question)
         """Of the messages, one row each."""
+        self.known = view.known
         others = slots[self.turns :]
         self._others = _signals_of_others(view, others, question, now)
         summary = weights.summary * (1.0 if meaning else _BY_WORDS)
         worth = np.where(rows["kind"][others] == SUMMARY, summary, 1.0)
         self.scores = np.concatenate(
-            [self._model.scores(self.signals), worth * scores_of(*self._others, weights)]
+            [self._model.scores(self.signals, view.known), worth * scores_of(*self._others, weights)]
         ).astype(np.float64)
-        self.kinds, self.refs, at = (rows[name][slots] for name in ("kind", "ref", "at"))
-        self._order = np.lexsort((-self.refs, -at, -self.scores))
+        self.kinds, self.refs, self._at = (rows[name][slots] for name in ("kind", "ref", "at"))
+        self._order = np.lexsort((-self.refs, -self._at, -self.scores))
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -95,6 +99,20 @@ class Ranking:
         wanted[list(kinds)] = True
         for row in self._order[(wanted[self.kinds] & (self.scores >= least))[self._order]].tolist():
             yield Hit(float(self.scores[row]), int(self.kinds[row]), int(self.refs[row]), row)
+
+    def leave_out(self, refs: Collection[int]) -> None:
+        """Score messages as if some of them had not been found: they have no say in how sure it is that one answers."""
+        import numpy as np
+
+        kept = np.flatnonzero(~np.isin(self.refs[: self.turns], list(refs)) & (self.scores[: self.turns] >= 0))
+        self.scores[: self.turns] = -1.0
+        if len(kept):
+            for name in _OF_THE_BEST:
+                column = self.signals[kept, _PLACES[name]]
+                if column.max() > 0:
+                    self.signals[kept, _PLACES[name]] = column / column.max()
+            self.scores[kept] = self._model.scores(self.signals[kept], self.known)
+        self._order = np.lexsort((-self.refs, -self._at, -self.scores))
 
     def why(self, hit: Hit) -> tuple[str, ...]:
         """Return the signals that made a score, strongest first."""

@@ -16,6 +16,7 @@ from edgemem.recall.languages import share_of_meaning
 from edgemem.recall.meaning_search import find_near, find_past, note_relations, relations_asked
 from edgemem.recall.question import MAX_CHARS
 from edgemem.recall.scoring import Ranking
+from edgemem.recall.sources import FACT
 from edgemem.recall.state import FIRST_OTHER, State
 from edgemem.recall.word_search import WordSearch
 from edgemem.recall.words import language_in
@@ -150,7 +151,7 @@ class Search:
             view.follow()
             wanted = max(1, self._limits.candidates // 2)
             find_near(view, vectors, vector, question, wanted=wanted)
-            if self._only.past and self._state is not None:
+            if self._only.past and FACT in self._only.kinds and self._state is not None:
                 past = self._index.space(self._state, past=True)
                 if past is not None:
                     among = None if self._only.held is None else self._held_once(view)

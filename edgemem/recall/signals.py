@@ -80,8 +80,11 @@ def signals_of(
     in_session = np.zeros(columns.sessions, np.float32)
     known = np.flatnonzero(meaning[:n] > 0)
     np.maximum.at(in_session, rows["session"][known], meaning[known])
-    people = {code for name in question.people if (code := columns.code(name)) is not None}
-    speaker = np.isin(rows["who"][:n], list(people)) if people else np.zeros(n, bool)
+    speaker = np.zeros(n, bool)
+    for name in question.people:
+        code = columns.code(name)
+        if code is not None:
+            speaker |= rows["who"][:n] == code
     says_i = (rows["marks"][:n] & SAYS_I) > 0
     about = np.append((speaker & says_i) | mentioned[:n], False)
     by, named = speaker[slots], bool(question.people)
@@ -161,7 +164,7 @@ def _rank(values: Numbers, slots: Slots) -> Numbers:
     return np.where(values[slots] > 0, 1 / (1 + better / 2), 0).astype(np.float32)
 
 
-def _later(at: Any, worth: Numbers) -> Numbers:
+def _later(at: Any, worth: NDArray[Any]) -> Numbers:
     """Return which share of what may answer was said later than each text, by what is worth how much."""
     import numpy as np
 
@@ -170,7 +173,8 @@ def _later(at: Any, worth: Numbers) -> Numbers:
     shares = np.exp(_STEEP * (worth - worth.max()))
     shares /= shares.sum()
     times, place = np.unique(at, return_inverse=True)
-    return (1 - np.cumsum(np.bincount(place, shares, len(times))))[place].astype(np.float32)
+    later = 1 - np.cumsum(np.bincount(place, shares, len(times)))
+    return np.maximum(later, 0)[place].astype(np.float32)  # the last one's may be a rounding less
 
 
 def _dates(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from edgemem.recall.alike import Alikes
 from edgemem.recall.docs import row_of
 from edgemem.recall.paragraphs import notes_stamp, read_paragraphs
+from edgemem.recall.sounds import called_in
 from edgemem.recall.sources import NOTE, SOURCES, TURN, Doc, read_newest
 from edgemem.recall.state import State
 from edgemem.recall.words import terms
@@ -44,6 +45,8 @@ class Tail:
         self.docs: dict[int, Doc] = {}
         self.people: set[str] = set()
         """Who said something in it."""
+        self.subjects: set[str] = set()
+        """What facts of it are about, in their words."""
         self.terms = 0
         self._of: tuple[object, ...] | None = None
         self._reached: dict[str, int] = {}
@@ -57,6 +60,7 @@ class Tail:
         self._next = {True: 0, False: 0}
         self._rows: dict[int, Row] = {}
         self._poured: Columns | None = None
+        self._poured_docs = 0
         self._stale = False
 
     def refresh(self, state: State | None) -> None:
@@ -105,7 +109,10 @@ class Tail:
         """Put what is known of its texts beside that of the indexed ones, for this question and the next ones."""
         if self._poured is not columns or self._stale:
             columns.drop_passing()
-            self._poured, self._stale = columns, False
+            self._poured, self._stale, self._poured_docs = columns, False, 0
+        if self._poured_docs == len(self.docs):
+            return
+        self._poured_docs = len(self.docs)
         for number, doc in self.docs.items():
             if number not in columns:
                 row = self._rows.get(number)
@@ -117,7 +124,7 @@ class Tail:
         self._stale = True
         self._rows.clear()
         self.docs.clear()
-        self.people = set()
+        self.people, self.subjects = set(), set()
         self._postings.clear()
         self.alikes = Alikes()
         self._lengths.clear()
@@ -147,6 +154,8 @@ class Tail:
         self.docs[id_] = doc
         if doc.who:
             self.people.add(doc.who)
+        if doc.subject:
+            self.subjects.add(called_in(doc.text, doc.subject))
         self._lengths[id_] = sum(stems.values())
         self._stems[id_] = tuple(stems)
         self.terms += self._lengths[id_]

@@ -111,8 +111,9 @@ class VectorMemoryStore(SQLiteMemoryStore):
     def recall_facts(
         self, query: str, *, k: int = 20, reader: Reader | None = None, deadline_s: float | None = None
     ) -> list[Recalled]:
-        """Return at most k facts that hold now, by words and meaning, best first; for a turn that may not wait.
+        """Return at most k facts, by words and meaning, best first; for a turn that may not wait.
 
+        They hold now; where the query asks about the past, those that held once are among them, marked as `past`.
         Nothing that is stored is embedded here: what has no vector yet is found by its words.
 
         Args:

@@ -6,6 +6,7 @@ whatever asks it for a slot gets only what may be read. Arrays have one value mo
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
-
-_NEWEST = 16384  # slots that tell how long texts are
 
 
 class View:
@@ -46,6 +45,8 @@ class View:
         """What the words are worth in each text, and with its neighbours; how near in meaning each is."""
         self.session: Numbers = np.zeros(columns.sessions, np.float32)
         """What the words are worth in each session, by its code."""
+        self.known = 1.0
+        """How much of what the words of the question tell apart stands in texts that may be found, 0 to 1."""
         self.near, self.mentioned, self.chosen = np.zeros((3, self.n + 1), bool)
         """Whose cosine is known; which texts speak of somebody whom the question names; which are candidates."""
 
@@ -58,14 +59,12 @@ class View:
         """See nothing any more of what was taken out since."""
         self.may[: self.n] &= self.columns.rows["id"][: self.n] != 0
 
-    def size(self) -> tuple[int, float]:
-        """Return how many texts may be found, and how many words the newest of them have on average."""
+    @cached_property
+    def hidden(self) -> NDArray[np.uint32]:
+        """Return the slots that might not be found when this was first asked, in ascending order."""
         import numpy as np
 
-        newest = slice(max(0, self.n - _NEWEST), self.n)
-        may = self.may[newest]
-        lengths = self.columns.rows["length"][newest][may]
-        return int(np.count_nonzero(self.may)), float(lengths.mean()) if len(lengths) else 0.0
+        return np.flatnonzero(~self.may[: self.n]).astype(np.uint32)
 
     def allowed(self, slots: Slots) -> NDArray[np.bool_]:
         """Tell which slots may be found."""

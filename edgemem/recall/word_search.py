@@ -9,11 +9,11 @@ from edgemem.recall.alike import spread
 from edgemem.recall.columns import COLUMNS, Columns, Row, sound_row
 from edgemem.recall.common_words import COMMON_NAMES
 from edgemem.recall.english_words import is_english
-from edgemem.recall.lexical import Statistics, count_docs, match
+from edgemem.recall.lexical import K1, Statistics, count_docs, match
 from edgemem.recall.matching import matched, stands_of
 from edgemem.recall.question import Question, people_in, read_question
 from edgemem.recall.signals import on_dates
-from edgemem.recall.sounds import called_in, with_names, with_people
+from edgemem.recall.sounds import with_names, with_people
 from edgemem.recall.sources import bound, in_batches, marks
 from edgemem.recall.state import FIRST_OTHER
 from edgemem.recall.view import View
@@ -129,11 +129,10 @@ class WordSearch:
         unknown = [term for term in question.terms if not often(term)]
         if not unknown:
             return query
-        subjects = {called_in(doc.text, doc.subject) for doc in self._tail.docs.values() if doc.subject}
         return with_names(
             query,
             unknown,
-            names={*names, *self._tail.people, *subjects},
+            names={*names, *self._tail.people, *self._tail.subjects},
             database=self._index.database if self._state is not None else None,
         )
 
@@ -142,17 +141,18 @@ class WordSearch:
 
         What may not be read has no say, so that no score tells of it; but for what is looked up in the file.
         """
-        state, tail = self._state, self._tail
-        docs, length = view.size()
-        counts = stands_of(view, self._standing(view, asked)).counts()
-        if state is not None and not self._resident:
-            docs, length = (
-                state.docs + len(tail.docs),
-                (state.terms + tail.terms) / max(1, state.docs + len(tail.docs)),
-            )
+        late = self._tail.find(asked, view.columns)
+        counts = stands_of(view, late).counts
+        if self._resident:
+            postings = self._index.postings
+            counts = {term: counts.get(term, 0) + postings.count(term, view) for term in asked}
+        if self._state is None or self._resident:
+            docs, words = view.columns.size(self._only)
+        else:
+            docs, words = self._state.docs + len(self._tail.docs), self._state.terms + self._tail.terms
             for term, count in (count_docs(self._index.database, asked) if asked else {}).items():
                 counts[term] = counts.get(term, 0) + count
-        return Statistics(docs=docs, terms=docs * length, counts=counts)
+        return Statistics(docs=docs, terms=words, counts=counts)
 
     def _standing(self, view: View, asked: Iterable[str]) -> list[tuple[str, Any, Any]]:
         """Return where terms stand in memory and in the tail, and how often."""
@@ -173,13 +173,12 @@ class WordSearch:
         import numpy as np
 
         said = statistics.telling(question.terms)
-        near = {}
-        if self._resident or self._state is None:
-            unknown = question.strange.difference(term for term, count in statistics.counts.items() if count)
-            near = {term: self._near(term, wide=term in unknown) for term in said}
+        # What stands somewhere was hardly misheard, and is better looked for alone.
+        unknown = [term for term in said if question.english and not statistics.counts.get(term)]
+        near = {term: self._near(term, wide=term in question.strange) for term in unknown}
         wanted = dict.fromkeys([*said, *(other for some in near.values() for other, _ in some)])
         stands = stands_of(view, self._standing(view, wanted))
-        asked = spread(said, near, {**stands.counts(), **statistics.counts}, question.strange)
+        asked = spread(said, near, {**stands.counts, **statistics.counts}, question.strange)
         stands = stands.of(asked)
         if self._state is not None and not self._resident:
             self._find_in_file(view, said, sum(statistics.counts.get(term, 0) for term in said))
@@ -187,7 +186,9 @@ class WordSearch:
         view.words += found.own
         view.window += found.window
         view.session += found.session
-        best = statistics.best(asked[term].docs for term in said) or 1.0
+        docs = [asked[term].docs for term in said]
+        best = statistics.best(docs) or 1.0
+        view.known = (K1 + 1) * sum(statistics.rarity(count) for count in docs if count) / best
         hits = np.flatnonzero(view.words > 0)
         view.words[hits] = np.minimum(view.words[hits] / np.float32(best), 1.0)
         for scores in (view.words, view.window):

@@ -1,0 +1,143 @@
+"""Calibration: odds say how often messages are right, and certainty tells questions that nothing answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgemem.bench.calibration import calibrated
+from edgemem.recall.certainty import CLUES, clues_of
+from edgemem.recall.signals import SIGNALS
+
+NAMES = list(SIGNALS)
+TRUE = {"words": 6.0, "meaning": 4.0, "window": 2.0, "asks": -3.0, "length": -2.0}
+
+
+def asked(n, weights, *, seed=1, candidates=12, noise=1.0):
+    """Return signals of the candidates of n questions, and which one of each answers: one of the highest sums."""
+    random = np.random.default_rng(seed)
+    vector = np.array([weights.get(name, 0.0) for name in NAMES])
+    signals = [random.random((candidates, len(NAMES))).astype(np.float32) for _ in range(n)]
+    right = [
+        np.arange(candidates) == np.argmax(x @ vector + noise * random.gumbel(size=candidates))
+        for x in signals
+    ]
+    return signals, right
+
+
+def best_five(model, signals, right):
+    """Return how likely the five best candidates of each question are right by their odds, and which are."""
+    shares, good = [], []
+    for x, y in zip(signals, right, strict=True):
+        own = model.odds(x)
+        best = np.argsort(-own, kind="stable")[:5]
+        shares.append(1 / (1 + np.exp(-np.clip(own[best], -50, 50))))
+        good.append(y[best])
+    return np.concatenate(shares), np.concatenate(good)
+
+
+def known(signals):
+    """Return that all words of all questions were said."""
+    return [1.0] * len(signals)
+
+
+def test_odds_are_the_share_of_right_ones():
+    """Of candidates with about the same odds, about that share is right; also on other questions, some unanswerable."""
+    signals, right = asked(800, TRUE, noise=2.0)
+    for at in range(0, 800, 4):
+        right[at] = np.zeros(len(right[at]), bool)
+    model = calibrated(TRUE, signals[:400], right[:400], known(signals[:400]))
+    assert model.scale > 0
+    assert model.weights == TRUE
+    shares, good = best_five(model, signals[400:], right[400:])
+    assert shares.mean() == pytest.approx(good.mean(), abs=0.03)
+    for low, high in ((0.0, 0.05), (0.05, 0.2), (0.2, 0.5), (0.5, 1.0)):
+        some = (shares >= low) & (shares < high)
+        if some.sum() >= 60:
+            assert shares[some].mean() == pytest.approx(good[some].mean(), abs=0.1), (low, high)
+    assert shares.max() > 2 * shares.mean()
+
+
+def test_weights_that_tell_nothing_make_odds_that_do_not_differ():
+    """Every candidate then has the share of right ones."""
+    signals, right = asked(400, {})
+    model = calibrated({"words": 1.0}, signals, right, known(signals))
+    shares, good = best_five(model, signals, right)
+    assert shares.std() < 0.05
+    assert shares.mean() == pytest.approx(good.mean(), abs=0.01)
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_data_that_leaves_no_doubt_makes_a_finite_model(always):
+    """Where every candidate is right, or none, or a line parts them, numbers stay numbers."""
+    signals, _ = asked(50, {})
+    sums = [x[:, NAMES.index("words")] for x in signals]
+    for right in (
+        [np.full(len(x), always) for x in signals],
+        [(each > 0.9) == always for each in sums],
+    ):
+        model = calibrated({"words": 5.0}, signals, right, known(signals))
+        certainty = model.certainty
+        assert np.isfinite([model.bias, model.scale, certainty.bias, *certainty.weights.values()]).all()
+        shares, good = best_five(model, signals, right)
+        # What speaks for a message never speaks against it: there, all are alike.
+        assert good.mean() == pytest.approx(shares.mean(), abs=0.05)
+
+
+def some_off_topic(n, *, seed):
+    """Return questions of which every third has no answer: nothing is near, and half of its words were never said."""
+    signals, right = asked(n, TRUE, seed=seed, noise=0.5)
+    share = known(signals)
+    for at in range(0, n, 3):
+        signals[at][:, NAMES.index("meaning")] *= 0.6
+        right[at][:] = False
+        share[at] = 0.5
+    return signals, right, share
+
+
+def test_certainty_tells_questions_that_nothing_answers():
+    """On other questions, it is high where an answer is there, low where none is, and as if half of them had none."""
+    model = calibrated(TRUE, *some_off_topic(600, seed=1))
+    signals, right, share = some_off_topic(300, seed=2)
+    sure = np.array([float(model.scores(x, k).max()) for x, k in zip(signals, share, strict=True)])
+    answered = np.array([y.any() for y in right])
+    assert sure[answered].mean() > 0.85
+    assert sure[~answered].mean() < 0.15
+    assert model.certainty.weights["known"] > 0
+    assert "nearest" in model.certainty.weights
+
+
+def test_what_was_not_found_teaches_nothing_of_certainty():
+    """A question whose answer stands behind the first five looks like either sort."""
+    signals, right, share = some_off_topic(300, seed=1)
+    plain = calibrated(TRUE, signals, right, share).certainty
+    odds = calibrated(TRUE, signals, right, share)
+    missed = []
+    for x in asked(60, TRUE, seed=5)[0]:
+        y = np.zeros(len(x), bool)
+        y[np.argsort(odds.odds(x))[0]] = True
+        missed.append((x, y))
+    more = calibrated(
+        TRUE, [*signals, *(x for x, _ in missed)], [*right, *(y for _, y in missed)], [*share, *[0.1] * 60]
+    )
+    # The odds themselves are those of more questions.
+    assert more.certainty.weights["known"] == pytest.approx(plain.weights["known"], rel=0.2)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 99), st.sampled_from(NAMES))
+def test_no_clue_speaks_against_an_answer(seed, name):
+    """Whatever made the data, weights of clues are not negative, and a lucky question is never less sure."""
+    signals, right = asked(60, {name: 5.0}, seed=seed, candidates=8)
+    for at in range(0, 60, 2):
+        right[at][:] = False
+        signals[at] += 1  # what nothing answers shows more of everything
+    model = calibrated({"words": 3.0}, signals, right, known(signals))
+    assert all(weight > 0 for weight in model.certainty.weights.values())
+    clues = clues_of(model.odds(signals[0]), signals[0], 0.5, usual=model.certainty.usual)
+    for at in range(len(CLUES)):
+        more = clues.copy()
+        more[at] += 1
+        assert model.certainty.of(more) >= model.certainty.of(clues)

@@ -1,0 +1,92 @@
+"""Scoring: candidates come best first, by kinds, and can say why."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgemem.recall.candidates import make_filter
+from edgemem.recall.columns import Columns, Row
+from edgemem.recall.fusion import Weights
+from edgemem.recall.linear import shipped_models
+from edgemem.recall.question import Question
+from edgemem.recall.scoring import Ranking
+from edgemem.recall.sources import FACT, NOTE, TURN
+from edgemem.recall.state import FIRST_OTHER
+from edgemem.recall.view import View
+
+NOW = 1e9
+ASKED = Question(terms=("cup",), meaning="the cup", people=frozenset())
+
+
+def ranked(*candidates, meaning=1.0):
+    """Return the ranking of candidates: their kind, ref, time, words and cosine."""
+    columns = Columns()
+    for n, (kind, ref, at, _, _) in enumerate(candidates):
+        turn = kind == TURN
+        columns.append(
+            Row(n + 1 if turn else FIRST_OTHER + n, kind, ref, 0, None, "ann", 1 if turn else None, n if turn else None, at, 0, None, None, 0, None, None, 3)
+        )  # fmt: skip
+    view = View(columns, make_filter(None))
+    view.words[:-1] = [each[3] for each in candidates]
+    view.cosines[:-1] = [each[4] or 0 for each in candidates]
+    view.near[:-1] = [each[4] is not None for each in candidates]
+    view.chosen[:-1] = True
+    return Ranking(view, ASKED, models=shipped_models(), meaning=meaning, weights=Weights(), now=NOW), view
+
+
+def refs(ranking, *kinds, least=0.0):
+    """Return the refs of the best of some kinds."""
+    return [hit.ref for hit in ranking.best(kinds, least=least)]
+
+
+def test_kinds_compete_among_themselves():
+    """The best of each kinds asked for come first; those of other kinds are left out."""
+    ranking, _ = ranked((FACT, 1, 0, 0.1, 0.1), (TURN, 2, 0, 0.1, 0.1), (FACT, 3, 0, 0.9, 0.9), (NOTE, 4, 0, 0.5, 0.5), (TURN, 5, 0, 0.9, 0.9))  # fmt: skip
+    assert refs(ranking, FACT) == [3, 1]
+    assert refs(ranking, FACT, NOTE) == [3, 4, 1]
+    assert refs(ranking, TURN) == [5, 2]
+    assert refs(ranking) == []
+    assert len(ranking) == 5
+    assert ranking.turns == len(ranking.signals) == 2
+
+
+def test_only_what_reaches_a_score_is_yielded():
+    """The least score is within."""
+    ranking, _ = ranked((FACT, 1, 0, 0.9, 0.9), (FACT, 2, 0, 0.1, 0.1))
+    (best, _) = ranking.best([FACT])
+    assert best.name == "fact:1"
+    assert refs(ranking, FACT, least=best.score) == [1]
+    assert refs(ranking, FACT, least=best.score + 1e-9) == []
+
+
+def test_of_equals_the_newest_comes_first():
+    """Among candidates with the same score, what is newer, then what has the higher number."""
+    ranking, _ = ranked((FACT, 1, NOW, 0.5, 0.5), (FACT, 3, NOW + 9, 0.5, 0.5), (FACT, 2, NOW, 0.5, 0.5))
+    assert refs(ranking, FACT) == [3, 2, 1]
+
+
+def test_a_fact_that_waits_for_its_vector_is_scored_by_its_words():
+    """Where its cosine is not known, words count in full, and meaning is no reason."""
+    ranking, _ = ranked((FACT, 1, 0, 0.5, None), (FACT, 2, 0, 0.5, 0.0))
+    (first, second) = ranking.best([FACT])
+    assert (first.ref, second.ref) == (1, 2)
+    assert ranking.why(first) == ("words",)
+
+
+def test_a_ranking_outlives_the_columns():
+    """What is taken out of memory while hits are read changes none of them."""
+    ranking, view = ranked((TURN, 1, 0, 0.5, 0.5), (FACT, 2, 0, 0.5, 0.5))
+    before = [(hit, ranking.why(hit)) for hit in ranking.best([TURN, FACT])]
+    view.columns.drop(1)
+    view.columns.drop(FIRST_OTHER + 1)
+    assert [(hit, ranking.why(hit)) for hit in ranking.best([TURN, FACT])] == before
+
+
+def test_what_may_not_be_found_is_no_candidate():
+    """A slot that was emptied meanwhile is left out."""
+    _, view = ranked((TURN, 1, 0, 0.5, 0.5), (TURN, 2, 0, 0.5, 0.5))
+    view.columns.drop(1)
+    view.follow()
+    left = Ranking(view, ASKED, models=shipped_models(), meaning=1.0, weights=Weights(), now=NOW)
+    assert refs(left, TURN) == [2]
+    assert np.isfinite(left.scores).all()
