@@ -90,7 +90,7 @@ class RecallSettings(_Section, frozen=True):
     (`recall/ranking.toml`)."""
     meaning_weight: AmountOrZero = 0.4
     """Weight of the embedding in the same score."""
-    foreign_meaning: Share = 0.3
+    foreign_meaning: Share = 0.1
     """Part of its weight that meaning keeps where the embedder does not know the language of the question, as the catalogue
     or its file tells; 0: words alone find. For letters that it cannot read, such as Chinese ones, it is 0 in any case."""
     ahead_share: Share = 0.5

@@ -65,7 +65,7 @@ class Limits(NamedTuple):
     embed_s: float = 0.08
     deadline: float | None = None
     """By the monotonic clock; None: take the time it needs."""
-    foreign_meaning: float = 0.3
+    foreign_meaning: float = 0.1
     """How much of its weight meaning keeps where the embedder does not know the language of the question."""
 
 
