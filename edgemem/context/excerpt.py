@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.context.sentences import split_sentences
-from edgemem.recall.words import terms
+from edgemem.recall.words import STOP_WORDS, plain_words, terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -279,10 +279,15 @@ def _clauses(sentence: str) -> Iterable[str]:
     if not _INSIDE.search(sentence):
         for cut in _CUT.finditer(sentence):
             part, rest = sentence[start : cut.end()], sentence[cut.end() :]
-            if len(terms(part)) > 1 and len(terms(rest)) > 1 and _may_go(part, rest):
+            if _says_two(part) and _says_two(rest) and _may_go(part, rest):
                 yield part
                 start = cut.end()
     yield sentence[start:]
+
+
+def _says_two(part: str) -> bool:
+    """Tell whether English words are more than one that tell anything."""
+    return sum(word not in STOP_WORDS for word in plain_words(part)) > 1
 
 
 def _may_go(part: str, rest: str) -> bool:

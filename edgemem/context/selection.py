@@ -70,8 +70,8 @@ class Taken(NamedTuple):
     length: Length
 
 
-_Sum = tuple[float, float, tuple[Taken, ...]]
-"""What some items take, what they are worth, and which they are."""
+_Sum = tuple[float, float, int, tuple[Taken, ...]]
+"""What some items take, what they are worth, which they are as bits, and how they are said."""
 
 
 def units(text: str) -> int:
@@ -110,13 +110,13 @@ def select(
         place = min(max(guess, fits + 1), over - 1)
         if place <= fits:
             break
-        estimate, _, taken = sums[place]
+        estimate, _, _, taken = sums[place]
         size = count(taken)
         fits, over = (place, over) if size <= room else (fits, place)
         error = size - estimate
         if 0 <= room - size < _SLACK:
             break
-    return list(sums[fits][2]) or _shortest(choices, room, count)
+    return list(sums[fits][3]) or _shortest(choices, room, count)
 
 
 def _shortest(choices: Sequence[Choice], room: int, count: Callable[[Sequence[Taken]], int]) -> list[Taken]:
@@ -152,28 +152,27 @@ def _ways(choice: Choice) -> _Ways:
 def _sums(choices: Sequence[Choice], room: float) -> list[_Sum]:
     """Return all choices within the room that are worth more than every cheaper one, found item by item; cheapest first."""
     worths = chances([choice.score for choice in choices])
-    sums: list[_Sum] = [(0.0, 0.0, ())]
+    sums: list[_Sum] = [(0.0, 0.0, 0, ())]
     for number, choice in enumerate(choices):
-        way = _ways(choice)
+        way, worth_of = _ways(choice), worths[number]
+        ways = [(cost, worth_of * length.worth, Taken(number, length)) for cost, length in way.lengths]
+        # Which of the items before it begin its line, and name its day, as bits.
+        group = _bits(choices[:number], lambda other: bool(other.group) and other.group == choice.group)  # noqa: B023
+        beside = group & _bits(choices[:number], lambda other: other.label == choice.label)  # noqa: B023
         grown = []
-        for spent, worth, taken in sums:
-            before = spent + _begins(choices, way, number, taken)
+        for spent, worth, held, taken in sums:
+            before = spent + (way.beside if held & beside else way.behind if held & group else way.first)
             grown += [
-                (before + cost, worth + worths[number] * length.worth, (*taken, Taken(number, length)))
-                for cost, length in way.lengths
+                (before + cost, worth + more, held | 1 << number, (*taken, one))
+                for cost, more, one in ways
                 if before + cost <= room
             ]
         sums = _undominated(sums + grown)
     return sums
 
 
-def _begins(choices: Sequence[Choice], way: _Ways, number: int, taken: Sequence[Taken]) -> float:
-    """Return what stands before an item takes, behind others."""
-    group, label = choices[number].group, choices[number].label
-    labels = [choices[each.number].label for each in taken if group and choices[each.number].group == group]
-    if not labels:
-        return way.first
-    return way.beside if label in labels else way.behind
+def _bits(choices: Sequence[Choice], is_one: Callable[[Choice], bool]) -> int:
+    return sum(1 << number for number, choice in enumerate(choices) if is_one(choice))
 
 
 def _undominated(sums: list[_Sum]) -> list[_Sum]:
