@@ -9,7 +9,6 @@ the fact that answers comes first in .80 of them instead of .64, and is among th
 from __future__ import annotations
 
 import threading
-
 from typing import TYPE_CHECKING
 
 from edgemem.recall.sources import bound, in_batches, marks
