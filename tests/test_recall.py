@@ -313,6 +313,20 @@ def test_words_that_sound_alike_find_one_another(tmp_path, clock, indexed):
     assert all(first[word][0] == "kettle" for word in ("plumber", "plumbler", "blumber", "pumber"))
 
 
+def test_other_languages_are_not_heard_by_the_rules_of_english(tmp_path, clock):
+    """A German question looks for its words alone."""
+    robot = Robot(tmp_path, clock)
+    robot.say(1, "the gardener watched the cattle")
+    robot.say(2, "das Fenster ist offen")
+    robot.idle()
+    why = {
+        question: robot.recall(question)[0].why for question in ("cattel", "wo ist das cattel von der Frau")
+    }
+    robot.close()
+    assert "words" in why["cattel"]
+    assert "words" not in why["wo ist das cattel von der Frau"]
+
+
 @pytest.mark.parametrize("heard", ["nana root", "nanna ruth", "Nana Root's"])
 def test_half_of_a_name_is_enough(robot, settled, heard):
     """Of a name of two words one was understood, and the other one is an English word."""
