@@ -136,7 +136,9 @@ def _each_once(told: Iterable[Recalled], settled: Sequence[Recalled], utterance:
     out = []
     for item in told:
         words, who = frozenset(plain_words(item.text)), item.speaker
-        if item.kind == "turn" and (not adds(item.text, utterance) or any(value <= words for value in values)):
+        if item.kind == "turn" and (
+            not adds(item.text, utterance) or any(value <= words for value in values)
+        ):
             continue
         if any(words <= other and by in (None, who) for by, other in said):
             continue

@@ -29,10 +29,10 @@ _FIFTH = 4
 _USUAL = 20
 """A small memory is filled up to so many with messages such as stand in the middle elsewhere, so that its only one may
 stand out, too."""
-_SLOWLY = 2.0
-"""A score tells whether there is an answer more than which message it is: the square root of how much less likely a message
-is than the best. With 1, the floor that leaves nearly all answers leaves nine of ten off-topic questions as well; with 4
-hardly fewer than with 2, and what says nothing scores too much."""
+_SLOWLY = 3.0
+"""A score tells whether there is an answer more than which message it is: the cube root of how much less likely a message is
+than the best. On two seeds of our corpus that nothing was learnt on, the floor .1 costs .048 of recall@5 with 1, .019 with
+2, .014 with 3 and .011 with 4, and a third of the off-topic questions find nothing with each."""
 _SURE = 30.0
 _NEEDED = frozenset({"meaning", "speaker", "other_speaker", "about", "about_beside"})
 

@@ -104,7 +104,9 @@ class Ranking:
         """Score messages as if some of them had not been found: they have no say in how sure it is that one answers."""
         import numpy as np
 
-        kept = np.flatnonzero(~np.isin(self.refs[: self.turns], list(refs)) & (self.scores[: self.turns] >= 0))
+        kept = np.flatnonzero(
+            ~np.isin(self.refs[: self.turns], list(refs)) & (self.scores[: self.turns] >= 0)
+        )
         self.scores[: self.turns] = -1.0
         if len(kept):
             for name in _OF_THE_BEST:
