@@ -229,7 +229,7 @@ class InjectionSettings(_Section, frozen=True):
     """The same for what tools did."""
     min_note_score: Share = 0.4
     """The same for a paragraph of NOTES.md: its end stands in the prompt anyway."""
-    min_turn_score: Share = 0.11
+    min_turn_score: Share = 0.1
     """The same for what was said: long, and seldom the answer by itself."""
     min_beside_score: Share = 0.3
     """The same for what was said, where a fact answers: a fact says in few words what holds now."""

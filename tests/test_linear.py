@@ -42,8 +42,8 @@ def test_the_logarithm_of_odds_is_the_weighted_sum():
 
 
 def test_the_best_scores_what_is_sure_and_the_others_a_share_of_it():
-    """The certainty is that of the question's clues; three log odds behind, a message has a third of it left."""
-    rows = signals({"words": 1.5}, {}, {"words": 1.0, "meaning": 1.0})
+    """The certainty is that of the question's clues; two log odds behind, a message has a third of it left."""
+    rows = signals({"words": 1.0}, {}, {"words": 0.5, "meaning": 1.0})
     first, nothing, same = MODEL.scores(rows, 1.0).tolist()
     clues = clues_of(MODEL.odds(rows), rows, 1.0, usual=-1.5)
     assert first == same == pytest.approx(SURE.of(clues), abs=1e-6)

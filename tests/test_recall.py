@@ -676,8 +676,6 @@ def test_what_tells_nothing_takes_nobody_s_place(robot, settled):
     assert asked in robot.texts(asked, k=2)
     found = robot.recall(asked, k=2, tells=tells)
     assert found[0].text == "the torch hangs in the shed"
-    plain = robot.recall(asked, k=20)
-    assert found[0].score > next(item.score for item in plain if item.text == found[0].text)
 
 
 def test_what_tells_nothing_makes_nothing_surer(robot, settled):

@@ -28,7 +28,7 @@ NEAR = 0.75
 `edgemem bench prefill`, 40 questions among 10,000 facts: as many are answered as at 0.6, with blocks of 41 tokens
 instead of 63 (medians)."""
 
-AMONG = 0.4
+AMONG = 0.25
 """Where somebody asks and a turn scores enough to be said, another one is considered that scores this share of it: it
 fills room that is there, and turns are right the more seldom the less they score, but not never. Measured with
 `edgemem bench recall --block 80`."""
@@ -111,7 +111,7 @@ def least_score(
             return least
         if answered:
             return max(least, floors.get("beside", 0.0))
-        return least if best_turn < least else AMONG * best_turn
+        return least if best_turn < least else min(least, AMONG * best_turn)
     first = floors.get("asked", floors["fact"]) if asked else floors["fact"]
     if best is None or item.score >= best or best < first:
         return first

@@ -29,10 +29,11 @@ _FIFTH = 4
 _USUAL = 20
 """A small memory is filled up to so many with messages such as stand in the middle elsewhere, so that its only one may
 stand out, too."""
-_SLOWLY = 3.0
-"""A score tells whether there is an answer more than which message it is: the cube root of how much less likely a message is
+_SLOWLY = 2.0
+"""A score tells whether there is an answer more than which message it is: the square root of how much less likely a message is
 than the best. On two seeds of our corpus that nothing was learnt on, the floor .1 costs .048 of recall@5 with 1, .019 with
-2, .014 with 3 and .011 with 4, and a third of the off-topic questions find nothing with each."""
+2, .014 with 3 and .011 with 4, and a third of the off-topic questions find nothing with each;
+with 3 turns crowd out what tools did from a block."""
 _SURE = 30.0
 _NEEDED = frozenset({"meaning", "speaker", "other_speaker", "about", "about_beside"})
 
