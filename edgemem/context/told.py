@@ -28,7 +28,7 @@ _A_YEAR_S = 300 * 86_400.0
 
 def told(item: Recalled, *, now: float | None = None) -> str:
     """Return what a line says of a whole item, without its bullet."""
-    lead = _lead(item, now)
+    lead = _lead(item, _day(item, now))
     text = f"{item.kind}: {item.text}" if item.kind in ("note", "summary") else item.text
     return clean(f"{lead}{text}", max_chars=LINE_CHARS)
 
@@ -87,11 +87,10 @@ def day_of(seconds: float, *, now: float | None = None) -> str:
     return day if now is None or abs(now - seconds) < _A_YEAR_S else f"{day} {when.year}"
 
 
-def _lead(item: Recalled, now: float | None) -> str:
+def _lead(item: Recalled, day: str) -> str:
     """Return who told it and when, in as few tokens as tell it: `Ann 7 May: `."""
     if item.kind == "note":
         return ""
-    day = _day(item, now)
     if item.kind != "turn":
         return f"{day} " if day else ""
     return f"{_who(item)} {day}: " if day else f"{_who(item)}: "
@@ -112,7 +111,7 @@ def _choice(line: Shown, item: Recalled, wanted: frozenset[str], now: float | No
     lengths = tuple(Length(*each) for each in excerpts(item.text, wanted))
     day = _day(item, now)
     return Choice(
-        f"{BULLET}{_lead(item, now)}",
+        f"{BULLET}{_lead(item, day)}",
         lengths,
         score,
         # What may be read by others stands in another line, and so does what has no day.

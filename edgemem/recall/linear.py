@@ -17,10 +17,14 @@ from edgemem.recall.certainty import Certainty, clues_of, mixed, shares
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
 FILE = "ranking.toml"
+REASONS = tuple(dict.fromkeys(SIGNALS.values()))
+"""What a signal may stand for in `Recalled.why`; `form` explains nothing and is not said."""
 _MENTIONED = 0.1  # of the log odds: a signal that contributes less does not explain anything
 
 
@@ -58,14 +62,21 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         found: NDArray[np.float32] = np.float32(sure) * shares(odds)
         return found
 
-    def reasons(self, signals: NDArray[np.float32]) -> tuple[str, ...]:
-        """Return what speaks for one message, strongest first."""
-        parts: dict[str, float] = {}
-        for (name, reason), value in zip(SIGNALS.items(), signals.tolist(), strict=True):
-            if value:
-                parts[reason] = parts.get(reason, 0.0) + self.scale * self.weights.get(name, 0.0) * value
-        said = [reason for reason, part in parts.items() if part >= _MENTIONED and reason != "form"]
-        return tuple(sorted(said, key=lambda reason: (-parts[reason], reason)))
+    def parts(self, signals: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return what each of `REASONS` adds to the log odds of some messages, `float32[n, len(REASONS)]`."""
+        import numpy as np
+
+        share = np.zeros((len(SIGNALS), len(REASONS)), np.float32)
+        for row, (name, reason) in enumerate(SIGNALS.items()):
+            share[row, REASONS.index(reason)] = self.scale * self.weights.get(name, 0.0)
+        found: NDArray[np.float32] = signals @ share
+        return found
+
+
+def reasons(parts: Sequence[float]) -> tuple[str, ...]:
+    """Return what speaks for a message, strongest first, given its row of `LinearModel.parts`."""
+    said = [(-part, reason) for part, reason in zip(parts, REASONS, strict=True) if part >= _MENTIONED]
+    return tuple(reason for _, reason in sorted(said) if reason != "form")
 
 
 class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

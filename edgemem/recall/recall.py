@@ -154,17 +154,23 @@ class Recall:
             held=None if when is None or (kinds and "fact" not in kinds) else when.held(self._truth, reader),
         )
 
+        read_in: dict[tuple[int, int], Recalled | None] = {}
+
         def there(refs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Recalled]:
-            return fetch(
+            # What tells nothing has the rest read once more, most of which is known by then.
+            new = [ref for ref in refs if ref not in read_in]
+            found = fetch(
                 self._truth,
                 self._notes,
-                refs,
+                new,
                 reader=reader,
                 now=self._clock.now(),
                 include_past=past,
                 include_future=bool(include_past),
                 when=when,
             )
+            read_in.update((ref, found.get(ref)) for ref in new)
+            return {ref: item for ref in refs if (item := read_in[ref]) is not None}
 
         people = {**{name: name for name in names}, **(called or {})}
         try:

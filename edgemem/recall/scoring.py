@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from edgemem.recall.fusion import Signals, reasons, scores_of
+from edgemem.recall.linear import reasons as turn_reasons
 from edgemem.recall.signals import SIGNALS, Field, signals_of
 from edgemem.recall.sources import KINDS, SUMMARY, TURN
 
@@ -77,6 +78,7 @@ class Ranking:
         """How many of them are messages; they come first."""
         self.signals = _signals_of_turns(view, slots[: self.turns], question)
         """Of the messages, one row each."""
+        self._parts: Numbers | None = None
         self.known = view.known
         others = slots[self.turns :]
         self._others = _signals_of_others(view, others, question, now)
@@ -113,13 +115,16 @@ class Ranking:
                 column = self.signals[kept, _PLACES[name]]
                 if column.max() > 0:
                     self.signals[kept, _PLACES[name]] = column / column.max()
+            self._parts = None
             self.scores[kept] = self._model.scores(self.signals[kept], self.known)
         self._order = np.lexsort((-self.refs, -self._at, -self.scores))
 
     def why(self, hit: Hit) -> tuple[str, ...]:
         """Return the signals that made a score, strongest first."""
         if hit.row < self.turns:
-            return self._model.reasons(self.signals[hit.row])
+            if self._parts is None:
+                self._parts = self._model.parts(self.signals)
+            return turn_reasons(self._parts[hit.row].tolist())
         words, meaning, *more = (float(column[hit.row - self.turns]) for column in self._others)
         signals = Signals(words, None if isnan(meaning) else meaning, *more)
         return reasons(signals, self._weights)
