@@ -231,7 +231,7 @@ class InjectionSettings(_Section, frozen=True):
     """The same for a paragraph of NOTES.md: its end stands in the prompt anyway."""
     min_turn_score: Share = 0.1
     """The same for what was said: long, and seldom the answer by itself."""
-    min_beside_score: Share = 0.3
+    min_beside_score: Share = 0.5
     """The same for what was said, where a fact answers: a fact says in few words what holds now."""
     min_unasked_score: Share = 0.6
     """The same for what tools did and for notes, where nobody asks anything."""
