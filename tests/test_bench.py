@@ -285,5 +285,6 @@ def test_warm_reads_only_its_own_words(tmp_path: Path) -> None:
     assert all(bar["ok"] for name, bar in figures["bars"].items() if name != "speech_waited_p95_ms")
     assert figures["reasons"] == ["high water, read ahead"]
     sides = figures["side_by_side"]
-    assert sides["evaluated_tokens"]["without"] > 5 * sides["evaluated_tokens"]["with"] > 0
+    # What was said before of the same stands in both.
+    assert sides["evaluated_tokens"]["without"] > 4 * sides["evaluated_tokens"]["with"] > 0
     assert figures["moved_bytes"] > sides["prompt_tokens"]["with"] * 64 * 2 * 2

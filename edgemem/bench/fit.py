@@ -32,6 +32,8 @@ LEFT_OUT_L2 = 0.1
 """The penalty where weights need not carry over to other talk: the laboratory's."""
 WORDS_L2 = 0.1
 """The penalty where there is no vector: few signals, which need none to carry over."""
+RARITY = frozenset({"rarest", "rare_words", "single"})
+"""Signals that do not know the question. Without a vector they would outweigh its words in a memory of a few texts."""
 MEANING = frozenset(
     {"meaning", "meaning_share", "meaning_before", "meaning_before_2", "session_meaning", "about_meaning"}
 )
@@ -91,7 +93,7 @@ def run(
         figures["without"] = {
             name: _recall(ours, _learnt(ours, l2, without={name}))["recall@5"] for name in SIGNALS
         }
-    words = _learnt(ours, WORDS_L2, without=MEANING)
+    words = _learnt(ours, WORDS_L2, without=MEANING | RARITY)
     models = {"with_meaning": _calibrated(weights, ours), "words_only": _calibrated(words, _by_words(ours))}
     figures["weights"] = {name: model.weights for name, model in models.items()}
     if write is not None:

@@ -105,6 +105,8 @@ def run(
                 f'[llama]\nembedder = ""\n[chat]\nkeep_state = "{keep}"\nkeep_state_mb = 4096.0\n'
             )
         say("starting processes …")
+        # Both remember that they were asked before: else one of them would be told of it, and the other not.
+        _measured(model, homes["cold"], instructions, "first", threads)
         written = _measured(model, homes["kept"], instructions, "first", threads)
         told: dict[str, list[dict[str, Any]]] = {"cold": [], "kept": []}
         for n in range(processes):

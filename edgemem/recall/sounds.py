@@ -118,11 +118,16 @@ def with_people(query: str, people: Collection[str], rare: Collection[str] = ())
         rare: stems of words that are no English and stand nearly nowhere, which may be names of one word.
     """
     query = query[-MAX_CHARS:]
-    parts = _parts_of(tuple(sorted(set(people) - people_in(query, people))))
+    named = people_in(query, people)
+    parts = _parts_of(tuple(sorted(set(people) - named)))
     if not parts:
         return query
     said = [(found, "".join(plain_words(re.sub(r"['’]s$", "", found[0])))) for found in _WORD.finditer(query)]
-    strange = {word for _, word in said if word not in COMMON_NAMES and stem(word) in rare}
+    # Who is called by a name that was understood is not somebody else, however alike the names are.
+    understood = {word for name in named for word in plain_words(name)}
+    strange = {
+        word for _, word in said if word not in COMMON_NAMES and word not in understood and stem(word) in rare
+    }
     meant: list[tuple[float, str, _Piece]] = []
     for at, (_, word) in enumerate(said):
         for name, place in dict.fromkeys(part for key in _keys_of(word) for part in parts.get(key, ())):
