@@ -37,7 +37,6 @@ _TOKEN = re.compile(
     rf"|(?P<word>[{_CJK}]|[^\W\d_{_CJK}]+(?:['’][sS]\b)?)|(?P<comma>[,，、])|(?P<stop>[.;:!?。！？；：…¿¡\n])"
 )
 _OWNED = re.compile("['’]s$")
-_HAS_CJK = re.compile(f"[{_CJK}]")
 _YEAR_IN_SIGNS = re.compile("[零〇一二三四五六七八九]{4}(?=年)")
 _SIGNS = str.maketrans("零〇一二三四五六七八九", "00123456789")
 _VIETNAMESE = re.compile("[ăđơưĂĐƠƯ\u1ea0-\u1ef9]")

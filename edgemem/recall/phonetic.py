@@ -111,13 +111,6 @@ def sounds_near(word: str) -> frozenset[str]:
     return frozenset(key or "-" for key in found)
 
 
-def sounds_alike(word: str, names: Iterable[str]) -> str | None:
-    """Return the name that sounds most like a word that was heard; None if there is none, or it is one."""
-    there = set(names)
-    found = None if word in there else nearest(word, there)
-    return None if found is None else found[1]
-
-
 def nearest(word: str, names: Iterable[str], keys: Collection[str] | None = None) -> tuple[float, str] | None:
     """Return the name that sounds most like a word, after its distance; None if none is near enough.
 
