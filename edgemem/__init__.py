@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from edgemem.loop import AgentLoop
     from edgemem.memory import Memory, open_memory
     from edgemem.recall.vector_store import VectorMemoryStore
-    from edgemem.records import Episode, Fact, Heard, Preference, Reader, Recalled, Session
+    from edgemem.records import Episode, Fact, Heard, Preference, Reader, Recalled, RecalledSession, Session
     from edgemem.seed_names import default_memory_dir, new_session_id
     from edgemem.store.json_memory_store import JSONMemoryStore
     from edgemem.store.json_session_store import JSONSessionStore
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from edgemem.store.notes import NotesFile
     from edgemem.store.protocols import MemoryStore, SessionStore
     from edgemem.store.sessions import SQLiteSessionStore
+    from edgemem.toolbox import Tool, ToolTurn
     from edgemem.tools import memory_tools
 
     open = open_memory  # noqa: A001 - `edgemem.open` is the front door
@@ -70,14 +71,17 @@ _HOMES = {
     "Profile": "edgemem.config",
     "Reader": "edgemem.records",
     "Recalled": "edgemem.records",
+    "RecalledSession": "edgemem.records",
     "SQLiteMemoryStore": "edgemem.store.memory_store",
     "SQLiteSessionStore": "edgemem.store.sessions",
     "Session": "edgemem.records",
     "SessionStore": "edgemem.store.protocols",
     "TimingHook": "edgemem.hooks.timing",
     "TokenBudgetHook": "edgemem.hooks.token_budget",
+    "Tool": "edgemem.toolbox",
     "ToolErrorRetryHook": "edgemem.hooks.tool_retry",
     "ToolOutputTruncatorHook": "edgemem.hooks.tool_output",
+    "ToolTurn": "edgemem.toolbox",
     "TurnLogHook": "edgemem.hooks.turn_log",
     "VectorMemoryStore": "edgemem.recall.vector_store",
     "default_memory_dir": "edgemem.seed_names",
@@ -116,14 +120,17 @@ __all__ = [
     "Profile",
     "Reader",
     "Recalled",
+    "RecalledSession",
     "SQLiteMemoryStore",
     "SQLiteSessionStore",
     "Session",
     "SessionStore",
     "TimingHook",
     "TokenBudgetHook",
+    "Tool",
     "ToolErrorRetryHook",
     "ToolOutputTruncatorHook",
+    "ToolTurn",
     "TurnLogHook",
     "VectorMemoryStore",
     "default_memory_dir",

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 from edgemem.llama.calls import read_bare
 from edgemem.llama.markup import THOUGHTS, begun, find_hidden
 from edgemem.llama.meaning import meaning_of
-from edgemem.loop import Reply, ToolCall
+from edgemem.loop import Reply
 from edgemem.records import Message
+from edgemem.toolbox import ToolCall
 
 if TYPE_CHECKING:
     from edgemem.llama.calls import Call

@@ -236,7 +236,7 @@ class InjectionSettings(_Section, frozen=True):
     min_unasked_score: Share = 0.6
     """The same for what tools did and for notes, where nobody asks anything."""
     min_unasked_turn_score: Share = 1.0
-    """The same for what was said, where nobody asks anything."""
+    """The same for what was said, where nobody asks anything that a memory may answer."""
 
 
 class LlamaSettings(_Section, frozen=True):
@@ -249,7 +249,9 @@ class LlamaSettings(_Section, frozen=True):
     embed_context: Annotated[int, msgspec.Meta(ge=32)] = 256
     """Tokens of one text that are embedded; a turn is shorter, and memory grows with it."""
     chat_threads: Annotated[int, msgspec.Meta(ge=0, le=256)] = 0
-    """Threads of the chat model; 0: as many as llama.cpp finds good."""
+    """Threads of the model that `edgemem chat` loads; 0: as many as llama.cpp finds good."""
+    chat_gpu_layers: Annotated[int, msgspec.Meta(ge=-1, le=1024)] = 0
+    """Its layers that are put on a GPU, where llama.cpp was built with one; -1: all."""
 
 
 class ChatSettings(_Section, frozen=True):

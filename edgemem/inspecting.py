@@ -34,6 +34,7 @@ from edgemem.recall.search import RecallStats
 from edgemem.records import Message, Recalled, Session
 
 if TYPE_CHECKING:
+    from edgemem.llama.protocols import Tokenizer
     from edgemem.store.journal import TurnJournal
 
 ASKED = (
@@ -163,53 +164,26 @@ def inspect_prompt(
     """
     if not utterance.strip():
         raise InvalidInputError("Nothing was said: give the utterance that the prompt is for.")
-    registry = HookRegistry(hook for hook in hooks if isinstance(hook, ASKED))
     injection = next(hook for hook in hooks if isinstance(hook, MemoryInjectionHook))
     budget = next(hook for hook in hooks if isinstance(hook, WindowPlanHook)).budget
-    tokenizer = budget.tokenizer
-    ctx = TurnContext(Session(), speaker=speaker)
-    said = {"task": utterance, "speaker": speaker}
-    registry.fire(ON_RUN_START, ctx, said)
-    conversation = conversation_of(ctx)
-    _resume(hooks, ctx, conversation)
-    ctx.session.messages.append({"role": "user", "content": utterance})
-    system = [{"role": "system", "content": instructions}] if instructions else []
-    asked = {"messages": [*system, *ctx.session.messages], "hop": 0, "tools": list(tools)}
-    fired = registry.fire(BEFORE_LLM, ctx, asked)
-    if fired.is_end:
-        raise InvalidInputError(f"The prompt cannot be laid out: {registry.failures()[0].message}.")
+    registry = HookRegistry(hook for hook in hooks if isinstance(hook, ASKED))
+    layout, payload = _laid_out(
+        registry, hooks, utterance, speaker=speaker, instructions=instructions, tools=tools
+    )
     stats = recalled()
     others = candidates(look, speaker=speaker)
-    payload = fired.payload
-    layout = conversation.layout
-
-    def size(messages: Sequence[Message], *, opening: bool = False, tools: Any = None) -> int:
-        return tokenizer.render(
-            messages, tools=tools, add_generation_prompt=opening, now=payload.get("now")
-        ).n
-
-    messages = payload["messages"]
-    parts = parts_of(messages, layout, size)
-    unprinted = False
-    if payload["tools"]:
-        # Templates put tools where they like; what the whole grows by is right for all of them.
-        whole = size(messages, opening=True, tools=payload["tools"])
-        named = "\n".join(tool["function"]["name"] for tool in payload["tools"])
-        taken = Part("tools", whole - sum(part.tokens for part in parts), named)
-        unprinted = taken.tokens == 0
-        parts.insert(1 if parts[0].name == "instructions" else 0, taken)
-    memory, noted = (
-        layout.sections[name].shown if name in layout.sections else () for name in ("memory", "notes")
-    )
+    parts = _parts(payload, layout, budget.tokenizer)
+    sections = layout.sections
+    memory, noted = (sections[name].shown if name in sections else () for name in ("memory", "notes"))
     judge = Judge(injection, layout, memory, k=k)
-    taken_by: dict[str, int] = {}
+    taken: dict[str, int] = {}
     for part in parts:
         share = part.name if part.name in PARTS else "history"
-        taken_by[share] = taken_by.get(share, 0) + part.tokens
+        taken[share] = taken.get(share, 0) + part.tokens
     alone = layout.running is not None and is_alone(layout.running.block)
 
     def size_of(line: str) -> int:
-        return len(tokenizer.encode(line.removeprefix(BULLET) if alone else f"{line}\n"))
+        return len(budget.tokenizer.encode(line.removeprefix(BULLET) if alone else f"{line}\n"))
 
     return Inspection(
         parts,
@@ -218,14 +192,60 @@ def inspect_prompt(
         [_left_out(item, judge) for item in others if judge.matters(item)],
         stats,
         sum(part.tokens for part in parts),
-        tokenizer.exact,
+        budget.tokenizer.exact,
         budget.window_tokens,
         budget.context.reply_tokens,
-        _division(budget, taken_by),
+        _division(budget, taken),
         injection.block_tokens,
-        [*_notes(hooks, registry, layout, stats), *([NO_TOOLS] if unprinted else [])],
-        messages,
+        [*_notes(hooks, registry, layout, stats), *_unprinted(parts)],
+        payload["messages"],
     )
+
+
+def _laid_out(
+    registry: HookRegistry,
+    hooks: Sequence[Hook],
+    utterance: str,
+    *,
+    speaker: str | None,
+    instructions: str,
+    tools: Sequence[dict[str, Any]],
+) -> tuple[Layout, dict[str, Any]]:
+    """Have the hooks lay out a turn that never ends; return the layout, and what the model would be handed."""
+    ctx = TurnContext(Session(), speaker=speaker)
+    registry.fire(ON_RUN_START, ctx, {"task": utterance, "speaker": speaker})
+    conversation = conversation_of(ctx)
+    _resume(hooks, ctx, conversation)
+    ctx.session.messages.append({"role": "user", "content": utterance})
+    system = [{"role": "system", "content": instructions}] if instructions else []
+    asked = {"messages": [*system, *ctx.session.messages], "hop": 0, "tools": list(tools)}
+    fired = registry.fire(BEFORE_LLM, ctx, asked)
+    if fired.is_end:
+        raise InvalidInputError(f"The prompt cannot be laid out: {registry.failures()[0].message}.")
+    return conversation.layout, fired.payload
+
+
+def _parts(payload: Mapping[str, Any], layout: Layout, tokenizer: Tokenizer) -> list[Part]:
+    """Return the parts of a prompt with their tokens, tools among them."""
+
+    def size(messages: Sequence[Message], *, opening: bool = False, tools: Any = None) -> int:
+        return tokenizer.render(
+            messages, tools=tools, add_generation_prompt=opening, now=payload.get("now")
+        ).n
+
+    parts = parts_of(payload["messages"], layout, size)
+    if payload["tools"]:
+        # Templates put tools where they like; what the whole grows by is right for all of them.
+        whole = size(payload["messages"], opening=True, tools=payload["tools"])
+        named = "\n".join(tool["function"]["name"] for tool in payload["tools"])
+        taken = Part("tools", whole - sum(part.tokens for part in parts), named)
+        parts.insert(1 if parts[0].name == "instructions" else 0, taken)
+    return parts
+
+
+def _unprinted(parts: Iterable[Part]) -> Iterable[str]:
+    if any(part.name == "tools" and part.tokens == 0 for part in parts):
+        yield NO_TOOLS
 
 
 def _too_small(budget: Budget) -> Iterable[str]:

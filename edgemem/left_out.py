@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from edgemem.context.asking import asks
 from edgemem.context.block import (
     AMONG,
     NEAR,
@@ -21,6 +20,7 @@ from edgemem.context.block import (
     worth_saying,
 )
 from edgemem.context.repeated import adds
+from edgemem.context.small_talk import wants_memory
 from edgemem.fence import storable
 from edgemem.records import Recalled
 from edgemem.store.reading import readable
@@ -64,7 +64,7 @@ class Judge:
         self._layout = layout
         self._shown = shown
         self._k = k
-        self._asked = asks(layout.utterance)
+        self._asked = wants_memory(layout.utterance)
         recalled = injection.last
         self._recalled = {_name(item) for item in recalled}
         worth = worth_saying(recalled, injection.floors, utterance=layout.utterance)

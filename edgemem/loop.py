@@ -7,7 +7,6 @@ has finished calls them apart, and `abort` when the sentence went on after all.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
@@ -15,7 +14,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from edgemem.context.grouping import NO_RESULT
 from edgemem.context.spoken import (
     Timed,
     heard_part,
@@ -24,13 +22,11 @@ from edgemem.context.spoken import (
     speeches_of,
     tells_of_earlier,
 )
-from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import reader_of
 from edgemem.hooks.points import (
     AFTER_LLM,
-    AFTER_TOOL,
     BEFORE_LLM,
-    BEFORE_TOOL,
     ON_ABORT,
     ON_IDLE,
     ON_INTERRUPT,
@@ -39,24 +35,16 @@ from edgemem.hooks.points import (
     ON_SPEECH_START,
     AgentResult,
     Hook,
-    ToolCallRequest,
     ToolCallResult,
     TurnContext,
 )
 from edgemem.hooks.registry import HookRegistry, ending
 from edgemem.llama.template import text_of
-from edgemem.records import Heard, Message, Reader, Session
+from edgemem.records import Heard, Message, Session
+from edgemem.toolbox import Tool, Toolbox, ToolCall, ToolTurn, never
 
 NO_ANSWER = "Sorry, I got stuck on that."
 """Said when the model has nothing to say, or still asks for tools at the last hop."""
-
-
-class ToolCall(msgspec.Struct, frozen=True):
-    """A call that the model asks for."""
-
-    name: str
-    arguments: dict[str, Any]
-    id: str = ""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -91,43 +79,6 @@ class LoopModel(Protocol):
     def cut(self, heard_text: str) -> None:
         """Forget what was generated beyond what was heard."""
         ...
-
-
-def _never() -> bool:
-    return False
-
-
-class ToolTurn(msgspec.Struct, frozen=True):
-    """The turn in which a tool is called: who asked for what, as the hooks left it at the turn's start."""
-
-    utterance: str
-    reader: Reader
-    """Who spoke, and who else hears the answer."""
-    heard: Heard | None = None
-    private: bool = False
-    """Whether only the speaker may ever be reminded of this turn."""
-    session: Session = msgspec.field(default_factory=Session)
-    n: int = 0
-    """Counts the turns of the loop."""
-    stop: Callable[[], bool] = _never
-    """Whether the robot was cut off: a long tool asks now and then, and one that runs another agent hands it on."""
-
-
-class Tool(msgspec.Struct, frozen=True):
-    """Something the robot can do."""
-
-    name: str
-    description: str
-    parameters: dict[str, Any]
-    """A JSON schema."""
-    run: Callable[..., Any]
-    wants_turn: bool = False
-    """Whether `run` takes the ToolTurn before the arguments."""
-
-    def schema(self) -> dict[str, Any]:
-        """Return the schema that a chat template prints."""
-        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
-        return {"type": "function", "function": function}
 
 
 class TurnResult(msgspec.Struct):
@@ -173,14 +124,14 @@ class AgentLoop:
         self.model = model
         self.hooks = hooks if isinstance(hooks, HookRegistry) else HookRegistry(hooks)
         self.instructions = instructions
-        self.tools = {tool.name: tool for tool in tools}
         self.max_hops = max_hops
         self.ctx = TurnContext(
             session or Session(), agent_name=agent_name, speaker=_named(speaker), llm=model
         )
-        self._schemas = [tool.schema() for tool in self.tools.values()]
+        self._toolbox = Toolbox(tools, self.hooks, self.ctx)
+        self.tools = self._toolbox.tools
         self._stop = threading.Event()
-        self._stopped_by: Callable[[], bool] = _never
+        self._stopped_by: Callable[[], bool] = never
         # Held while a turn is kept, so that who interrupts at this moment amends it behind that.
         self._lock = threading.RLock()
         self._heard: dict[str, Any] = {}
@@ -211,7 +162,7 @@ class AgentLoop:
         private: bool = False,
         audience: Iterable[str] = (),
         on_text: Callable[[str], None] = lambda _: None,
-        stop: Callable[[], bool] = _never,
+        stop: Callable[[], bool] = never,
     ) -> TurnResult:
         """Answer an utterance and keep the turn.
 
@@ -252,7 +203,7 @@ class AgentLoop:
         private: bool = False,
         audience: Iterable[str] = (),
         on_text: Callable[[str], None] = lambda _: None,
-        stop: Callable[[], bool] = _never,
+        stop: Callable[[], bool] = never,
     ) -> TurnResult:
         """Answer an utterance without keeping the turn yet."""
         if not text.strip():
@@ -323,7 +274,7 @@ class AgentLoop:
         if result is None:
             raise InvalidInputError("There is no prepared turn to commit.")
         result.interrupted = result.interrupted or self._stop.is_set()
-        self._stopped_by = _never
+        self._stopped_by = never
         self._silent = False
         if result.interrupted:
             self._amend(self._heard, prepared=True)
@@ -426,7 +377,7 @@ class AgentLoop:
             messages = [*self._system(), *self.session.messages]
             # The tools stand in the prompt's head, so they are the same at every hop (law 2).
             fired = self.hooks.fire(
-                BEFORE_LLM, self.ctx, {"messages": messages, "hop": hop, "tools": self._schemas}
+                BEFORE_LLM, self.ctx, {"messages": messages, "hop": hop, "tools": self._toolbox.schemas}
             )
             if fired.is_end:
                 self._say(str(fired.payload))
@@ -453,7 +404,9 @@ class AgentLoop:
             if result.interrupted or not calls or hop == self.max_hops - 1:
                 self._say(content or ("" if result.interrupted else NO_ANSWER))
                 return
-            self._call(content, calls, hop, result)
+            self._toolbox.call(
+                content, calls, hop=hop, turn=self._turn, stopped=self._stopped, done=result.tools
+            )
 
     def _complete(self, asked: dict[str, Any], on_text: Callable[[str], None]) -> Reply:
         """Ask the model; if it fails in the middle, what was said until then is history all the same."""
@@ -475,65 +428,6 @@ class AgentLoop:
             if said:
                 self._say("".join(said))
             raise
-
-    def _call(self, content: str, calls: Sequence[ToolCall], hop: int, result: TurnResult) -> None:
-        named = [(call, call.id or f"call_{hop}_{i}") for i, call in enumerate(calls)]
-        self.session.messages.append(
-            {
-                "role": "assistant",
-                "content": content or None,
-                "tool_calls": [
-                    {
-                        "id": name,
-                        "type": "function",
-                        "function": {
-                            "name": call.name,
-                            "arguments": json.dumps(call.arguments, ensure_ascii=False),
-                        },
-                    }
-                    for call, name in named
-                ],
-            }
-        )
-        for call, name in named:
-            if self._stopped():  # what was not begun is not done any more
-                self.session.messages.append(
-                    {"role": "tool", "tool_call_id": name, "name": call.name, "content": NO_RESULT}
-                )
-                continue
-            asked = ToolCallRequest(call.name, dict(call.arguments), hop, name)
-            before = self.hooks.fire(BEFORE_TOOL, self.ctx, asked)
-            request = before.payload if isinstance(before.payload, ToolCallRequest) else asked
-            done = ToolCallResult(request.name, request.arguments, hop=hop, id=name)
-            if before.is_end:
-                done.error = str(before.payload)
-            elif request.skip_dispatch:
-                done.result = request.synthetic_result
-            else:
-                self._dispatch(request, done)
-            after = self.hooks.fire(AFTER_TOOL, self.ctx, done)
-            done = after.payload if isinstance(after.payload, ToolCallResult) else done
-            result.tools.append(done)
-            told = done.result
-            if done.error is not None:
-                # A hook may have put advice where a failed tool has no result.
-                advice = done.result if isinstance(done.result, dict) else {}
-                told = {"error": done.error, **advice}
-            text = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False, default=str)
-            self.session.messages.append(
-                {"role": "tool", "tool_call_id": name, "name": done.name, "content": text}
-            )
-
-    def _dispatch(self, request: ToolCallRequest, done: ToolCallResult) -> None:
-        tool = self.tools.get(request.name)
-        if tool is None:
-            done.error = f"there is no tool {request.name!r}"
-            return
-        try:
-            given = (self._turn,) if tool.wants_turn else ()
-            done.result = tool.run(*given, **request.arguments)
-        except Exception as error:  # noqa: BLE001 - whatever a tool raises is its outcome, told to the model
-            done.error = str(error) if isinstance(error, EdgememError) else f"{type(error).__name__}: {error}"
 
     def _stopped(self) -> bool:
         """Tell whether somebody has cut this agent off, or the one within whose tool it runs."""

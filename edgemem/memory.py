@@ -11,60 +11,53 @@ One `Memory` belongs to one process; several processes may open the same home.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 import msgspec
 
 from edgemem.clock import Clock
 from edgemem.config import Profile
 from edgemem.context.plan import Budget
-from edgemem.errors import ClosedError, ModelError
+from edgemem.errors import ClosedError
 from edgemem.extras import Extras
 from edgemem.fence import check_session_id
 from edgemem.home import make_home, profile_file, profile_of
-from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.failure_log import FailureLog
 from edgemem.hooks.own import OwnHook
 from edgemem.hooks.points import Hook
 from edgemem.hooks.turn_figures import FigureFile
 from edgemem.hooks.upkeep import UpkeepHook
-from edgemem.idle import IdleFailure, IdleWorker, Step, Stop
-from edgemem.llama.catalog import find_model
 from edgemem.llama.estimate import EstimateTokenizer
+from edgemem.parts import Parts
 from edgemem.recall.ahead import Ahead
 from edgemem.recall.hints import SOMEBODY_HERE, find_hints
-from edgemem.recall.index import Index
 from edgemem.recall.paragraphs import notes_stamp
-from edgemem.recall.recall import Recall
-from edgemem.records import Check, Kind, Reader, Recalled
+from edgemem.recall.sessions_found import MESSAGES, sessions_of
+from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession
 from edgemem.reload import Reload
-from edgemem.store.backups import Backups, naming_the_newest
-from edgemem.store.database import Database
-from edgemem.store.erasing import Forgotten, erase_fact, erase_person
+from edgemem.running import Running
+from edgemem.session_hooks import SessionHooks
+from edgemem.small_models import SmallModels
 from edgemem.store.forgotten import last_forgotten
-from edgemem.store.line_log import forget_in_log
-from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.mentions import find_mentions
-from edgemem.store.notes import NotesFile
-from edgemem.store.sessions import SQLiteSessionStore
-from edgemem.store.tool_copies import read_erased
-from edgemem.wiring import default_hooks, default_tools
+from edgemem.upkeep import Upkeep
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.context.summarizer import Summarizer
+    from edgemem.forgetting import Forgetting
     from edgemem.hooks.warming import Prefix
+    from edgemem.idle import IdleFailure
     from edgemem.llama.kept_state import KeptState
     from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
-    from edgemem.loop import Tool
     from edgemem.recall.search import RecallStats
+    from edgemem.store.erasing import Forgotten
     from edgemem.store.intake import ImportReport
+    from edgemem.toolbox import Tool
 
 
 def open_memory(
@@ -89,6 +82,12 @@ def open_memory(
         clock: for tests and replays; default: the machine's.
         worker: do upkeep in a thread of its own. False: only when `idle()` is called.
         watch: pick up changes of the profile, notes, hooks and models while running; default: as `worker`.
+
+    Raises:
+        ConfigError: the profile, or a hook that it names, cannot be read.
+        InvalidInputError: this cannot be a home, or holds something else.
+        StoreError: the truth cannot be opened: `BusyError`, `ReadOnlyError`, `DiskFullError`, `CorruptError`,
+            `NewerSchemaError` say why. A damaged index or model is no reason: `check` tells of them.
     """
     return Memory(
         home,
@@ -121,107 +120,70 @@ class Memory:
         self.home = make_home(Path(home).expanduser().absolute())
         self.profile = profile_of(self.home, profile)
         self.clock = clock or Clock()
-        settings = self.profile
         self.tokenizer: Tokenizer = tokenizer or EstimateTokenizer()
-        self.embedder_fault = ""
-        """Why the embedder could not be opened although it is there."""
-        self.embedder = embedder if embedder is not None else self._find_embedder(self.profile)
-        self.reranker_fault = ""
-        """Why the reranker that the profile names could not be opened."""
-        self.reranker = reranker if reranker is not None else self._find_reranker(self.profile)
         with ExitStack() as opened:  # what was opened when something behind it could not be
-            for model in (self.embedder, self.reranker):
-                if model is not None:
-                    opened.callback(model.close)
-            path, backups = self.home / "db" / "memory.db", self.home / "backups"
-            with naming_the_newest(backups, path):
-                self.database = Database(
-                    path,
-                    clock=self.clock,
-                    busy_timeout_s=settings.store.busy_timeout_s,
-                    wal_limit_mb=settings.store.wal_limit_mb,
-                )
-            opened.callback(self.database.close)
-            self.backups = Backups(backups, self.database)
-            self._use_backups(settings)
-            self.store = SQLiteMemoryStore(
-                self.database,
-                max_episodes=settings.store.max_episodes,
-                doubtful_below=settings.memory.doubtful_below,
-            )
-            self.sessions = SQLiteSessionStore(self.database)
-            opened.callback(self.sessions.close)
-            self.sessions.journal.outbox.most = settings.store.waiting_turns
-            self.notes = NotesFile(
-                self.home / "NOTES.md",
-                max_size_chars=settings.notes.max_chars,
-                low_water_chars=settings.notes.low_water_chars,
-                clock=self.clock,
-                level=settings.notes.level,
-            )
-            self.index = Index(
-                self.home / "db" / "index.db",
-                self.database,
-                embedder=self.embedder,
-                notes=self.notes,
-                settings=settings.recall,
-            )
-            opened.callback(self.index.close)
-            self._recall = Recall(
-                self.database,
-                self.index,
-                embedder=self.embedder,
-                reranker=self.reranker,
-                notes=self.notes,
-                clock=self.clock,
-                settings=settings.recall,
-            )
+            self._models = models = SmallModels(self.home, self.profile, embedder=embedder, reranker=reranker)
+            opened.callback(models.close)
+            self._parts = parts = Parts(self.home, self.profile, models, clock=self.clock)
+            opened.callback(parts.close)
             self.reload = Reload(
                 self.home,
-                settings,
+                self.profile,
                 source=profile_file(self.home, profile),
-                notes=self.notes.path,
-                embedder=self.embedder,
-                open_embedder=self._find_embedder,
+                notes=parts.notes.path,
+                embedder=models.embedder,
+                open_embedder=models.open_embedder,
                 wake=self._wake,
             )
             opened.pop_all()
+        self.database, self.backups = parts.database, parts.backups
+        self.store, self.sessions, self.notes = parts.store, parts.sessions, parts.notes
+        self.index = parts.index
         self.ahead = Ahead(
-            self._recall.recall,
+            parts.recall.recall,
             stamp=self._stamp,
-            late=lambda: self._recall.last.late,
-            warm=lambda stop: self.index.warm(stop=stop),
+            late=lambda: parts.recall.last.late,
+            warm=lambda stop: parts.index.warm(stop=stop),
             now=self.clock.now,
         )
-        self._use_ahead(settings)
+        self._use_ahead(self.profile)
         self.failures = FailureLog(self.home / "db" / "failures.json")
         self.figures = FigureFile(self.home / "db" / "turn.json")
         self._extras = Extras(self.home, self.clock, note=self.failures.note)
-        self._thorough = False
-        self._compactions: WeakSet[ContextCompactionHook] = WeakSet()
-        self._kept: WeakSet[KeptState] = WeakSet()
-        self._budgets: WeakSet[Budget] = WeakSet()
-        self._worker = IdleWorker(
-            (
-                Step("settings", self._renew),
-                Step("waiting turns", self._write_waiting),
-                Step("compact", self._compact),
-                Step("index", self._catch_up),
-                Step("embed", self._embed),
-                Step("read ahead", self._read_ahead),
-                Step("merge", lambda stop: self.index.merge_words(stop=stop)),
-                Step("warm", lambda stop: self.index.warm(stop=stop)),
-                Step("back up", self.backups.work),
-                Step("figures", lambda _stop: self.figures.write(at_once=self._thorough)),
-            ),
-            settle_s=settings.idle.settle_s,
-            on_hold=self._give_way,
+        self._running = Running()
+        self._upkeep = Upkeep(
+            parts,
+            self._running,
+            self.figures,
+            settings=lambda: self.profile.idle,
+            renew=self._renew,
+            give_way=self._give_way,
         )
         self.closed = False
         if worker:
-            self._worker.start()
+            self._upkeep.worker.start()
         if worker if watch is None else watch:
             self.reload.watcher.start()
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """Return the model that finds meaning; None: there is none."""
+        return self._models.embedder
+
+    @property
+    def embedder_fault(self) -> str:
+        """Return why the embedder could not be opened although it is there; empty if nothing is wrong."""
+        return self._models.embedder_fault
+
+    @property
+    def reranker(self) -> Reranker | None:
+        """Return the model that puts in order what was found; None: there is none."""
+        return self._models.reranker
+
+    @property
+    def reranker_fault(self) -> str:
+        """Return why the reranker that the profile names could not be opened; empty if nothing is wrong."""
+        return self._models.reranker_fault
 
     # -- what it is for ------------------------------------------------------------------------------
 
@@ -259,7 +221,7 @@ class Memory:
         """
         self._check_open()
         reader = None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker)
-        return self._recall.recall(
+        return self._parts.recall.recall(
             query,
             reader=reader,
             k=k or self.profile.recall.k,
@@ -270,6 +232,33 @@ class Memory:
             valid_at=valid_at,
             known_at=known_at,
         )
+
+    def recall_sessions(
+        self,
+        query: str,
+        *,
+        speaker: str | msgspec.UnsetType | None = msgspec.UNSET,
+        k: int | None = None,
+        min_score: float = 0.0,
+        known_at: float | None = None,
+    ) -> list[RecalledSession]:
+        """Return the sessions in which something was talked about, best first, each with the messages that tell so.
+
+        "When did we talk about the holidays?" A session is ranked by all of its messages that this reader may read (see
+        `recall.sessions_found`), and one of which they may read nothing is none for them.
+
+        Args:
+            speaker: who reads, as in `recall`.
+            k: at most this many sessions; default: the profile's.
+            min_score: only what reaches this score, 0 to 1, the same as that of a message.
+            known_at: only what had been said then, seconds since the epoch.
+
+        Raises:
+            InvalidInputError: a time is no number of seconds, or memory knew nothing then.
+        """
+        found = self.recall(query, speaker=speaker, k=MESSAGES, kinds={"turn"}, known_at=known_at)
+        some = [each for each in sessions_of(found) if each.score >= min_score]
+        return some[: k or self.profile.recall.k]
 
     def hooks(
         self,
@@ -314,19 +303,14 @@ class Memory:
         budget = self.budget(tokenizer=tokenizer, model=model)
         budget.measure([{"role": "system", "content": instructions}] if instructions else [], schemas)
         budget.check_head()
-        hooks = default_hooks(
-            self,
-            session_id=session_id,
-            speaker=speaker,
-            agent=agent,
-            budget=budget,
-            upkeep=UpkeepHook(self._worker, wake=self._warm, note_failure=self.failures.note),
-            ahead=self.ahead,
-            model=model,
+        session = SessionHooks(
+            self, session_id=session_id, speaker=speaker, agent=agent, budget=budget, model=model
         )
+        upkeep = UpkeepHook(self._upkeep.worker, wake=self._models.warm, note_failure=self.failures.note)
+        hooks = session.all(upkeep)
         hooks += [OwnHook(file, self) for file in self.reload.hook_files]
         hooks += self._extras.hooks(self.profile)
-        self._compactions.update(hook for hook in hooks if isinstance(hook, ContextCompactionHook))
+        self._running.add(hooks)
         return hooks
 
     def tools(self, *, speaker: str | None = None, include: Collection[str] | None = None) -> list[Tool]:
@@ -338,7 +322,9 @@ class Memory:
                 were shortened; None: all.
         """
         self._check_open()
-        return default_tools(self, include=include, speaker=speaker, search=self._recall.recall)
+        from edgemem.default_tools import default_tools  # late: what only models need
+
+        return default_tools(self, include=include, speaker=speaker, search=self._parts.recall.recall)
 
     def budget(self, *, tokenizer: Tokenizer | None = None, model: ChatModel | None = None) -> Budget:
         """Return how the window of a chat model is divided; `check` tells of the model for as long as this is held.
@@ -350,12 +336,12 @@ class Memory:
         counting = tokenizer or (model.tokenizer if model is not None else self.tokenizer)
         holder = model if model is not None else counting
         budget = Budget(self.profile.context, counting, n_ctx=lambda: getattr(holder, "n_ctx", None))
-        self._budgets.add(budget)
+        self._running.budgets.add(budget)
         return budget
 
     def budgets(self) -> list[Budget]:
         """Return how the windows of the chat models in use are divided, one for each session."""
-        return list(self._budgets)
+        return list(self._running.budgets)
 
     def keep_state(self, chat: ChatModel) -> list[Hook]:
         """Let a model begin with what it had evaluated before a restart, and return the hook that keeps it.
@@ -366,41 +352,25 @@ class Memory:
             chat: a model that was just opened; close it before or after the memory.
         """
         self._check_open()
-        from edgemem.hooks.keep_state import KeepStateHook
-        from edgemem.llama.chat import LlamaChat
-        from edgemem.llama.kept_state import KeptState
-        from edgemem.llama.state_file import remove_states
-
-        settings, folder = self.profile.chat, self.home / "db"
-        if settings.keep_state == "off":
-            with suppress(OSError):  # a disk that cannot be written must not keep the robot from starting
-                remove_states(folder)
-        if settings.keep_state == "off" or not isinstance(chat, LlamaChat):
-            return []
-        kept = KeptState(
+        return self._running.keep_state(
             chat,
-            folder,
-            keep=settings.keep_state,
-            max_mb=settings.keep_state_mb,
-            every_h=settings.keep_state_every_h,
+            self.home / "db",
+            self.profile.chat,
             now=self.database.now,
             forgotten=lambda: last_forgotten(self.database),
         )
-        kept.load()
-        self._kept.add(kept)
-        return [KeepStateHook(kept)]
 
     def kept_states(self) -> list[KeptState]:
         """Return what is kept of the models that are open now."""
-        return [kept for kept in self._kept if not kept.closed]
+        return self._running.kept_states()
 
     def prefixes(self) -> list[Prefix]:
         """Return what reads the prompts of new epochs ahead, one for each session with a model."""
-        return [hook.warming.prefix for hook in list(self._compactions) if hook.warming is not None]
+        return self._running.prefixes()
 
     def summarizers(self) -> list[Summarizer]:
         """Return what writes the summaries of the sessions of this process."""
-        return [hook.planner.summarizer for hook in list(self._compactions) if hook.planner is not None]
+        return self._running.summarizers()
 
     def hints(self, limit: int = 60, speaker: str | None = None) -> list[str]:
         """Return names and terms that a speech recogniser should expect, the most important first.
@@ -422,23 +392,18 @@ class Memory:
         prompts keep it until their epochs end (law 2); the model is told that it is gone.
 
         Args:
-            wait_s: how long to wait for turns that must be written before; BusyError then says that nothing was done.
+            wait_s: seconds to wait for turns that must be written before; None: as long as the database waits for others.
+
+        Raises:
+            StoreError: they could not be written, so nothing was erased; BusyError where only the time was too short.
         """
         self._check_open()
-        self.sessions.journal.settle(wait_s=wait_s)
-        erased, found = self.database.write(
-            lambda tx: (read_erased(tx, key, scope=scope), erase_fact(tx, key, scope=scope))
-        )
-        if found:
-            for hook in list(self._compactions):
-                hook.forget(erased)
-        return self._erased(found)
+        return self._forgetting().fact(key, scope=scope, wait_s=wait_s)
 
     def forget_session(self, session_id: str) -> bool:
         """Erase a conversation, in the truth and in every index; return whether there was one."""
         self._check_open()
-        self.sessions.journal.settle()
-        return self._erased(self.sessions.delete(session_id))
+        return self._forgetting().session(session_id)
 
     def forget_person(self, name: str, *, logs: Iterable[Path] = ()) -> Forgotten:
         """Erase what a person said or owns: in the truth, every index, every backup, and logs.
@@ -449,15 +414,10 @@ class Memory:
             logs: audit logs, whose lines of this person are erased too; the profile's own always is.
         """
         self._check_open()
-        self.sessions.journal.settle()
-        erased = self.database.write(lambda tx: erase_person(tx, name))
-        self._erased(bool(erased))
-        lines = sum(forget_in_log(log, name) for log in {*self._extras.logs(self.profile), *logs})
-        called = self.profile.speakers.get(name, ())
-        return Forgotten(
-            {**erased, "log lines": lines} if lines else erased,
-            find_mentions(self.database, (name, *called), notes=self.notes),
-            tuple(str(path) for path in sorted((self.home / "db").glob("*.damaged*"))),
+        return self._forgetting().person(
+            name,
+            called=self.profile.speakers.get(name, ()),
+            logs={*self._extras.logs(self.profile), *logs},
         )
 
     def export(self, *, speaker: str | None = None) -> Iterator[str]:
@@ -472,7 +432,11 @@ class Memory:
         return export_lines(self.database, notes=self.notes, speaker=speaker)
 
     def import_lines(self, lines: Iterable[bytes]) -> ImportReport:
-        """Take in the lines of an export, in one transaction; what is here already stays."""
+        """Take in the lines of an export, in one transaction; what is here already stays.
+
+        Raises:
+            InvalidInputError: a line is none of an export, or its end is missing; nothing was taken in then.
+        """
         self._check_open()
         from edgemem.importing import import_lines
 
@@ -481,17 +445,14 @@ class Memory:
     # -- upkeep --------------------------------------------------------------------------------------
 
     def idle(self, seconds: float = 1.0, *, thorough: bool = True) -> bool:
-        """Run maintenance now, for at most this long; return whether nothing is left to do.
+        """Run maintenance now; return whether nothing is left to do.
 
         Args:
+            seconds: no step is begun after so many; one that runs is finished.
             thorough: also index a few rows at once; the worker waits until a commit of the index pays.
         """
         self._check_open()
-        self._thorough = thorough
-        try:
-            return self._worker.run(seconds)
-        finally:
-            self._thorough = False
+        return self._upkeep.run(seconds, thorough=thorough)
 
     def signals_of(
         self, query: str, *, speaker: str | None = None
@@ -500,16 +461,16 @@ class Memory:
 
         For `edgemem bench fit`; see `recall.signals` and `recall.certainty`. A speaker of None is the operator.
         """
-        return self._recall.signals_of(query, reader=None if speaker is None else Reader(speaker))
+        return self._parts.recall.signals_of(query, reader=None if speaker is None else Reader(speaker))
 
     def last_recall(self) -> RecallStats:
         """Return how the newest recall went."""
-        return self._recall.last
+        return self._parts.recall.last
 
     def pending(self) -> dict[str, int]:
         """Return what idle time has still to do, by kind."""
         self._check_open()
-        return self._recall.pending()
+        return self._parts.recall.pending()
 
     def check(self) -> list[Check]:
         """Look at everything that this memory stands on."""
@@ -521,18 +482,12 @@ class Memory:
 
     def idle_failures(self) -> list[IdleFailure]:
         """Return the kinds of upkeep that failed."""
-        return self._worker.failures()
+        return self._upkeep.worker.failures()
 
-    def _compact(self, stop: Stop) -> bool:
-        return any(hook.work(stop=stop) for hook in list(self._compactions))
+    def _forgetting(self) -> Forgetting:
+        from edgemem.forgetting import Forgetting  # late: few forget, and opening need not wait
 
-    def _read_ahead(self, stop: Stop) -> bool:
-        return any(hook.warm(stop=stop) for hook in list(self._compactions))
-
-    def _use_backups(self, profile: Profile) -> None:
-        settings = profile.backup
-        self.backups.every_h, self.backups.keep = settings.every_h, settings.keep
-        self.backups.max_mb = settings.max_mb
+        return Forgetting(self.home, self._parts, self._running)
 
     def _use_ahead(self, profile: Profile) -> None:
         self.ahead.pace.share = profile.recall.ahead_share
@@ -542,121 +497,35 @@ class Memory:
         """Return what is unequal once anything has changed that recall looks at."""
         return self.database.version(), notes_stamp(self.notes), self.profile, self.embedder
 
-    def _write_waiting(self, stop: Stop) -> bool:
-        return not stop() and self.sessions.journal.outbox.work(stop)
-
-    def _catch_up(self, stop: Stop) -> bool:
-        idle = self.profile.idle
-        if stop():
-            return False
-        least = 0 if self._thorough else idle.index_rows
-        return self.index.catch_up(idle.batch, stop=stop, least=least, wait_s=idle.index_wait_s) > 0
-
-    def _embed(self, stop: Stop) -> bool:
-        if stop():
-            return False
-        return self.index.embed_pending(self.profile.idle.embed_batch, stop=stop) > 0
-
     def renew(self) -> Profile:
         """Take settings that were changed in the profile's file, if they were; return those that hold now."""
         changed = self.reload.take_profile()
         if changed is not None:
             self.profile = changed
-            self.store.max_episodes = changed.store.max_episodes
-            self._use_backups(changed)
-            self.sessions.journal.outbox.most = changed.store.waiting_turns
-            self.store.doubtful_below = changed.memory.doubtful_below
-            self.notes.max_size_chars = changed.notes.max_chars
-            self.notes.low_water_chars = changed.notes.low_water_chars
-            self.notes.level = changed.notes.level
-            self._recall.use(changed.recall)
+            self._parts.use(changed)
             self._use_ahead(changed)
-            self.index.settings = changed.recall
-            self._worker.settle_s = changed.idle.settle_s
+            self._upkeep.worker.settle_s = changed.idle.settle_s
         return self.profile
 
     def _wake(self) -> None:
-        self._worker.wake()
+        self._upkeep.worker.wake()
 
-    def _renew(self, stop: Stop) -> bool:
-        if stop():
-            return False
+    def _renew(self) -> bool:
+        """Take what came or was changed in the home's files; return whether there was any."""
         before = self.profile
         self.renew()
         embedder = self.reload.take_embedder()
         if embedder is not None:
-            self.index.adopt(embedder)
-            self._recall.adopt(embedder)
-            self.embedder, self.embedder_fault = embedder, ""
+            self._parts.adopt(embedder)
+            self._models.adopt(embedder)
             # Another object with the same settings: sessions look again what there is.
             self.profile = msgspec.structs.replace(self.profile)
         return self.profile is not before
 
-    def _erased(self, found: bool) -> bool:
-        """Take what was erased out of the index and the log too."""
-        if found:
-            self.backups.remove_forgotten()
-            self._forget_states()
-            self.index.take_erased()
-            self.database.checkpoint()
-        return found
-
-    def _forget_states(self) -> None:
-        """Delete what is kept of models: it holds text."""
-        from edgemem.llama.state_file import remove_states  # late: few forget, and opening need not wait
-
-        for kept in list(self._kept):
-            kept.remove()
-        remove_states(self.home / "db")
-
-    # -- parts ---------------------------------------------------------------------------------------
-
-    def _find_embedder(self, profile: Profile) -> Embedder | None:
-        settings = profile.llama
-        if not settings.embedder or find_model(settings.embedder, home=self.home) is None:
-            return None
-        from edgemem.llama.embedder import open_embedder
-
-        try:
-            return open_embedder(
-                settings.embedder,
-                home=self.home,
-                n_ctx=settings.embed_context,
-                threads=settings.embed_threads,
-            )
-        except ModelError as error:
-            # A damaged model must not keep the robot from talking; `check` says what is wrong.
-            self.embedder_fault = str(error)
-            return None
-
-    def _find_reranker(self, profile: Profile) -> Reranker | None:
-        name, settings = profile.recall.rerank, profile.llama
-        if not name:
-            return None
-        from edgemem.llama.reranker import open_reranker
-
-        try:
-            return open_reranker(
-                name, home=self.home, n_ctx=settings.embed_context, threads=settings.embed_threads
-            )
-        except ModelError as error:
-            self.reranker_fault = str(error)
-            return None
-
     def _give_way(self) -> None:
         """Stop what is embedded or read ahead in idle time, in the middle of a text."""
-        # Asked by name: an isinstance of a Protocol takes longer than everything else that a turn begins with.
-        give_way = getattr(self.embedder, "give_way", None)
-        if give_way is not None:
-            give_way()
-        for prefix in self.prefixes():
-            prefix.give_way()
-
-    def _warm(self) -> None:
-        for model in (self.embedder, self.reranker):
-            warm = getattr(model, "warm", None)
-            if warm is not None:
-                warm()
+        self._models.give_way()
+        self._running.give_way()
 
     def _check_open(self) -> None:
         if self.closed:
@@ -666,22 +535,17 @@ class Memory:
         """Finish what is queued and close everything; a second call does nothing."""
         if self.closed:
             return
-        for kept in list(self._kept):
-            kept.close()
+        self._running.close()
         self.closed = True
         self.ahead.close()
         self.reload.close()
-        self._worker.close()
+        self._upkeep.worker.close()
         self.figures.write(at_once=True)
         self._extras.close()
-        self.index.close()
         try:
-            self.sessions.close()
+            self._parts.close()
         finally:
-            self.database.close()
-            for model in (self.embedder, self.reranker):
-                if model is not None:
-                    model.close()
+            self._models.close()
 
     def __enter__(self) -> Memory:
         return self

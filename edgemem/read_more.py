@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from edgemem.context.shown import Shown
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import STATE_KEY, Conversation
-from edgemem.loop import Tool, ToolTurn
 from edgemem.records import Reader
 from edgemem.store.reading import LEVELS
 from edgemem.store.tool_outputs import ToolOutput, read_output
 from edgemem.store.turn_steps import KeepOutput
+from edgemem.toolbox import Tool, ToolTurn
 
 if TYPE_CHECKING:
     from edgemem.store.database import Database

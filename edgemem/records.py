@@ -61,8 +61,8 @@ class Heard(msgspec.Struct, frozen=True, omit_defaults=True):
 class Reader(msgspec.Struct, frozen=True):
     """Who is going to hear what is read: closed by default.
 
-    `speaker` None is a voice that nobody recognised: it reads only what is shared. A private record is read
-    by its owner, and only while everybody in `audience` is the owner too.
+    `speaker` None, or a name of spaces, is a voice that nobody recognised: it reads only what is shared. A private
+    record is read by its owner, and only while everybody in `audience` is the owner too.
     """
 
     speaker: str | None = None
@@ -72,7 +72,8 @@ class Reader(msgspec.Struct, frozen=True):
         """Spell names as they are stored, or else nobody would be found to own what they said."""
         if self.speaker is not None:
             # Those that tell voices apart call them 0, 1 and so on.
-            msgspec.structs.force_setattr(self, "speaker", storable(str(self.speaker)))
+            name = storable(str(self.speaker))
+            msgspec.structs.force_setattr(self, "speaker", name if name.strip() else "")
         msgspec.structs.force_setattr(
             self, "audience", frozenset("" if name is None else storable(str(name)) for name in self.audience)
         )
@@ -235,6 +236,18 @@ class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
     value: str | None = None
     doubt: str | None = None
     """What is perhaps misheard: another value that was heard since, but badly; or this one, if it was heard badly twice."""
+
+
+class RecalledSession(msgspec.Struct, frozen=True):
+    """A session in which something was talked about."""
+
+    session: str
+    score: float
+    """0 to 1; at least that of its best message."""
+    at: float
+    """When its best message was said, seconds since the epoch."""
+    messages: tuple[Recalled, ...]
+    """Those that answer best, at most three, best first."""
 
 
 def _is_number(value: object) -> bool:

@@ -28,7 +28,7 @@ HELD: dict[str, tuple[str, ...]] = {
     "store": ("busy_timeout_s", "wal_limit_mb"),
     # The chat model's own window was opened with it.
     "context": ("window_tokens",),
-    "llama": ("chat_threads",),
+    "llama": ("chat_threads", "chat_gpu_layers"),
     "recall": ("rerank",),
     "log": ("turn",),
     "watch": ("start_s", "debounce_s", "poll_s"),

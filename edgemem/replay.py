@@ -17,9 +17,10 @@ from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.registry import HookFailure, HookRegistry
 from edgemem.llama.template import text_of
 from edgemem.llama.tokenlog import common_prefix
-from edgemem.loop import AgentLoop, LoopModel, Reply, Tool, ToolCall, TurnResult
+from edgemem.loop import AgentLoop, LoopModel, Reply, TurnResult
 from edgemem.records import Message, Recalled
 from edgemem.script import Line, ScriptedCall, seconds
+from edgemem.toolbox import Tool, ToolCall
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer

@@ -11,7 +11,7 @@ from edgemem.records import Fact, Level, Reader, level_of_scope
 from edgemem.store.reading import readable
 
 if TYPE_CHECKING:
-    from edgemem.loop import ToolTurn
+    from edgemem.toolbox import ToolTurn
 
 MYSELF = "me"
 """The scope of whoever speaks."""

@@ -21,7 +21,6 @@ from edgemem.context.told import day_of
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, clean, storable
 from edgemem.hooks.conversation import STATE_KEY, Conversation
-from edgemem.loop import Tool, ToolTurn
 from edgemem.negation import asks_not_to_forget, asks_to_forget, says_no, says_yes
 from edgemem.records import Fact, Heard
 from edgemem.rights import MYSELF, RefusedError, Rights, closed_to
@@ -31,6 +30,7 @@ from edgemem.store.protocols import LevelledStore, MemoryStore
 from edgemem.store.reading import readable
 from edgemem.store.tool_copies import Erased
 from edgemem.tool_schemas import ABOUT, checked, schema_of
+from edgemem.toolbox import Tool, ToolTurn
 
 if TYPE_CHECKING:
     from edgemem.hooks.injection import Recaller

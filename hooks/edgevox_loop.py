@@ -44,8 +44,8 @@ from edgemem.hooks.points import (
 )
 from edgemem.hooks.registry import HookFailure, HookRegistry
 from edgemem.llama.template import text_of
-from edgemem.loop import Tool, ToolTurn
 from edgemem.records import Session
+from edgemem.toolbox import Tool, ToolTurn
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.chatting import ChatReplies
 from edgemem.llama.chat import LlamaChat
-from edgemem.loop import AgentLoop, Tool
+from edgemem.loop import AgentLoop
+from edgemem.toolbox import Tool
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory

@@ -321,6 +321,8 @@ def test_add_list_verify_and_remove_tell_the_same(files: dict[str, Path], home: 
     gone = run("models", "remove", "mine", home=home)
     assert gone.exit_code == 1
     assert "There is no model mine" in gone.output
+    nothing = run("models", "remove", "bge-reranker-v2-m3", home=home)
+    assert nothing.output == "There is nothing of bge-reranker-v2-m3 on this machine.\n"
 
 
 def test_add_says_in_words_what_a_model_is_for(files: dict[str, Path], home: Path) -> None:

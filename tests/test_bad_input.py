@@ -20,8 +20,9 @@ import edgemem
 from edgemem.cli import main
 from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
-from edgemem.loop import AgentLoop, Reply, Tool, ToolCall
+from edgemem.loop import AgentLoop, Reply
 from edgemem.records import Heard
+from edgemem.toolbox import Tool, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

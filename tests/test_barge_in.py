@@ -17,8 +17,9 @@ from edgemem.context.layout import Layout
 from edgemem.context.spoken import tells_of_earlier
 from edgemem.hooks import AgentResult, HookRegistry, PersistSessionHook, TurnContext
 from edgemem.llama.chat import LlamaChat
-from edgemem.loop import Reply, Tool, ToolCall
+from edgemem.loop import Reply
 from edgemem.records import Message, Session
+from edgemem.toolbox import Tool, ToolCall
 
 CLOSED = '[llama]\nembedder = ""\n[context]\nspeech_chars_s = 10.0\n'
 COUNT = "One two three four five."

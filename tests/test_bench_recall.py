@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.bench import recall
+from edgemem.bench.recall_asking import Asking
 from edgemem.bench.recall_block import Turns, has_day, inside
-from edgemem.bench.recall_cases import Said, longmemeval_cases, read_cases, strict_sessions, weeks_case
+from edgemem.bench.recall_cases import Form, Said, longmemeval_cases, read_cases, strict_sessions, weeks_case
 from edgemem.bench.recall_home import KeptVectors, filled, turns_of
 from edgemem.bench.recall_scores import ndcg, recall_at, reciprocal_rank, session_scores, turn_scores
 from edgemem.bench.recall_talk import small_talk
@@ -26,6 +27,7 @@ from edgemem.bench.weeks import Weeks, weeks
 from edgemem.bench.weeks_longmemeval import longmemeval
 from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
+from edgemem.records import RecalledSession
 
 LOCOMO: dict[str, Any] = {
     "sample_id": "talk-1",
@@ -403,6 +405,33 @@ def test_locomo_figures_are_those_of_a_small_case(tmp_path: Path) -> None:
     written(saved, kept)
     gain = recall.run(data=data, embedder=False, against=saved, home=tmp_path)["against"]["recall@5"]
     assert (gain["difference"], gain["better"], gain["worse"]) == (1.0, 2, 0)
+
+
+@pytest.mark.parametrize("form", ["locomo", "longmemeval"])
+def test_sessions_are_ranked_as_users_are_told_of_them(tmp_path: Path, form: Form) -> None:
+    """What counts is the order of `Memory.recall_sessions`, not that of the messages, in both forms."""
+    _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
+    name = "session_recall@5" if form == "locomo" else "recall_all@5"
+
+    class Forgetful:
+        """A memory that finds messages, and tells of no session."""
+
+        def __init__(self, real: Any) -> None:
+            self.real = real
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.real, name)
+
+        def recall_sessions(self, query: str, **options: Any) -> list[RecalledSession]:
+            return []
+
+    with filled(case, tmp_path, embedder=None, profile=Profile()) as here:
+        for memory, expected in ((here.memory, 1.0), (Forgetful(here.memory), 0.0)):
+            asking = Asking(here._replace(memory=memory), case, form=form, least=0.0, count=None)
+            scores = [one.scores for one in asking.all()]
+            assert [each[name] for each in scores] == [expected] * len(scores)
+            if form == "locomo":
+                assert [each["recall@5"] for each in scores] == [1.0, 1.0]
 
 
 def test_longmemeval_counts_strictly_and_leaves_abstentions_out(tmp_path: Path) -> None:

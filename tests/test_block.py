@@ -95,7 +95,7 @@ def test_a_question_brings_its_best_fact_even_if_that_scores_low() -> None:
     floors = {"fact": 0.2, "asked": 0.09}
     best = Recalled("fact", "1", "wifi: frogs", 0.1)
     second = Recalled("fact", "2", "oven: 250", 0.09)
-    assert worth_saying([best, second], floors, utterance="What is it?") == [best]
+    assert worth_saying([best, second], floors, utterance="What is the code?") == [best]
     assert worth_saying([best, second], floors, utterance="It is it.") == []
 
 

@@ -10,8 +10,8 @@ from edgemem.chatting import Voice, parse
 from edgemem.errors import TemplateError
 from edgemem.llama.calls import Call, read_calls
 from edgemem.llama.growth import scenes
-from edgemem.llama.manners import PROBE_TOOL
 from edgemem.llama.markup import opened_thought
+from edgemem.llama.probe import PROBE_TOOL
 from edgemem.llama.template import ChatTemplate
 
 OBJECT = '{"name": "timer", "arguments": {"minutes": 6, "room": "bath"}}'

@@ -127,6 +127,20 @@ def test_recall_reads_with_the_eyes_of_a_speaker(home: Path) -> None:
     assert "canoe" not in run("recall", "canoe", "--home", home, "--speaker", "Bo", "--json").stdout
 
 
+def test_recall_tells_conversations(home: Path) -> None:
+    """With `--sessions` a hit is a conversation with what was said there; private ones are for their owner."""
+    [found] = json.loads(run("recall", "canoe", "--sessions", "--home", home, "--json").stdout)
+    assert any("canoe" in item["text"] for item in found["messages"])
+    assert found["score"] >= found["messages"][0]["score"]
+    told = run("recall", "canoe", "--sessions", "--home", home).stdout
+    assert "canoe" in told
+    assert found["session"] in told
+    hers = run("recall", "canoe", "--sessions", "--home", home, "--speaker", "Bo").stdout
+    assert "canoe" not in hers
+    refused = run("recall", "canoe", "--sessions", "--valid-at", "2026-11-02", "--home", home)
+    assert refused.exit_code == 1
+
+
 def test_facts_now_then_and_one_by_name(home: Path) -> None:
     """`facts` lists, `--as-of` goes back, `facts KEY` tells the history."""
     keys = {fact["key"] for fact in json.loads(run("facts", "--home", home, "--json").stdout)}
@@ -170,6 +184,7 @@ def test_tables_keep_to_80_columns(home: Path) -> None:
     """No printed line is wider than a small terminal."""
     for args in (
         ("recall", "peanuts canoe party"),
+        ("recall", "--sessions", "peanuts canoe party"),
         ("facts",),
         ("facts", "ann.allergy"),
         ("sessions",),
@@ -259,6 +274,33 @@ def test_a_misspelt_word_comes_with_the_nearest(home: Path, args: tuple[str, ...
     result = run(*args, *(() if args[0] == "fact" else ("--home", home)))
     assert result.exit_code in (1, 2)
     assert f"Did you mean {meant}?" in result.stderr or f"perhaps {meant} was meant" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--home", "--json", "--speaker"])
+def test_an_option_of_a_command_stands_behind_it(option: str) -> None:
+    """Whoever writes it before the command is told where it belongs."""
+    result = run(option, "x", "recall", "tea")
+    assert result.exit_code == 2
+    assert f"edgemem COMMAND {option}" in result.stderr
+
+
+def test_an_option_that_nobody_knows_is_refused() -> None:
+    """Only those of the commands are known before them."""
+    result = run("--hom", "x", "recall", "tea")
+    assert result.exit_code == 2
+    assert "No such option" in result.stderr
+
+
+def test_a_newcomer_without_a_model_learns_of_it(tmp_path: Path) -> None:
+    """Where nothing is found by words alone, recall says how to find by meaning; who wants no model is left alone."""
+    home = tmp_path / "new"
+    run("facts", "add", "allergy", "hazelnuts", "--home", home)
+    (home / "edgemem.toml").write_text('[llama]\nembedder = "embeddinggemma-300m"\n')
+    result = run("recall", "what", "must", "she", "not", "eat", "--home", home)
+    assert result.stdout == "Nothing is remembered about that.\n"
+    assert "edgemem models get embeddinggemma-300m" in result.stderr
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    assert run("recall", "what", "must", "she", "not", "eat", "--home", home).stderr == ""
 
 
 def test_several_words_need_no_quotes(home: Path) -> None:
@@ -363,6 +405,19 @@ def test_replay_plays_a_script_and_measures_recall(tmp_path: Path) -> None:
     printed = run("replay", script, "--session", "one", "--home", tmp_path / "again")
     assert "recall@10" in printed.stdout
     assert "Ann: My canoe" in run("sessions", "one", "--home", tmp_path / "again").stdout
+
+
+def test_replay_asks_when_all_is_written(tmp_path: Path) -> None:
+    """Where no turn waits for the disk, what was said last is measured too."""
+    home, script = tmp_path / "home", tmp_path / "talk.jsonl"
+    home.mkdir()
+    (home / "edgemem.toml").write_text('[store]\ncommit_wait_s = 0.0\n[llama]\nembedder = ""\n')
+    said = [f'{{"say": "My canoe number {n} is in the shed.", "id": "a{n}"}}' for n in range(8)]
+    asked = '{"say": "Where is canoe number 7?", "evidence": ["a7"], "must": []}'
+    first = said[0].replace("{", '{"at": "2026-11-02T08:00:00+01:00", ', 1)
+    script.write_text("\n".join([first, *said[1:], asked]) + "\n")
+    report = json.loads(run("replay", script, "--home", home, "--json").stdout)
+    assert report["recall"] == 1.0
 
 
 def test_replay_fails_where_a_script_is_not_kept(tmp_path: Path) -> None:

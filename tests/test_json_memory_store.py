@@ -15,10 +15,11 @@ import pytest
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError, NewerSchemaError, StoreError
 from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
-from edgemem.loop import AgentLoop, Reply, Tool, ToolCall
+from edgemem.loop import AgentLoop, Reply
 from edgemem.records import Heard
 from edgemem.store.json_memory_store import JSONMemoryStore
 from edgemem.store.json_session_store import JSONSessionStore
+from edgemem.toolbox import Tool, ToolCall
 from edgemem.tools import memory_tools
 
 

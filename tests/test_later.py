@@ -13,11 +13,12 @@ import edgemem
 from edgemem.config import Profile, StoreSettings, ToolSettings
 from edgemem.errors import BusyError, InvalidInputError
 from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
-from edgemem.loop import AgentLoop, Reply, Tool, ToolCall
+from edgemem.loop import AgentLoop, Reply
 from edgemem.store.database import Database
 from edgemem.store.json_memory_store import JSONMemoryStore
 from edgemem.store.later import Later
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.toolbox import Tool, ToolCall
 from edgemem.tools import memory_tools
 
 if TYPE_CHECKING:

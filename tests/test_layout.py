@@ -323,3 +323,29 @@ def test_a_view_that_is_how_all_began_is_not_taken_for_what_was_said() -> None:
         ("shared", 2),
         ("shared", 2),
     ]
+
+
+def test_what_changes_while_a_turn_is_prepared_is_in_its_next_view() -> None:
+    """A barge-in into the turn before, another epoch and another reader are seen at once, though the prompt was laid before."""
+    layout, said = Layout("kitchen"), []
+    for n in range(3):
+        turn(layout, said, f"q{n}", lines=(Shown(f"fact:{n}", f"- line {n}"),))
+    layout.begin(ALICE)
+    layout.take([SYSTEM, *said, user("now")])
+    before = layout.view()
+    assert layout.view() == before
+    assert [text_of(message) for message in before][-2:] == ["re q2", "now"]
+    layout.hear(layout.turns[2], {1: "re"})
+    assert [text_of(message) for message in layout.view()][-2:] == ["re", "now"]
+    layout.hear(layout.turns[1], {1: "r"})
+    assert [text_of(message) for message in layout.view()][-4] == "r"
+    assert len(layout.visible()) == 3
+    layout.switch(Epoch("kitchen", 2, "They asked."))
+    view = [text_of(message) for message in layout.view()]
+    assert len(view) == 4
+    assert "They asked." in view[1]
+    assert set(layout.visible()) == {"fact:2"}
+    layout.begin(STRANGER)
+    layout.take([SYSTEM, *said[:-1], robot("re"), user("now")])
+    assert [text_of(message) for message in layout.view()][1:] == ["now"]
+    assert not layout.visible()

@@ -6,12 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgemem.recall.candidates import make_filter
 from edgemem.recall.docs import add_docs
-from edgemem.recall.lexical import MAX_MATCHES, MAX_TERMS, Statistics, count_docs, match
+from edgemem.recall.file_words import FileWords
+from edgemem.recall.lexical import MAX_MATCHES, MAX_TERMS, Statistics, count_docs
 from edgemem.recall.question import MAX_CHARS, read_question
 from edgemem.recall.sources import EPISODE, Doc
 from edgemem.recall.stemmer import stem
 from edgemem.recall.words import plain_words, spell_out, terms
+from edgemem.records import Reader
 from edgemem.store.database import Database
 from edgemem.store.migrations import INDEX
 
@@ -32,19 +35,6 @@ def database(tmp_path_factory):
         docs = [Doc(EPISODE, n, text, 0, None, None) for n, text in enumerate(TEXTS)]
         db.write(lambda tx: add_docs(tx, docs))
         yield db
-
-
-def found(database, asked):
-    """Return the texts that hold any of some terms, with their scores."""
-    rows = match(database, asked, columns="d.ref", where="1", values={}, limit=9, at_most=9)
-    return {TEXTS[ref]: score for score, ref in rows}
-
-
-def statistics(asked):
-    """Return the statistics of TEXTS, counted in Python."""
-    stems = [terms(text) for text in TEXTS]
-    counts = {term: sum(term in one for one in stems) for term in asked}
-    return Statistics(docs=len(TEXTS), terms=sum(map(len, stems)), counts=counts)
 
 
 def test_forms_of_a_word_share_a_stem():
@@ -84,26 +74,10 @@ def test_no_question_is_a_syntax_error(database, text):
     """A question full of FTS syntax is looked for as plain words."""
     question = read_question(text)
     assert count_docs(database, question.terms).keys() == set(question.terms)
-    match(database, question.terms, columns="d.id", where="1", values={}, limit=5, at_most=9)
-
-
-def test_any_of_the_words_finds(database):
-    """One common stem is enough, and more of them score higher."""
-    scores = found(database, terms("peanut butter"))
-    assert set(scores) == {TEXTS[2], TEXTS[3]}
-    assert scores[TEXTS[2]] > scores[TEXTS[3]]
-
-
-@pytest.mark.parametrize("allowed", [1, 3, 40])
-def test_a_filter_costs_no_finds(tmp_path, allowed):
-    """Where most of what matches must not be found, as many of the rest are found as if it stood alone."""
-    with Database(tmp_path / "index.db", migrations=INDEX, durable=False) as db:
-        docs = [Doc(EPISODE, n, "peanut " + "and other words " * n, 0, None, None) for n in range(40)]
-        db.write(lambda tx: add_docs(tx, docs))
-        rows = match(
-            db, ["peanut"], columns="d.ref", where="d.ref >= :least", values={"least": 40 - allowed}, limit=4, at_most=40
-        )  # fmt: skip
-    assert [ref for _, ref in rows] == [*range(40 - allowed, 40)][:4]
+    words = FileWords(database, make_filter(Reader("alice")))
+    counts = words.counts(question.terms)
+    assert counts.keys() == set(question.terms)
+    assert words.find(question.terms, counts, {}).keys() <= counts.keys()
 
 
 def test_in_a_small_memory_a_common_word_still_finds():

@@ -57,15 +57,19 @@ def test_the_best_scores_what_is_sure_and_the_others_a_share_of_it():
     st.floats(0, 1),
 )
 def test_scores_lie_between_0_and_1_and_keep_the_order(rows, known):
-    """Whatever the signals are, a score is one, and a larger sum never scores less."""
+    """Whatever the signals are, a score is one, and a larger sum never scores less.
+
+    The model adds up 32-bit floats: two sums that are closer than their rounding have no order.
+    """
     for model in (MODEL, shipped_models().with_meaning, shipped_models().words_only):
         scores = model.scores(signals(*rows), known).tolist()
         assert all(0 <= score <= 1 for score in scores)
         sums = [sum(model.weights.get(name, 0) * value for name, value in row.items()) for row in rows]
-        order = sorted(range(len(rows)), key=lambda at: sums[at])
         assert all(
-            scores[low] <= scores[high] + 1e-6
-            for low, high in zip(order, order[1:])  # noqa: B905, RUF007
+            scores[low] <= scores[high]
+            for low in range(len(rows))
+            for high in range(len(rows))
+            if sums[low] < sums[high] - 1e-3
         )
 
 

@@ -121,15 +121,15 @@ def by_hand(texts, asked, statistics):
     all_sessions = {t.session for t in texts if t.session is not None}
     lengths = {s: sum(t.length for t in texts if t.session == s) for s in all_sessions}
     times = {
-        s: Counter(w for t in texts if t.session == s and t.shown for w in t.words)
-        for s in [*all_sessions, None]
+        s: Counter(w for t in texts if t.session == s and t.shown for w in t.words) for s in all_sessions
     }
+    heard_of = max(1, sum(1 for length in lengths.values() if length))
     for s in all_sessions:
-        mean = max(1.0, sum(lengths.values()) / len(lengths))
+        mean = max(1.0, sum(lengths.values()) / heard_of)
         session[s] = 0.0
         for w in asked:
             n = sum(1 for each in times.values() if each[w])
-            rare = log(1 + (len(all_sessions) + 1 - n + 0.5) / (n + 0.5))
+            rare = log(1 + (heard_of - n + 0.5) / (n + 0.5))
             session[s] += rare * saturated(times[s][w], lengths[s], mean)
     return own, window, session
 

@@ -11,17 +11,18 @@ from hash_embedder import HashEmbedder
 
 import edgemem
 from edgemem.clock import Clock
-from edgemem.config import Profile, RecallSettings
+from edgemem.config import LlamaSettings, Profile, RecallSettings
 from edgemem.errors import ClosedError, ConfigError, InvalidInputError, NewerSchemaError
 from edgemem.hooks import HookRegistry
 from edgemem.hooks.conversation import conversation_of
-from edgemem.loop import AgentLoop, Tool
+from edgemem.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Heard
 from edgemem.replay import Player, ScriptedModel
 from edgemem.script import Line, ScriptedCall, ScriptedFact
 from edgemem.store.database import Database
 from edgemem.store.migrations import TRUTH, Migration
+from edgemem.toolbox import Tool
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -278,19 +279,18 @@ def test_a_failing_recall_shows_nothing_private(memory: Memory, caplog: pytest.L
     player = Player(memory)
     player.turn(say("The tickets are in the flour tin.", speaker="alice", private=True))
     memory.index.close()
-    memory._recall._search = None  # type: ignore[assignment,method-assign]
+    memory._parts.recall._search = None  # type: ignore[assignment,method-assign]
     played = player.turn(say("What did she say?", speaker="bob", must_not=("flour tin",)))
     assert [failure.hook for failure in player.failures] == ["MemoryInjectionHook"]
     assert played.leaked == ()
     assert "flour" not in str(played.result.handed)
 
 
-def test_a_new_home_needs_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_home_needs_no_model(tmp_path: Path) -> None:
     """Without any model recall works by words."""
-    monkeypatch.setenv("EDGEMEM_MODELS", str(tmp_path / "none"))
-    profile = edgemem.Profile()
-    with edgemem.open(tmp_path / "home", profile=profile, embedder=None, worker=False) as memory:
-        memory.embedder = None
+    profile = edgemem.Profile(llama=LlamaSettings(embedder=""))
+    with edgemem.open(tmp_path / "home", profile=profile, worker=False) as memory:
+        assert memory.embedder is None
         memory.store.add_fact("tea", "black, no sugar")
         assert memory.recall("tea?")[0].text == "tea: black, no sugar"
 

@@ -35,9 +35,10 @@ from edgemem.hooks.registry import HookRegistry
 from edgemem.hooks.token_budget import TokenBudgetHook
 from edgemem.hooks.tool_output import ToolOutputTruncatorHook
 from edgemem.llama.tokenizer import LlamaTokenizer
-from edgemem.loop import AgentLoop, Reply, Tool
+from edgemem.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import Message, Session
+from edgemem.toolbox import Tool
 
 sizes = st.integers(0, 9000)
 one = st.builds(lambda a, b: Bounds(min(a, b), max(a, b)), sizes, sizes)

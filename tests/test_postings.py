@@ -14,7 +14,7 @@ from edgemem.recall import postings
 from edgemem.recall.alike import Asked
 from edgemem.recall.candidates import make_filter
 from edgemem.recall.docs import add_docs, remove_doc, replace_doc
-from edgemem.recall.lexical import Statistics, count_docs, match
+from edgemem.recall.lexical import Statistics, count_docs
 from edgemem.recall.matching import matched, stands_of
 from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.removals import KEPT, note_removals, read_removals, trim_removals
@@ -66,7 +66,9 @@ def compare(database, memory):
     there = count_docs(database, WORDS)
     for word in WORDS:
         statistics = Statistics(docs=state.docs, terms=state.terms, counts=there)
-        rows = match(database, [word], columns="d.id", where="1", values={}, limit=99, at_most=999)
+        rows = database.query(
+            "select -bm25(words), rowid from words where words match ?", (f'"{word}"',)
+        )  # FTS5 itself
         # FTS5 weighs a term by another formula, and not below a millionth.
         n = there[word]
         factor = statistics.rarity(n) / max(1e-6, log((state.docs - n + 0.5) / (n + 0.5)))

@@ -159,15 +159,20 @@ def test_numbers_are_found_however_they_were_said(robot, settled, question):
     assert "castle" not in " ".join(robot.texts(question, k=2))
 
 
-def test_an_index_by_older_rules_is_made_again_and_missed_by_nobody(tmp_path, clock):
-    """Where the rules for words have changed, what is not indexed anew yet is found at once, by the new ones."""
+def as_older_rules_made_it(tx):
+    """Have the words of all docs be what they were before numbers were digits."""
+    tx.execute("insert into words (words, rowid, terms) select 'delete', id, terms from docs")
+    tx.execute("update docs set terms = 'bus harbour number twenti five', rules = 3")
+    tx.execute("insert into words (rowid, terms) select id, terms from docs")
+    tx.execute("update meta set value = 3 where key = 'rules'")
+
+
+def test_what_older_rules_made_is_missed_by_nobody(tmp_path, clock):
+    """Where the rules for words have changed, what is not made again yet is found at once, by the new ones."""
     old = Robot(tmp_path, clock)
     old.say(1, "the bus to the harbour is number twenty five")
     old.idle()
-    old.index.database.write(lambda tx: tx.execute("update meta set value = '3' where key = 'words'"))
-    old.index.database.write(
-        lambda tx: tx.execute("update docs set terms = 'bus harbour number twenti five'")
-    )
+    old.index.database.write(as_older_rules_made_it)
     old.close()
     robot = Robot(tmp_path, clock)
     try:
@@ -334,6 +339,18 @@ def test_half_of_a_name_is_enough(robot, settled, heard):
     robot.say(2, "I hid the key in the attic", speaker="Oleg")
     settled()
     assert robot.recall(f"where did {heard} hide the key")[0].speaker == "Nana Ruth"
+
+
+@pytest.mark.parametrize("heard", ["nana roof", "ruth", "nanna ruth", "banana ruth"])
+def test_a_text_speaks_of_somebody_by_half_of_a_name(robot, settled, heard):
+    """What is told of them is found as theirs, however a recogniser wrote the rest of the name."""
+    robot.say(1, "good morning to all", speaker="Nana Ruth")
+    robot.say(2, f"{heard} keeps honey in the cellar", speaker="Oleg")
+    robot.say(3, "somebody keeps honey in the attic", speaker="Oleg")
+    settled()
+    why = {found.text.split()[-1]: found.why for found in robot.recall("where does Nana Ruth keep honey")}
+    assert "person" in why["cellar"]
+    assert "person" not in why["attic"]
 
 
 def test_what_others_keep_does_not_crowd_out(robot, settled):
@@ -676,6 +693,31 @@ def test_what_tells_nothing_takes_nobody_s_place(robot, settled):
     assert asked in robot.texts(asked, k=2)
     found = robot.recall(asked, k=2, tells=tells)
     assert found[0].text == "the torch hangs in the shed"
+
+
+def test_what_tells_nothing_is_left_out_behind_what_tells(robot, settled):
+    """How near it is to the question is no sign of an answer, wherever it stands."""
+    robot.say(0, "the blue torch hangs in the shed", session="a")
+    robot.say(0, "has anybody seen the blue torch", session="b")
+    settled()
+    asked = "blue torch in the shed"
+    assert robot.texts(asked) == ["the blue torch hangs in the shed", "has anybody seen the blue torch"]
+    found = robot.recall(asked, tells=lambda said, _query: "seen" not in said)
+    assert [item.text for item in found] == ["the blue torch hangs in the shed"]
+
+
+def test_what_was_said_after_the_same_question_is_no_nearer_for_it(robot):
+    """Who asks again is not answered by whatever came next the last time."""
+    robot.say(0, "where is the blue torch", session="a")
+    robot.say(1, "I like tea", session="a")
+    robot.idle()
+
+    def why(tells):
+        found = robot.recall("where is the blue torch", tells=tells)
+        return next(item.why for item in found if item.text == "I like tea")
+
+    assert "neighbour" in why(lambda _said, _query: True)
+    assert "neighbour" not in why(lambda said, query: said != query)
 
 
 def test_what_tells_nothing_makes_nothing_surer(robot, settled):

@@ -23,6 +23,10 @@ SOCKS = "Why do socks vanish in the wash?"
         ("the tram was full again and nobody said sorry", "the tram was full again"),
         (f"{SOCKS} Where does the wind go?", SOCKS),
         ("Warum ist der Keller nass?", "warum ist der Keller nass"),
+        (
+            "Can you believe that Ann has never seen the sea? I need a nap.",
+            "Can you believe that Jo has never seen the sea?",
+        ),
     ],
 )
 def test_what_only_repeats_tells_nothing(said: str, utterance: str) -> None:

@@ -34,6 +34,7 @@ def scores(folder, secret, query, *, idle, reader=None):
         robot.truth.write(lambda tx: turns.commit_turn(tx, private))
         robot.say(51, "it stands in the cupboard", speaker="bob")
         robot.say(52, "the kettle is hot", speaker="bob")
+        robot.say(53, "the rabbit had no hay", speaker="bob")
         if idle:
             robot.idle()
             robot.index.warm()
@@ -47,7 +48,11 @@ def scores(folder, secret, query, *, idle, reader=None):
 @pytest.mark.parametrize("idle", [False, True])
 @pytest.mark.parametrize(
     ("query", "secret"),
-    [("where is the kettle", "hot kettle pot"), ("what does ann want", "I want ann home")],
+    [
+        ("where is the kettle", "hot kettle pot"),
+        ("what does ann want", "I want ann home"),
+        ("which pet is hungry", "my dog likes the rabbit"),
+    ],
 )
 def test_what_somebody_said_in_private_changes_nothing_for_others(tmp_path, idle, query, secret):
     """What others find, how it scores and why is the same whatever it was, also right beside it."""

@@ -17,8 +17,9 @@ from edgemem.context.grouping import NO_RESULT
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.points import ON_RUN_START
 from edgemem.llama.chat import LlamaChat
-from edgemem.loop import Reply, Tool, ToolCall, ToolTurn
+from edgemem.loop import Reply
 from edgemem.records import Message
+from edgemem.toolbox import Tool, ToolCall, ToolTurn
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -40,8 +40,9 @@ from edgemem import (
     llama_embed,
     memory_tools,
 )
-from edgemem.loop import Reply, Tool, ToolCall
+from edgemem.loop import Reply
 from edgemem.records import Message
+from edgemem.toolbox import Tool, ToolCall
 
 
 class Cook:

@@ -28,8 +28,9 @@ from edgemem import (
     estimate_tokens,
 )
 from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
-from edgemem.loop import Reply, Tool, ToolCall
+from edgemem.loop import Reply
 from edgemem.records import Message, Session
+from edgemem.toolbox import Tool, ToolCall
 
 
 class Model:

@@ -71,8 +71,20 @@ def test_fact_is_seen_until_a_block_says_otherwise() -> None:
     again = called("remember_fact", {"key": "bin.day", "value": "Monday"})
     assert Seen([call, again]).holds(fact("bin.day", "Monday"))
     assert not Seen([call, again]).holds(fact("bin.day", "Thursday"))
-    call.said[1]["tool_calls"] += again.said[1]["tool_calls"]
-    assert Seen([call]).holds(fact("bin.day", "Monday"))
+    both = called("remember_fact", {"key": "bin.day", "value": "Thursday"})
+    both.said[1]["tool_calls"] += again.said[1]["tool_calls"]
+    assert Seen([both]).holds(fact("bin.day", "Monday"))
+
+
+def test_what_was_cut_from_a_turn_is_seen_no_more() -> None:
+    """A turn is looked through once, and once more when a barge-in changed it."""
+    turn = called("note", {"text": "eggs"})
+    assert Seen([turn]).holds_note("eggs")
+    assert not Seen([turn]).holds_note("milk")
+    turn.said[1]["tool_calls"] = called("note", {"text": "milk"}).said[1]["tool_calls"]
+    turn.cut(len(turn.said) - 1, "so")
+    assert Seen([turn]).holds_note("milk")
+    assert not Seen([turn]).holds_note("eggs")
 
 
 def test_nothing_is_seen_in_an_empty_prompt() -> None:

@@ -30,8 +30,9 @@ from edgemem.hooks.points import (
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.idle import IdleWorker, Step
 from edgemem.llama.chat import LlamaChat
-from edgemem.loop import Reply, Tool, ToolCall
+from edgemem.loop import Reply
 from edgemem.records import Message, Session
+from edgemem.toolbox import Tool, ToolCall
 
 WORDS_ONLY = '[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n[tools]\nwrite_wait_s = 60\n'
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgemem.recall.columns import Columns, Row
 from edgemem.recall.question import Question
-from edgemem.recall.signals import SIGNALS, Field, on_dates, signals_of
+from edgemem.recall.signals import SIGNALS, Field, signals_of
 from edgemem.recall.sources import TURN
 from edgemem.recall.traits import ASKS, CHANGES, COUNTS, NAMES, SAYS_I, SAYS_YOU
 
@@ -44,6 +44,7 @@ def looked_at(rows, question=None, *, slots=None, mentioned=(), texts=(), **scor
         padded("window", n + 1),
         padded("session", columns.sessions),
         padded("meaning", n + 1),
+        padded("related", n + 1),
         known=scores.get("known", True),
     )
     spoken_of = np.isin(np.arange(n + 1), list(mentioned))
@@ -72,7 +73,7 @@ def times(*spans):
 def test_each_signal_stands_for_a_reason():
     """All reasons are those that results may give."""
     assert set(SIGNALS.values()) == {
-        "words", "meaning", "neighbour", "session", "person", "date", "kind", "form", "recent",
+        "words", "meaning", "neighbour", "session", "person", "date", "kind", "form", "recent", "related",
     }  # fmt: skip
 
 
@@ -83,8 +84,10 @@ def test_words_are_shares_of_the_best():
         words=(0.5, 0.25, 0),
         window=(8, 2, 4),
         session=(0, 3, 6),
+        related=(0, 0.125, 0.5),
     )
     assert found["words"] == [1, 0.5, 0]
+    assert found["related"] == [0, 0.25, 1]
     assert found["window"] == [1, 0.25, 0.5]
     assert found["session_words"] == [0.5, 0.5, 1]
     nothing = looked_at([row(1)])
@@ -110,13 +113,11 @@ def test_meaning_is_given_as_it_is_and_as_a_share():
 
 
 def test_neighbours_lend_what_they_are_worth():
-    """A message is worth more for the one before it and the one before that, in its session only."""
+    """A message is worth more for the one before it, in its session only."""
     rows = [row(1), row(2), row(3), row(4, session_id=2)]
     found = looked_at(rows, words=(1, 0.5, 0.25, 0), meaning=(0.8, 0.4, 0.2, 0))
     assert found["words_before"] == [0, 1, 0.5, 0]
-    assert found["words_before_2"] == [0, 0, 1, 0]
     assert found["meaning_before"] == pytest.approx([0, 0.8, 0.4, 0])
-    assert found["meaning_before_2"] == pytest.approx([0, 0, 0.8, 0])
 
 
 def test_who_said_it():
@@ -178,6 +179,13 @@ def test_the_best_windows_are_told_apart_by_their_rank():
     assert looked_at(rows, window=(2, 9, 2, 0, 1))["window_rank"] == pytest.approx([2 / 3, 1, 2 / 3, 0, 0.4])
 
 
+def test_sessions_are_told_apart_by_their_rank():
+    """Each message counts as much as the place of its session by the words of all that was said there."""
+    rows = [row(1), row(2, session_id=2), row(3, session_id=2), row(4, session_id=3), row(5, session_id=4)]
+    found = looked_at(rows, session=(0, 5, 9, 5, 0))
+    assert found["session_rank"] == pytest.approx([2 / 3, 1, 1, 2 / 3, 0])
+
+
 def test_the_nearest_of_what_is_about_somebody():
     """What is about whom the question names is a share of the nearest of it, and nothing else counts."""
     rows = [row(1, marks=SAYS_I), row(2, who="bob"), row(3, who="bob"), row(4, marks=SAYS_I)]
@@ -222,6 +230,17 @@ def test_what_was_said_later_may_have_changed_it():
     assert looked_at(rows, meaning=(0.8, 0.8, 0.8, 0))["later"] == [0] * 4
 
 
+def test_what_was_said_before_is_what_was():
+    """Of what may answer, each has against it as much as was said before it; only where it is asked how it was."""
+    rows = [row(1, at=5.0), row(2, at=9.0), row(3, at=1.0), row(4, at=9.0)]
+    earlier = looked_at(rows, asking(asks_past=True), meaning=(0.8, 0.8, 0.8, 0))["earlier"]
+    assert earlier[2] == 0
+    assert earlier[0] == pytest.approx(1 / (3 + np.exp(-4)))
+    assert earlier[1] == earlier[3] == pytest.approx(2 / (3 + np.exp(-4)))
+    assert looked_at(rows, asking(asks_now=True), meaning=(0.8, 0.8, 0.8, 0))["earlier"] == [0] * 4
+    assert looked_at(rows[:0], asking(asks_past=True, asks_now=True))["earlier"] == []
+
+
 def test_kinds_of_answers():
     """A number counts where a number is asked for, a name where a name is, a time where it is asked when."""
     rows = [row(1, marks=COUNTS), row(2, marks=NAMES), row(3, times=times((0, 9, 1)))]
@@ -262,32 +281,11 @@ def test_a_text_that_speaks_of_the_time_in_question():
 
 
 def test_what_was_said_at_the_time_in_question():
-    """It counts whole for a day, and less for longer times; the end is not in it."""
-    rows = [row(1, at=9.99 * DAY), row(2, at=10 * DAY), row(3, at=11 * DAY), row(4, at=17.99 * DAY)]
-    day = looked_at(rows, asking(times=((10 * DAY, 11 * DAY, 1.0),)))
-    assert day["date_said"] == [0, 1, 0, 0]
-    week = looked_at(rows, asking(times=((10 * DAY, 18 * DAY, 1.0),)))
-    assert week["date_said"] == pytest.approx([0, 0.25, 0.25, 0.25])
-    both = asking(times=((10 * DAY, 18 * DAY, 1.0), (10 * DAY, 11 * DAY, 1.0)))
-    assert looked_at(rows, both)["date_said"] == pytest.approx([0, 1, 0.25, 0.25])
-
-
-def test_texts_on_the_dates_of_a_question_come_best_first():
-    """Slots of texts that speak of its times; none where it speaks of none, or nothing does."""
-    columns = Columns()
-    for each in (
-        row(1, times=times((5 * DAY, 6 * DAY, 0.5))),
-        row(2),
-        row(3, times=times((5 * DAY, 6 * DAY, 1))),
-        row(4, times=times((8 * DAY, 9 * DAY, 1))),
-    ):
-        columns.append(each)
-    asked = asking(times=((5 * DAY, 6 * DAY, 1.0),))
-    assert on_dates(columns, asked).tolist() == [2, 0]
-    columns.drop(3)
-    assert on_dates(columns, asked).tolist() == [0]
-    assert on_dates(columns, asking()).tolist() == []
-    assert on_dates(Columns(), asked).tolist() == []
+    """What was said then counts by how sure the time is, whether anybody speaks of a time or not."""
+    rows = [row(1, at=9.99 * DAY), row(2, at=10 * DAY)]
+    asked = asking(times=((10 * DAY, 11 * DAY, 0.7),))
+    assert looked_at(rows, asked)["date_said"] == pytest.approx([0, 0.7])
+    assert looked_at(rows)["date_said"] == [0, 0]
 
 
 def test_what_came_after_the_question_counts_for_nothing():
@@ -296,7 +294,8 @@ def test_what_came_after_the_question_counts_for_nothing():
     for number in (1, 2):
         columns.append(row(number))
     field = Field(
-        columns, *(np.array(each, np.float32) for each in ([1, 0, 0], [1, 0, 0], [0, 1], [0.5, 0, 0]))
+        columns,
+        *(np.array(each, np.float32) for each in ([1, 0, 0], [1, 0, 0], [0, 1], [0.5, 0, 0], [0, 1, 0])),
     )
     question, slots = asking(people=frozenset({"ann"})), np.arange(2)
     before = signals_of(field, slots, question, np.zeros(3, bool), everything)

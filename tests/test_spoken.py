@@ -19,8 +19,9 @@ from edgemem.chatting import ChatReplies
 from edgemem.context.spoken import heard_part, heard_speeches
 from edgemem.errors import InvalidInputError
 from edgemem.llama.chat import LlamaChat
-from edgemem.loop import Reply, Tool, ToolCall
+from edgemem.loop import Reply
 from edgemem.records import Message
+from edgemem.toolbox import Tool, ToolCall
 
 CLOSED = '[llama]\nembedder = ""\n[context]\nspeech_chars_s = 10.0\n'
 RECIPE = "First we bake 21 cakes at 180 °C. Then, Dr. Lang, the zeppelin departs."

@@ -17,8 +17,9 @@ from edgemem.llama.chat import LlamaChat
 from edgemem.llama.increment import as_generated
 from edgemem.llama.markup import opened_thought
 from edgemem.llama.template import CHATML
-from edgemem.loop import AgentLoop, Reply, Tool, ToolCall
+from edgemem.loop import AgentLoop, Reply
 from edgemem.memory import Memory
+from edgemem.toolbox import Tool, ToolCall
 
 PAIRS = {
     "qwen2": ["Qwen-Qwen2.5-7B-Instruct", "Qwen-Qwen3-0.6B"],

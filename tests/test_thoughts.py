@@ -16,8 +16,9 @@ import edgemem
 from edgemem.chatting import ChatReplies
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.template import CHATML
-from edgemem.loop import AgentLoop, Tool
+from edgemem.loop import AgentLoop
 from edgemem.memory import Memory
+from edgemem.toolbox import Tool
 
 OPENING = CHATML.replace("assistant\n' }}", "assistant\n<think>\n' }}")
 """A template that opens a thought before each reply."""

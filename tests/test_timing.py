@@ -20,8 +20,9 @@ from edgemem.hooks.points import (
     TurnContext,
 )
 from edgemem.hooks.registry import HookRegistry
-from edgemem.loop import AgentLoop, Reply, Tool, ToolCall
+from edgemem.loop import AgentLoop, Reply
 from edgemem.records import Message, Session
+from edgemem.toolbox import Tool, ToolCall
 
 
 class Stopwatch:

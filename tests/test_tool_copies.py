@@ -12,11 +12,12 @@ from click.testing import CliRunner
 import edgemem
 from edgemem.cli import main
 from edgemem.fence import clean
-from edgemem.loop import AgentLoop, Reply, ToolCall
+from edgemem.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import Epoch, StoredMessage
 from edgemem.store.epochs import append_epoch
 from edgemem.store.tool_copies import ERASED, Erased, summary_without, without_copies
+from edgemem.toolbox import ToolCall
 
 SECRET = "TOOLX77"
 

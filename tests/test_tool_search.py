@@ -8,10 +8,10 @@ import pytest
 from hash_embedder import HashEmbedder
 
 from edgemem.errors import InvalidInputError
-from edgemem.loop import ToolTurn
 from edgemem.recall.vector_store import VectorMemoryStore
 from edgemem.records import Fact, Reader
 from edgemem.store.json_memory_store import JSONMemoryStore
+from edgemem.toolbox import ToolTurn
 from edgemem.tools import memory_tools
 
 if TYPE_CHECKING:

@@ -12,13 +12,14 @@ import edgemem
 from edgemem.config import MemorySettings, Profile, ToolSettings
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import conversation_of
-from edgemem.loop import AgentLoop, Tool, ToolTurn, TurnResult
+from edgemem.loop import AgentLoop, TurnResult
 from edgemem.memory import Memory
 from edgemem.records import Episode, Fact, Heard, Preference, Reader
 from edgemem.replay import ScriptedModel
 from edgemem.script import Line, ScriptedCall
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.reading import readable
+from edgemem.toolbox import Tool, ToolTurn
 from edgemem.tools import NAMES, memory_tools
 
 pytestmark = pytest.mark.usefixtures("patient")

@@ -24,8 +24,9 @@ from edgemem.hooks.turn_figures import FigureFile
 from edgemem.hooks.turn_log import RecallFigures
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import Generation
-from edgemem.loop import AgentLoop, Reply, Tool, ToolCall
+from edgemem.loop import AgentLoop, Reply
 from edgemem.records import Heard
+from edgemem.toolbox import Tool, ToolCall
 
 WORD = st.text(st.characters(categories=["L"]), min_size=4, max_size=12)
 

@@ -20,7 +20,8 @@ from edgemem import (
     Session,
     TokenBudgetHook,
 )
-from edgemem.loop import Reply, Tool, ToolCall
+from edgemem.loop import Reply
+from edgemem.toolbox import Tool, ToolCall
 
 
 class DictMemory:

@@ -572,7 +572,7 @@ def test_closing_in_the_middle(file: Path, tmp_path: Path, first: str) -> None:
     home = tmp_path / "home"
     with open_home(home, worker=True) as memory, opened(file) as chat:
         kitchen = Kitchen(memory, chat)
-        worker = memory._worker
+        worker = memory._upkeep.worker
         worker.hold(kitchen)
         kitchen.until_prepared()
         worker.release(kitchen)

@@ -16,9 +16,9 @@ from test_recall import ALICE, BOB, STRANGER, Robot
 import edgemem
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
-from edgemem.loop import ToolTurn
 from edgemem.records import Epoch, Reader
 from edgemem.store import epochs, facts
+from edgemem.toolbox import ToolTurn
 
 HOUR = 3600.0
 BIRTH = -2e8

@@ -35,9 +35,9 @@ from edgemem.tools import NAMES, memory_tools
 if TYPE_CHECKING:
     from edgemem.bench.corpus import Known
     from edgemem.llama.protocols import Embedder
-    from edgemem.loop import Tool
     from edgemem.memory import Memory
     from edgemem.store.transaction import Transaction
+    from edgemem.toolbox import Tool
 
 WATCH_S = 10.0
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -34,9 +34,7 @@ WORDS_L2 = 0.1
 """The penalty where there is no vector: few signals, which need none to carry over."""
 RARITY = frozenset({"rarest", "rare_words", "single"})
 """Signals that do not know the question. Without a vector they would outweigh its words in a memory of a few texts."""
-MEANING = frozenset(
-    {"meaning", "meaning_share", "meaning_before", "meaning_before_2", "session_meaning", "about_meaning"}
-)
+MEANING = frozenset({"meaning", "meaning_share", "meaning_before", "session_meaning", "about_meaning"})
 """Signals that a question without a vector does not have."""
 
 
@@ -56,7 +54,7 @@ def run(
     *,
     first_seed: int = 2,
     last_seed: int = 7,
-    l2: float = 0.5,
+    l2: float = 0.7,
     data: Path | None = None,
     write: Path | None = None,
     ablate: bool = False,

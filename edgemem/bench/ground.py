@@ -22,12 +22,13 @@ from edgemem.errors import InvalidInputError, ModelError
 from edgemem.hooks.points import Hook
 from edgemem.hooks.registry import HookRegistry
 from edgemem.llama.catalog import find_model
-from edgemem.loop import AgentLoop, Tool, TurnResult
+from edgemem.loop import AgentLoop, TurnResult
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.replay import INSTRUCTIONS, ScriptedModel
 from edgemem.store.episodes import append_episode
 from edgemem.store.facts import assert_fact
 from edgemem.store.turns import commit_turn
+from edgemem.toolbox import Tool
 
 if TYPE_CHECKING:
     import numpy as np

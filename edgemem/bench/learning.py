@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float32]
 
-AGAINST = frozenset({"other_speaker", "asks", "later"})
+AGAINST = frozenset({"other_speaker", "asks", "later", "earlier"})
 """Signals that speak against a candidate."""
 EITHER = frozenset({"length", "says_i", "says_you", "other_mentioned"})
 """Signals that may do both; all others speak for it."""

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from edgemem.bench.evening import Moment
     from edgemem.hooks.points import Hook
     from edgemem.llama.protocols import ChatModel, Tokenizer
-    from edgemem.loop import Tool
     from edgemem.memory import Memory
     from edgemem.script import Line
+    from edgemem.toolbox import Tool
 
 IDLE_S = 600.0
 SEED_TURNS = 40

@@ -57,9 +57,7 @@ def write_model(
     try:
         import gguf
     except ImportError as error:
-        raise ModelError(
-            "Writing a model needs the package gguf; type: pip install 'edgemem[models]'"
-        ) from error
+        raise ModelError("Writing a model needs the package gguf; type: pip install gguf") from error
     import numpy as np
 
     vocabulary, template = _sources()

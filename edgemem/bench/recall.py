@@ -16,7 +16,7 @@ from edgemem.bench.recall_cases import Case, Form, form_set, longmemeval_cases, 
 from edgemem.bench.recall_facts import fact_figures
 from edgemem.bench.recall_figures import bars_of, compare, figures_of, read_scores, write_scores
 from edgemem.bench.recall_home import filled
-from edgemem.bench.recall_talk import small_talk
+from edgemem.bench.recall_talk import HALVES, phrases, small_talk
 from edgemem.bench.report import report, say
 from edgemem.bench.weeks import Weeks, weeks
 from edgemem.bench.weeks_longmemeval import longmemeval as in_longmemeval_form
@@ -75,6 +75,7 @@ def run(
     least = profile.injection.min_turn_score if min_score is None else min_score
     answered: list[Answered] = []
     talked: list[bool] = []
+    everyday: dict[str, float] = {}
     left: dict[str, int] = {}
     known: dict[str, Any] = {}
     real, tokenizer = _real(profile) if embedder else None, real_tokenizer() if block else None
@@ -90,6 +91,7 @@ def run(
                     left = {kind: left.get(kind, 0) + n for kind, n in here.left.items()}
                     if talk:
                         talked += asking.talk(talk)
+                        everyday = {half: _share_with_block(asking, talk[0][0], half) for half in HALVES}
                     if with_facts:
                         say(f"{case.name}: asking for facts …")
                         named = form_set(forms)
@@ -111,6 +113,7 @@ def run(
         figures["small_talk"] = {
             "turns": len(talked),
             "false_injections": msgspec.structs.asdict(interval([float(one) for one in talked])),
+            "everyday": everyday,
         }
     if known:
         figures["facts"] = known
@@ -139,6 +142,12 @@ def _cases(
     talk = small_talk(seed + 1, named)
     step = max(1, len(talk) // SMALL_TALK)
     return "weeks", [weeks_case(made)], talk[::step][:SMALL_TALK]
+
+
+def _share_with_block(asking: Asking, speaker: str, half: str) -> float:
+    """Return how many of the phrases of everyday life, which need nothing of a memory, have a block."""
+    found = list(asking.talk((speaker, phrase) for phrase in phrases("idle", half)))
+    return round(sum(found) / len(found), 4) if found else 0.0
 
 
 def _profile(block: int) -> Profile:

@@ -11,7 +11,7 @@ import msgspec
 from edgemem.bench.recall_block import Turns, inside
 from edgemem.bench.recall_cases import ADVERSARIAL, LEFT_OUT, Asked, Case, Form, strict_sessions
 from edgemem.bench.recall_home import Filled
-from edgemem.bench.recall_scores import CUTS, in_order, session_scores, turn_scores
+from edgemem.bench.recall_scores import CUTS, recall_at, session_scores, turn_scores
 
 if TYPE_CHECKING:
     from edgemem.records import Recalled
@@ -72,23 +72,23 @@ class Asking:
         ms, embed_ms = (perf_counter() - begun) * 1e3, memory.last_recall().embed_ms
         scores: dict[str, float] = {}
         if asked.category not in LEFT_OUT:
-            scores = self._scores(asked, self._recall(asked, 0.0, DEPTH))
+            scores = self._scores(asked)
             if self._form != "longmemeval":
-                first = turn_scores(
-                    self._names(good), self._names_of_sessions(good), evidence=asked.evidence, right=asked.sessions
-                )  # fmt: skip
-                scores["recall@5_min_score"] = first["recall@5"]
+                scores["recall@5_min_score"] = recall_at(self._names(good), asked.evidence, CUTS[0])
             scores |= self._block_scores(asked)
         return Answered(asked, scores, ms, embed_ms, not good)
 
     def _recall(self, asked: Asked, least: float, k: int) -> list[Recalled]:
-        speaker = msgspec.UNSET if asked.asker is None else asked.asker
-        return self._here.memory.recall(asked.text, speaker=speaker, k=k, kinds={"turn"}, min_score=least)
+        return self._here.memory.recall(
+            asked.text, speaker=_reader(asked), k=k, kinds={"turn"}, min_score=least
+        )
 
-    def _scores(self, asked: Asked, found: Sequence[Recalled]) -> dict[str, float]:
-        sessions = self._names_of_sessions(found)
+    def _scores(self, asked: Asked) -> dict[str, float]:
+        found = self._here.memory.recall_sessions(asked.text, speaker=_reader(asked), k=DEPTH)
+        sessions = [one.session for one in found]
         if self._form != "longmemeval":
-            return turn_scores(self._names(found), sessions, evidence=asked.evidence, right=asked.sessions)
+            names = self._names(self._recall(asked, 0.0, DEPTH))
+            return turn_scores(names, sessions, evidence=asked.evidence, right=asked.sessions)
         scores = session_scores(sessions, asked.sessions, of=self._sessions)
         if asked.strict:
             strict = session_scores(sessions, strict_sessions(asked), of=self._sessions)
@@ -111,5 +111,6 @@ class Asking:
     def _names(self, found: Sequence[Recalled]) -> list[str]:
         return [self._here.ids[item.id] for item in found]
 
-    def _names_of_sessions(self, found: Sequence[Recalled]) -> list[str]:
-        return in_order([str(item.session) for item in found])
+
+def _reader(asked: Asked) -> str | msgspec.UnsetType:
+    return msgspec.UNSET if asked.asker is None else asked.asker

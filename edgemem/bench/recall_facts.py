@@ -2,7 +2,8 @@
 
 What people tell in the weeks is stored as facts, each version valid from when it was told, under keys such as a model would
 write (`cordless_drill.tools`). Asked are the questions of the corpus that ask for a value, among the messages of the same
-home and all other facts; and those about what holds now once more for a time at which the value before did.
+home and all other facts; and those about what holds now twice more, of a day on which the value before did: with `valid_at`, and
+with the day in front of the question and nothing else to tell.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 SCOPE = "household"
 CUTS = (1, 5)
 _NOON = 12 * 3600
-_AT_A_TIME = "at_a_time"
+_AT_A_TIME, _ON_A_DATE = "at_a_time", "on_a_date"
 
 
 class FactAsked(msgspec.Struct, frozen=True):
@@ -101,6 +102,8 @@ def _asked(made: Weeks, told: list[Telling], forms: Forms) -> Iterator[FactAsked
             *_, before, last = (each.version for each in told if each.fact is one.fact)
             middle = weeks_days.moment(before.told, _NOON) + (last.told - before.told) * 43_200
             yield FactAsked(question, _AT_A_TIME, key, before.value, float(middle))
+            dated = f"{weeks_days.written(weeks_days.number_of(middle))}: {question.text}"
+            yield FactAsked(msgspec.structs.replace(question, text=dated), _ON_A_DATE, key, before.value)
 
 
 def _key(one: Telling, forms: Forms) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 CUTS = (5, 10, 20)
 SESSIONS = 5
-"""Sessions that are looked at, ranked by their best message."""
+"""Sessions that are looked at, as `Memory.recall_sessions` ranks them: by the noisy or of their messages."""
 
 
 def recall_at(found: Sequence[str], evidence: Collection[str], k: int) -> float:
@@ -38,7 +38,7 @@ def turn_scores(
 
     Args:
         found: messages, best first.
-        sessions: the sessions that they are of, in the order of their best message, each once.
+        sessions: sessions, best first, each once.
         evidence: the messages that answer.
         right: the sessions that do.
     """

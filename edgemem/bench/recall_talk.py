@@ -1,14 +1,23 @@
-"""Small talk of another household: what people say that needs nothing of the memory.
+"""Small talk: what people say that needs nothing of the memory, of another household and in everyday life.
 
-It is the talk of the weeks of another seed, in the same forms: nobody has said it word for word to the memory that is
-tried, and it speaks of the same people and things. What tells or asks for anything is left out.
+That of a household is the talk of the weeks of another seed, in the same forms: nobody has said it word for word to the memory that is
+tried, and it speaks of the same people and things. What tells or asks for anything is left out. That of everyday life stands in
+`talk.toml`, beside questions that do need a memory.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
 from edgemem.bench.weeks_facts import facts
 from edgemem.bench.weeks_forms import FormSet, forms_of, lines
 from edgemem.bench.weeks_talk import Talk
+
+HALVES = ("seen", "unseen")
+"""Of what is said in everyday life: rules were made by looking at the first half alone."""
 
 
 def small_talk(seed: int, forms: FormSet) -> list[tuple[str, str]]:
@@ -25,3 +34,20 @@ def small_talk(seed: int, forms: FormSet) -> list[tuple[str, str]]:
         if turn.role == "user" and turn.speaker is not None and turn.id not in telling and not works:
             out.append((turn.speaker, turn.text))
     return out
+
+
+@lru_cache(maxsize=1)
+def _everyday() -> dict[str, dict[str, str]]:
+    return msgspec.toml.decode(
+        Path(__file__).with_name("talk.toml").read_bytes(), type=dict[str, dict[str, str]]
+    )
+
+
+def phrases(need: str, half: str) -> list[str]:
+    """Return what is said to assistants all day.
+
+    Args:
+        need: `idle` needs nothing of a memory, `needed` does.
+        half: one of `HALVES`.
+    """
+    return lines(_everyday()[need][half])

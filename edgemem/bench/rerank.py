@@ -79,9 +79,7 @@ def write_random(path: Path) -> Path:
     try:
         import gguf
     except ImportError as error:
-        raise ModelError(
-            "Making a reranker needs the package gguf; type: pip install 'edgemem[models]'"
-        ) from error
+        raise ModelError("Making a reranker needs the package gguf; type: pip install gguf") from error
     import numpy as np
 
     reader = gguf.GGUFReader(real_embedder())

@@ -36,8 +36,23 @@ COMMANDS = {
 """Name and short help; the function `name` of the module `edgemem.cli.<name>` is the command (`import_` of `import`)."""
 
 
+_BEHIND = ("--home", "--json", "--speaker")
+"""What every command that needs it takes, and what a newcomer writes before it."""
+
+
 class Commands(Guided):
     """Loads a command's module when it is called, and words every error as one sentence."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read what stands before the command."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name not in _BEHIND:
+                raise
+            raise click.UsageError(
+                f"{error.option_name} stands behind the command: edgemem COMMAND {error.option_name} …", ctx
+            ) from error
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return the names in the order in which a newcomer needs them."""

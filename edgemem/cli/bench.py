@@ -2,7 +2,8 @@
 
 A benchmark is a module of `edgemem.bench` with a function `run(*, …) -> dict`. The first line of its docstring is the
 help, its keyword arguments with their defaults are the options. A name that is a word of Python's has a `_` behind it
-there. What stands under `side_by_side`, a mapping of figures to what each column says, is printed as a table.
+there. What stands under `side_by_side`, a mapping of figures to what each column says, is printed as a table, and so are
+mappings that say the same things of several: a mean with its interval for each score.
 """
 
 from __future__ import annotations
@@ -70,8 +71,7 @@ def _print(figures: Mapping[str, Any]) -> None:
     """Print what stands side by side, the bars, and then the rest."""
     rest = dict(figures)
     if sides := rest.pop(SIDES, None):
-        rows = [(name, *map(_shown, values.values())) for name, values in sides.items()]
-        columns = ("figure", *next(iter(sides.values())))
+        columns, rows = _side_by_side(sides)
         long = [column for n, column in enumerate(columns) if any(len(row[n]) > LONG for row in rows)]
         print_table(columns, rows, wide=long)
     if bars := rest.pop("bars", None):
@@ -80,7 +80,31 @@ def _print(figures: Mapping[str, Any]) -> None:
             for name, bar in bars.items()
         ]
         print_table(("bar", "figure", "limit", ""), held)
-    print_table(("figure", "value"), _flat(rest), wide=("value",))
+    alike: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    single = []
+    for name, said in _said(rest):
+        alike.setdefault(tuple(said), []).append((name, *map(_shown, said.values())))
+    for columns, rows in alike.items():
+        if len(columns) > 1 and len(rows) > 1:
+            print_table(("figure", *columns), rows, wide=("figure",))
+        else:
+            single += [
+                (f"{name}.{column}" if name else column, cell)
+                for name, *cells in rows
+                for column, cell in zip(columns, cells, strict=True)
+            ]
+    print_table(("figure", "value"), single, wide=("figure", "value"))
+
+
+def _side_by_side(sides: Mapping[str, Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the head and the rows of a table that is not wider than long: a terminal has more lines than columns."""
+    first = next(iter(sides.values()))
+    rows = [(name, *map(_shown, values.values())) for name, values in sides.items()]
+    if len(first) <= len(rows):
+        return ("figure", *first), rows
+    return ("figure", *sides), [
+        (name, *cells) for name, *cells in zip(first, *(row[1:] for row in rows), strict=True)
+    ]
 
 
 def _option(parameter: inspect.Parameter) -> click.Option:
@@ -95,13 +119,13 @@ def _option(parameter: inspect.Parameter) -> click.Option:
     return click.Option([flag], type=TYPES.get(named, str), default=parameter.default, show_default=True)
 
 
-def _flat(figures: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield figures of nested mappings under dotted names."""
-    for name, value in figures.items():
+def _said(figures: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what is said at each level of nested mappings, under its dotted name."""
+    if single := {each: value for each, value in figures.items() if not isinstance(value, dict)}:
+        yield name, single
+    for each, value in figures.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", _shown(value)
+            yield from _said(value, f"{name}.{each}" if name else each)
 
 
 def _shown(value: Any) -> str:

@@ -119,7 +119,13 @@ def _opened(file: Path | None, server: str | None, memory: Memory) -> LlamaChat 
     window = memory.profile.context.window_tokens
     if file is not None:
         trained = read_header(file).number("context_length") or window
-        model = LlamaChat(file, n_ctx=min(window, trained))
+        settings = memory.profile.llama
+        model = LlamaChat(
+            file,
+            n_ctx=min(window, trained),
+            threads=settings.chat_threads,
+            gpu_layers=settings.chat_gpu_layers,
+        )
         if trained < window:
             _status(
                 f"this model was made for {trained:,} tokens, so they count, not the profile's {window:,}"

@@ -68,13 +68,13 @@ def prompt(
     home: Path,
     as_json: bool,
 ) -> None:
-    """Show the prompt that UTTERANCE would make, part by part with its tokens; nothing is stored.
+    """Show what UTTERANCE would make the next prompt.
 
-    Below stands the plan: how the window is divided, what each part takes of it, and what is free. With --llm or --server
+    Part by part with its tokens; nothing is stored. Below stands the plan: how the window is divided, what each part takes of it, and what is free. With --llm or --server
     tokens are counted exactly, and the window is that model's where it is smaller than the profile's.
     """
     from edgemem.inspecting import inspect_prompt
-    from edgemem.wiring import SIGHTS
+    from edgemem.searching import SIGHTS
 
     check_text(utterance, what="the utterance", max_bytes=MAX_UTTERANCE)
     not_both(llm, server)

@@ -188,9 +188,11 @@ def remove(name: str, home: Path, as_json: bool) -> None:
             f"There is no model {plain(name)[:100]}; `edgemem models` lists what there is.{did_you_mean(name, known)}"
         )
     freed = path.stat().st_size if path.exists() else 0
-    remove_model(path)
+    removed = remove_model(path)
     if as_json:
         print_json({"name": name, "path": str(path), "bytes": freed})
+    elif not removed:
+        click.echo(f"There is nothing of {name} on this machine.")
     else:
         click.echo(f"{name} is removed ({freed / 1e6:,.0f} MB): {plain(str(path))}")
 

@@ -11,18 +11,23 @@ from edgemem.cli.options import When, home_option, json_option, open_existing, s
 from edgemem.cli.printing import console, moment, plain, print_hanging, print_json
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_text
+from edgemem.records import Recalled, RecalledSession
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from edgemem.records import Recalled
+    from rich.text import Text
 
 
 @click.command()
 @click.argument("words", metavar="QUERY", nargs=-1, required=True)
-@click.option("--k", default=5, show_default=True, type=click.IntRange(1, 1000), help="How many to show.")
+@click.option(
+    "-k", "--k", default=5, show_default=True, type=click.IntRange(1, 1000), help="How many to show."
+)
 @click.option("--valid-at", type=When(), help="Facts as they held at this time.")
 @click.option("--known-at", type=When(), help="Only what was known at this time.")
+@click.option("--sessions", is_flag=True, help="Whole conversations: when it was talked about.")
 @speaker_option
 @home_option
 @json_option
@@ -31,6 +36,7 @@ def recall(
     k: int,
     valid_at: float | None,
     known_at: float | None,
+    sessions: bool,
     speaker: str | None,
     home: Path,
     as_json: bool,
@@ -44,30 +50,64 @@ def recall(
     edgemem recall "what can I cook for Alice?" --speaker Alice --k 3
     edgemem recall "what did Alice drink before?"
     edgemem recall "what does Alice drink?" --valid-at 2026-11-02
+    edgemem recall --sessions "when did we talk about the holidays?"
     """  # noqa: D301 - click reads the backspace as: do not wrap
+    from edgemem.llama.catalog import find_entry
+
     query = " ".join(words)
     if not query.strip():
         raise InvalidInputError("The question is empty; say what to look for.")
     check_text(query, what="query", max_bytes=1 << 20)
+    if sessions and valid_at is not None:
+        raise InvalidInputError("What was said is true of no time; leave out --valid-at, or --sessions.")
+    who = UNSET if speaker is None else speaker
+    found: Sequence[Recalled | RecalledSession]
     with open_existing(home) as memory:
-        found = memory.recall(
-            query, speaker=UNSET if speaker is None else speaker, k=k, valid_at=valid_at, known_at=known_at
-        )
+        if sessions:
+            found = memory.recall_sessions(query, speaker=who, k=k, known_at=known_at)
+        else:
+            found = memory.recall(query, speaker=who, k=k, valid_at=valid_at, known_at=known_at)
+        missing = memory.profile.llama.embedder if memory.embedder is None else ""
     if as_json:
         print_json(found)
     elif not found:
         click.echo("Nothing is remembered about that.")
-    else:
-        _print(found)
+        if find_entry(missing) is not None:
+            # A newcomer who asks in other words than were said would think that nothing was kept.
+            click.echo(
+                f"Only words were looked for; to find by meaning: edgemem models get {missing}", err=True
+            )
+    for item in () if as_json else found:
+        if isinstance(item, RecalledSession):
+            _print_session(item)
+        else:
+            _print(item)
 
 
-def _print(found: list[Recalled]) -> None:
-    """Print one item after the other, its reasons behind it."""
+def _print(item: Recalled) -> None:
+    """Print an item, its reasons behind it."""
     from rich.text import Text
 
-    on = console()
-    for item in found:
-        day = moment(item.event_time or item.recorded_at)[: len("2026-11-02")]
-        who = f"{item.speaker}: " if item.speaker and item.kind == "turn" else ""
-        what = Text(plain(f"{who}{item.text}")).append(f" ({', '.join(item.why)})", style="dim italic")
-        print_hanging(on, Text(f"{item.score:.2f}  {item.kind:<10}  {day:<10}  "), what)
+    what = _said(item).append(f" ({', '.join(item.why)})", style="dim italic")
+    day = _day(item.event_time or item.recorded_at)
+    print_hanging(console(), Text(f"{item.score:.2f}  {item.kind:<10}  {day:<10}  "), what)
+
+
+def _print_session(found: RecalledSession) -> None:
+    """Print a session, and what was said there."""
+    from rich.text import Text
+
+    said = Text(" / ", style="dim").join(_said(item) for item in found.messages)
+    name = Text(f" ({plain(found.session)})", style="dim italic")
+    print_hanging(console(), Text(f"{found.score:.2f}  {_day(found.at):<10}  "), said.append_text(name))
+
+
+def _said(item: Recalled) -> Text:
+    from rich.text import Text
+
+    who = f"{item.speaker}: " if item.speaker and item.kind == "turn" else ""
+    return Text(plain(f"{who}{item.text}"))
+
+
+def _day(at: float) -> str:
+    return moment(at)[: len("2026-11-02")]

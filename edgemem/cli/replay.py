@@ -78,6 +78,7 @@ def replay(file: Path, sample: str | None, k: int, session: str | None, home: Pa
             "questions": len(questions),
         }
         if questions:
+            memory.sessions.journal.settle()  # on a slow disk the last turns may still be on their way
             report |= measure(memory, lines, questions, k=k)
     if as_json:
         print_json(report)

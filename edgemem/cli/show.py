@@ -54,7 +54,7 @@ class Show:
         exact = (
             "counted exactly"
             if memory.tokenizer.exact
-            else "estimated: no vocabulary was found, `make` fetches one"
+            else "estimated: no vocabulary was found; --llm names the model whose tokenizer counts"
         )
         self._say(f"Tokens are {exact}; the window holds {self._window:,}.", style="dim")
         self._lenient = memory.embedder is None

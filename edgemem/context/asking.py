@@ -49,8 +49,12 @@ _WITHIN = (
 _ASKS = re.compile(
     rf"[?？؟]|(?:^|[.!,;¿] *)(?:and |so |but |then |und |y |et |e |en )?(?:{_BEGINS})|{_WITHIN}"
 )
+_BEGINNING = re.compile(
+    rf"^(?:and |so |but |then |und |y |et |e |en )?(?:{_BEGINS}|\w+n['’]?t (?:i|you|he|she|it|we|they|that|this|there)\b)|{_WITHIN}"
+)
+"""The same of one clause, "shouldn't we" too."""
 _SAYS_SO = re.compile(
-    r"(?:^|(?<=[.!?,;] )|(?<=[.!?,;]))¿?(?:(?:is|was|are|were|does|do|has|have|did|ca|wo|would)n['’]?t (?:it|that|this|he|she|they|we|you|i)"
+    r"(?:^|(?<=[.!?,;] )|(?<=[.!?,;]))¿?(?:and |but |so )?(?:(?:is|was|are|were|does|do|has|have|did|ca|wo|would)n['’]?t (?:it|that|this|he|she|they|we|you|i)"
     r"(?: (?:agree|think(?: so)?|strange|funny|weird|odd|crazy|great|nice|lovely|awful|terrible|amazing|wonderful|sad|sweet|true|right"
     r"|something|ridiculous|typical))?"
     r"|(?:do )?you know(?: what i mean)?|know what i mean|you see|have you noticed|can you believe (?:it|that|this)|right|okay|huh|eh"
@@ -60,15 +64,16 @@ _SAYS_SO = re.compile(
     r"(?:, (?!i\b)\w+)?(?: *[?？.!]+|$)",
 )
 """What is hung on to a statement, and asks for nothing but a nod; perhaps with the name of whoever shall nod."""
-_LONGEST_QUESTION = 1000
+MOST_CHARS = 1000
 """Characters; nobody only asks for longer than a minute, and looking costs the more the longer it is."""
 _TELLS_US = re.compile(rf"^[^.!]*(?:{_TELL})[^.!]*[.!]?$")
+_ENDS = re.compile(r"(?<=[.!?;。！？；])")
 _MARK = re.compile(r"[?？؟][\"'”’)\]]*$")
 
 
 def asks(utterance: str) -> bool:
     """Tell whether somebody asks something."""
-    said = _plain(utterance)
+    said = plain(utterance)
     if _ASKS.search(said) is None:
         return False
     left = _SAYS_SO.sub(" ", said)
@@ -76,16 +81,26 @@ def asks(utterance: str) -> bool:
     return left == said or not left.strip(" .,!?") or _ASKS.search(left.strip()) is not None
 
 
+def clauses(said: str) -> list[str]:
+    """Return the clauses of a text that ask, given in small letters; a sentence that asks by its mark alone is one."""
+    out = []
+    for sentence in filter(str.strip, _ENDS.split(_SAYS_SO.sub(" ", said) or said)):
+        asking = [part for part in sentence.split(",") if _BEGINNING.search(part.strip())]
+        out += asking or ([sentence] if _ASKS.search(sentence.strip()) else [])
+    return out
+
+
 def only_asks(said: str) -> bool:
     """Tell whether something that was said asks and tells nothing; in doubt it does not."""
-    if len(said) > _LONGEST_QUESTION:
+    if len(said) > MOST_CHARS:
         return False
-    if _TELLS_US.search(_plain(said)):
+    if _TELLS_US.search(plain(said)):
         return True
     if not _MARK.search(said.rstrip()):
         return False
     return not any(tells(sentence) for sentence in split_sentences(said) if not _MARK.search(sentence))
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Return a text in small letters, composed."""
     return unicodedata.normalize("NFC", text.strip().lower())

@@ -18,6 +18,7 @@ from edgemem.context import asking
 from edgemem.context.excerpt import MOST_CHARS
 from edgemem.context.repeated import adds
 from edgemem.context.shown import RANK, About, Shown, part_of, past_of
+from edgemem.context.small_talk import wants_memory
 from edgemem.context.told import FIRST, LINE_CHARS, as_text, asked_for, day_of, fitting, told
 from edgemem.fence import BULLET, clean, fence, storable
 from edgemem.recall.words import plain_words, terms
@@ -35,6 +36,9 @@ fills room that is there, and turns are right the more seldom the less they scor
 
 _ALONE = 4
 """By how many tokens at most a fence of a single line is shorter, with room to spare: that is counted, too."""
+
+_CHARS_A_TOKEN = 3
+"""Where letters are Latin a token has more; where they are not, lines are counted that need not be."""
 
 ERASED = "something private above is no longer known"
 """What is said, to that person only, when a private value was erased which the prompt still holds."""
@@ -60,7 +64,7 @@ def worth_saying(
             `beside`: that of a turn where a fact is told.
     """
     recalled = list(recalled)
-    asked = asking.asks(utterance)
+    asked = wants_memory(utterance)
     best, best_turn = best_scores(recalled)
     worth = [
         item
@@ -350,10 +354,16 @@ def within(
     }
     # Most often all of them fit; where a text is cut, it had better be shortened.
     cut = any(len(items[line.id].text) > LINE_CHARS for line in shown if line.id in items)
+    may_fit = bool(shown) and not (cut and math.isfinite(tokens))
+    # So short that they fit for sure: then each need not be counted by itself.
+    if may_fit and sum(len(line.line) for line in shown) < _CHARS_A_TOKEN * (tokens - spent):
+        whole = _size(shown, count, spent, alone=alone)
+        if whole <= tokens:
+            return Within(list(shown), whole)
     sizes = [count(f"{line.line}\n") for line in shown]
     # A few tokens go where two lines meet, so what seems too long by as many is counted as a whole.
-    if not (cut and math.isfinite(tokens)) and spent + sum(sizes) - len(sizes) - _ALONE <= tokens:
-        whole = _size(shown, count, spent, alone=alone) if shown else 0
+    if may_fit and spent + sum(sizes) - len(sizes) - _ALONE <= tokens:
+        whole = _size(shown, count, spent, alone=alone)
         if whole <= tokens:
             return Within(list(shown), whole)
     out: list[Shown] = []

@@ -148,8 +148,8 @@ def excerpts(text: str, asked: Collection[str] = ()) -> list[Excerpt]:
         asked: stems of the question; what shares any with it goes last.
     """
     text = text[:MOST_CHARS]
-    pieces = _pieces(text)
     words = _Words(text, asked)
+    pieces = _pieces(text, words.stems)
     if not words.bits or not pieces:
         return [Excerpt(text, 1.0, 1.0)]
     made = _combinations(pieces, words)
@@ -180,9 +180,10 @@ class _Words:
 
     def __init__(self, text: str, asked: Collection[str]) -> None:
         values = {stem for value in _VALUE.findall(text) for stem in terms(value)}
+        self.stems = dict.fromkeys(terms(text))
         self.bits: dict[str, tuple[int, int]] = {}
         place = 0
-        for number, stem in enumerate(dict.fromkeys(terms(text))):
+        for number, stem in enumerate(self.stems):
             width = _SMALL if stem in _EMPTY else _CONTENT
             width += _CONTENT * (stem in asked) + _SMALL * (stem in values)
             self.bits[stem] = 1 << number, ((1 << width) - 1) << place
@@ -252,13 +253,22 @@ def _tells(stems: frozenset[str]) -> bool:
     return len(stems) > 1 or any(len(stem) > 2 and not stem.isascii() for stem in stems)
 
 
-def _pieces(text: str) -> list[_Piece]:
-    """Return what may be left out of a text, each without its little words."""
+def _pieces(text: str, stems: Iterable[str]) -> list[_Piece]:
+    """Return what may be left out of a text, each without its little words.
+
+    Args:
+        stems: of the whole text.
+    """
+
+    def stems_in(part: str) -> frozenset[str]:
+        # Most texts are one sentence that stays as it is.
+        return frozenset(stems if part == text else terms(part))
+
     english = len(_ENGLISH.findall(text)) * 12 >= len(text.split())
     out: list[_Piece] = []
     for sentence in split_sentences(text):
         if not english:
-            out.append(_Piece(sentence, frozenset(terms(sentence))))
+            out.append(_Piece(sentence, stems_in(sentence)))
             continue
         bare = _CALLED.sub(
             "", _GREETING.sub("", sentence, count=1) if _GREETING.match(sentence) else sentence
@@ -269,7 +279,7 @@ def _pieces(text: str) -> list[_Piece]:
             if takes_back and n == 0 and out and shorn:
                 shorn = f"{out.pop().text} {shorn}"
             if shorn:
-                out.append(_Piece(shorn, frozenset(terms(shorn)), n > 0 and _needs(part, bare)))
+                out.append(_Piece(shorn, stems_in(shorn), n > 0 and _needs(part, bare)))
     return out
 
 

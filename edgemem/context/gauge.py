@@ -9,11 +9,11 @@ when a turn is over.
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from edgemem.context.sizes import Sizes
 from edgemem.errors import TemplateError
 from edgemem.llama.template import text_of
 
@@ -33,7 +33,6 @@ _FAR = 0.9
 """Share of the limit up to which a turn's end counts nothing: one turn does not take the rest."""
 _UNCOUNTED = 0.5
 """Share of the limit that may be added without a count: of texts that are tokenised the bound is some percent too high."""
-_MOST_SIZES = 2048
 
 _USER: Message = {"role": "user", "content": "cup"}
 _REPLY: Message = {"role": "assistant", "content": "cup"}
@@ -79,12 +78,13 @@ class Gauge:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
+        self.sizes = Sizes(tokenizer)
+        """Of single texts; whoever counts some of them anyway may use the same."""
         self._messages: list[Message] = []
         self._tools: Sequence[dict[str, Any]] | None = None
         self._tokens = 0
         self._head: tuple[list[Message], Sequence[dict[str, Any]] | None, int] | None = None
         self._markers: Markers | None = None
-        self._sizes: OrderedDict[tuple[int, int], int] = OrderedDict()
         self._behind: list[tuple[Message, int]] = []
         """Messages behind what was counted, from the first on, with what each takes at most."""
         self.exact = False
@@ -142,7 +142,7 @@ class Gauge:
 
     def forget(self) -> None:
         """Keep nothing of texts that were measured ahead."""
-        self._sizes.clear()
+        self.sizes.forget()
         self._behind = []
 
     def _count(
@@ -197,28 +197,17 @@ class Gauge:
 
     def _at_once(self, text: str) -> int:
         """Return what is known of a text, or its bytes."""
-        known = self._sizes.get(_key(text))
-        return known if known is not None else len(text.encode(errors="replace")) + _spelling(text)
+        known = self.sizes.known(text)
+        return (known if known is not None else len(text.encode(errors="replace"))) + _spelling(text)
 
     def _nearly(self, text: str) -> int:
         """Tokenise a text, once: those behind the newest count are looked at at every hop."""
-        key = _key(text)
-        size = self._sizes.get(key)
-        if size is None:
-            size = self._sizes[key] = len(self._tokenizer.encode(text)) + _spelling(text)
-            if len(self._sizes) > _MOST_SIZES:
-                self._sizes.popitem(last=False)
-        return size
+        return self.sizes.about(text) + _spelling(text)
 
 
 def _spelling(text: str) -> int:
     """Return how many tokens more a text may take where what looks like a special token is spelt."""
     return SPELT * sum(map(text.count, "<[>"))
-
-
-def _key(text: str) -> tuple[int, int]:
-    # Python keeps the hash of a text with it, and it says as little of the words as any other.
-    return hash(text), len(text)
 
 
 def _system(messages: Sequence[Message]) -> list[Message]:

@@ -23,7 +23,7 @@ import msgspec
 from edgemem.context.epoch_head import carried_by, head_of
 from edgemem.context.grouping import repair_orphans
 from edgemem.context.said import heard_in, is_part, newest_user, prefixed, whole
-from edgemem.context.seen import Seen
+from edgemem.context.seen import Says, Seen
 from edgemem.context.shown import RANK, Shown
 from edgemem.fence import fence
 from edgemem.llama.template import text_of
@@ -63,6 +63,8 @@ class LaidTurn(msgspec.Struct):
     """By their numbers, messages as they were before only what was heard of them stayed."""
     whole: list[Message] | None = None
     """Of a committed turn: its messages as every template takes them; made anew after a change."""
+    says: Says | None = None
+    """Of a committed turn: what it says of things that memory may tell; made anew after a change."""
 
     def carrier(self) -> int | None:
         """Return the number of the message that carries the block; the newest user message unless it was put before."""
@@ -87,7 +89,7 @@ class LaidTurn(msgspec.Struct):
             self.uncut[n] = message
             message = {**message, "content": heard}
         self.said[n] = message
-        self.whole = None
+        self.whole = self.says = None
 
     def as_heard(self, said: Sequence[Message]) -> list[Message]:
         """Return messages that a loop has of this turn, cut where these are: it may know nothing of that, or cut elsewhere."""
@@ -126,6 +128,11 @@ class Layout:
         """How many messages of all turns that was, and those of the open one."""
         self._past = 0
         """How many messages of the turns stand before the epoch."""
+        self._changes = 0
+        """How often committed turns became other ones."""
+        self._prompt: tuple[tuple[object, ...], list[LaidTurn]] = ((), [])
+        self._committed: tuple[tuple[object, ...], list[Message], str] = ((), [], "")
+        """Of what, which committed turns the present reader is shown; and their messages, with what of the head is left."""
 
     # -- what was said -------------------------------------------------------------------------------
 
@@ -261,6 +268,7 @@ class Layout:
         self._flatten()
 
     def _flatten(self) -> None:
+        self._changes += 1
         self._said = [message for turn in self._turns for message in turn.said]
         self._count_past()
 
@@ -278,8 +286,8 @@ class Layout:
                 return text_of(message)
         return ""
 
-    def put(self, section: str, shown: Sequence[Shown], *, header: str = "", tokens: int = 0) -> None:
-        """Put lines of one section into the open turn's block; sections stand in the order they came in.
+    def put(self, section: str, shown: Sequence[Shown], *, header: str = "", tokens: int = 0) -> str:
+        """Put lines of one section into the open turn's block, and return that; sections stand in the order they came in.
 
         Args:
             tokens: what they take, as far as whoever puts them knows.
@@ -299,6 +307,7 @@ class Layout:
         if current.at is None:
             current.at = newest_user(current.said)
         current.shown = tuple(everything)
+        return current.block
 
     @property
     def sections(self) -> dict[str, Section]:
@@ -318,8 +327,15 @@ class Layout:
         """Return what the present reader's prompt says already, in the turns before."""
         return Seen(self._in_prompt())
 
-    def _in_prompt(self) -> list[LaidTurn]:
-        return [turn for turn in self.epoch_turns() if turn.readable(self.reader)]
+    def _in_prompt(self) -> Sequence[LaidTurn]:
+        of = self._shown_now()
+        if self._prompt[0] != of:
+            self._prompt = of, [turn for turn in self.epoch_turns() if turn.readable(self.reader)]
+        return self._prompt[1]
+
+    def _shown_now(self) -> tuple[object, ...]:
+        """Return what the committed part of the prompt hangs on: it is asked for at every hop, by several hooks."""
+        return self.epoch, self.reader, len(self._turns), self._changes
 
     def epoch_turns(self) -> list[LaidTurn]:
         """Return the committed turns that stand in the prompt word for word, whoever reads it."""
@@ -332,23 +348,24 @@ class Layout:
 
     def view(self) -> list[Message]:
         """Return the messages for the model: the system's, then the visible turns with their blocks."""
-        turns = self._in_prompt()
-        if self._open is not None and self._open.said:
-            turns.append(self._open)
-        out = self._laid(turns, self.epoch)
-        self._issued = out[len(self._system) :]
+        of = self._shown_now()
+        if self._committed[0] != of:
+            self._committed = of, *self._laid(self._in_prompt(), self._head_now(self.epoch))
+        _, laid, head = self._committed
+        newest = [self._open] if self._open is not None and self._open.said else []
+        self._issued = [*laid, *self._laid(newest, head)[0]]
         self._issued_said = len(self._said), list(self._open.said) if self._open is not None else []
-        return list(out)
+        return [*self._system, *self._issued]
 
     def view_in(self, epoch: Epoch) -> list[Message]:
         """Return what stands before the next utterance once another epoch has begun; may be asked in idle time."""
         # Copies: a barge-in may cut the newest turn at this moment, and what is kept of it must not be the older one.
         turns = [copy(turn) for turn in self._turns_in(epoch) if turn.readable(self.reader)]
-        return self._laid(turns, epoch)
+        return [*self._system, *self._laid(turns, self._head_now(epoch))[0]]
 
-    def _laid(self, turns: Iterable[LaidTurn], epoch: Epoch) -> list[Message]:
-        out = list(self._system)
-        head = self._headed(epoch)[0] if self._reads_head() else ""
+    def _laid(self, turns: Iterable[LaidTurn], head: str) -> tuple[list[Message], str]:
+        """Return the messages of some turns, and what is left of a block that stands before the first user's."""
+        out: list[Message] = []
         for turn in turns:
             carrier = turn.carrier() if turn.block else None
             carried = turn.said[carrier] if carrier is not None else None
@@ -359,7 +376,11 @@ class Layout:
                 if message is carried:
                     lead += turn.block
                 out.append(prefixed(message, lead) if lead else message)
-        return out
+        return out, head
+
+    def _head_now(self, epoch: Epoch) -> str:
+        """Return the block at an epoch's head, as far as the present reader is shown it."""
+        return self._headed(epoch)[0] if self._reads_head() else ""
 
     def _reads_head(self) -> bool:
         """Tell whether the present reader is shown what was said before the epoch: a stranger is not."""

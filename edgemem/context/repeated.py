@@ -8,9 +8,10 @@ it goes on from there: it shares a word with the utterance, or refers back ("It'
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from edgemem.context.asking import only_asks
+from edgemem.context.asking import asks, only_asks
 from edgemem.context.excerpt import tells
 from edgemem.context.sentences import split_sentences
 from edgemem.recall.common_words import COMMON_WORDS
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 _FEWEST = 3
 """Words of a sentence, from which on it is no chance that both have it."""
+_ALIKE = 0.75
+"""The share of words that two questions have in common which ask the same, perhaps of another thing. Of the messages that answer
+our own and LoCoMo's questions, one or two in a thousand have a sentence that is so much alike to the question."""
 _MOST_CHARS = 2000
 _REFERS = re.compile(
     r"(?:and |so |but |because |no,? |yes,? )?(?:it|it['’]s|that|that['’]s|this|they|they['’]re|he|he['’]s|she|she['’]s|there|there['’]s)\b",
@@ -38,13 +42,9 @@ def tells_more(said: str, utterance: str) -> bool:
 
 def adds(said: str, utterance: str) -> bool:
     """Tell whether what somebody said once tells more than the utterance; in doubt it does."""
-    if plain_words(said) == plain_words(utterance):
+    whole, repeated = _words_of(utterance)
+    if plain_words(said) == whole:
         return False
-    repeated = [
-        words
-        for each in split_sentences(utterance[:_MOST_CHARS])
-        if len(words := plain_words(each)) >= _FEWEST
-    ]
     left, again = [], False
     for sentence in split_sentences(said[:_MOST_CHARS]):
         words = plain_words(sentence)
@@ -52,8 +52,11 @@ def adds(said: str, utterance: str) -> bool:
         if rest != words:
             again = True
             sentence = " ".join(rest)  # noqa: PLW2901
-        elif only_asks(sentence):
-            continue
+        elif only_asks(sentence) or asks(sentence):
+            alike = any(_much_alike(words, each) for each in repeated)
+            again = again or alike
+            if alike or only_asks(sentence):
+                continue
         left.append(sentence)
     if not again:
         return True
@@ -61,11 +64,28 @@ def adds(said: str, utterance: str) -> bool:
     return any(_goes_on(sentence, asked) for sentence in left)
 
 
+@lru_cache(maxsize=4)  # all that is recalled is held against the same utterance
+def _words_of(utterance: str) -> tuple[list[str], list[list[str]]]:
+    """Return the words of an utterance, and of each of its sentences that can be said again."""
+    sentences = map(plain_words, split_sentences(utterance[:_MOST_CHARS]))
+    return plain_words(utterance), [words for words in sentences if len(words) >= _FEWEST]
+
+
 def _goes_on(sentence: str, asked: frozenset[str]) -> bool:
     """Tell whether a sentence says more of what it stands beside."""
     if _REFERS.match(sentence):
         return any(term not in _COMMON for term in terms(sentence))
     return not asked.isdisjoint(terms(sentence)) and tells(sentence)
+
+
+def _much_alike(one: list[str], other: list[str]) -> bool:
+    """Tell whether two sentences have nearly all of their words in common, in the same order."""
+    longest = [0] * (len(other) + 1)
+    for word in one:
+        before = 0
+        for n, each in enumerate(other, 1):
+            before, longest[n] = longest[n], before + 1 if word == each else max(longest[n], longest[n - 1])
+    return longest[-1] >= _ALIKE * max(len(one), len(other), _FEWEST)
 
 
 def _without(words: list[str], repeated: Sequence[list[str]]) -> list[str]:

@@ -52,27 +52,59 @@ class Seen:
     def _given(self) -> dict[str, object]:
         """The values that the model itself gave to facts, where no later block says anything of the key."""
         given: dict[str, object] = {}
-        for turn in self._turns:
-            for item in turn.shown:
-                if item.about is not None:
-                    given.pop(item.about[2], None)
-            for call in _calls(turn):
-                if call_name(call) in REMEMBERING:
-                    arguments = _arguments(call)
-                    given[str(arguments.get("key"))] = arguments.get("value")
+        for says in self._says:
+            for key in says.told_of:
+                given.pop(key, None)
+            given.update(says.given)
         return given
 
     @cached_property
     def _lines(self) -> frozenset[str]:
-        """The lines of blocks, and of what the model gave to tools."""
-        blocks = (line.strip().removeprefix("- ") for turn in self._turns for line in turn.block.splitlines())
-        calls = (call for turn in self._turns for call in _calls(turn))
-        given = (text for call in calls for text in _arguments(call).values() if isinstance(text, str))
-        return frozenset((*blocks, *(line.strip() for text in given for line in text.splitlines())))
+        return frozenset().union(*(says.lines for says in self._says))
 
     @cached_property
     def _outcomes(self) -> frozenset[str]:
-        return frozenset(text for turn in self._turns for text in _told(turn))
+        return frozenset().union(*(says.outcomes for says in self._says))
+
+    @cached_property
+    def _says(self) -> list[Says]:
+        # Every prompt has all turns of the epoch; each of them is looked through once.
+        for turn in self._turns:
+            if turn.says is None:
+                turn.says = Says(turn)
+        return [turn.says for turn in self._turns if turn.says is not None]
+
+
+class Says:
+    """What one committed turn says of things that memory may tell, found out when it is first asked for."""
+
+    def __init__(self, turn: LaidTurn) -> None:
+        self._turn = turn
+
+    @cached_property
+    def told_of(self) -> list[str]:
+        """The keys that its block gives a value."""
+        return [item.about[2] for item in self._turn.shown if item.about is not None]
+
+    @cached_property
+    def given(self) -> dict[str, object]:
+        """The values that the model itself gave to facts."""
+        arguments = [_arguments(call) for call in _calls(self._turn) if call_name(call) in REMEMBERING]
+        return {str(given.get("key")): given.get("value") for given in arguments}
+
+    @cached_property
+    def lines(self) -> frozenset[str]:
+        """The lines of its block, and of what the model gave to tools."""
+        block = (line.strip().removeprefix("- ") for line in self._turn.block.splitlines())
+        given = (
+            text for call in _calls(self._turn) for text in _arguments(call).values() if isinstance(text, str)
+        )
+        return frozenset((*block, *(line.strip() for text in given for line in text.splitlines())))
+
+    @cached_property
+    def outcomes(self) -> frozenset[str]:
+        """Each outcome of a tool as an episode of it is told."""
+        return frozenset(_told(self._turn))
 
 
 def _calls(turn: LaidTurn) -> list[dict[str, Any]]:

@@ -52,7 +52,7 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def about(self) -> About | None:
         """Return what the model takes this for the value of; a doubt only stands beside one, and so does what is past."""
-        if self.preference is not None:
-            return ("preference", *self.preference)
+        if self.fact is None:
+            return None if self.preference is None else ("preference", *self.preference)
         beside = self.id.startswith("doubt:") or self.id.endswith(_PAST)
-        return None if self.fact is None or beside else ("fact", *self.fact)
+        return None if beside else ("fact", *self.fact)

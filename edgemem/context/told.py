@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import time
 from typing import TYPE_CHECKING
 
 from edgemem.context.excerpt import GAP, excerpts
@@ -82,9 +82,9 @@ def day_of(seconds: float, *, now: float | None = None) -> str:
     """Return a short date such as `2 Nov`, in local time; with its year where that is not plain from `now`."""
     if seconds <= 0:
         return ""
-    when = datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc).astimezone()
-    day = f"{when.day} {when:%b}"
-    return day if now is None or abs(now - seconds) < _A_YEAR_S else f"{day} {when.year}"
+    when = time.localtime(seconds)
+    day = f"{when.tm_mday} {time.strftime('%b', when)}"
+    return day if now is None or abs(now - seconds) < _A_YEAR_S else f"{day} {when.tm_year}"
 
 
 def _lead(item: Recalled, day: str) -> str:

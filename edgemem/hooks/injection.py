@@ -18,6 +18,7 @@ from edgemem.context.block import (
 )
 from edgemem.context.layout import interruption
 from edgemem.context.shown import About, Shown
+from edgemem.context.sizes import Sizes
 from edgemem.context.told import LINE_CHARS
 from edgemem.fence import CLOSE, OPEN, clean, storable
 from edgemem.hooks.arguments import header_line, needs
@@ -70,6 +71,7 @@ class MemoryInjectionHook:
         floors: Mapping[str, float] | None = None,
         recall: Recaller | None = None,
         tokenizer: Tokenizer | None = None,
+        sizes: Sizes | None = None,
         conversation: Conversation | None = None,
         now: Callable[[], float] | None = None,
     ) -> None:
@@ -85,6 +87,7 @@ class MemoryInjectionHook:
             speaker: who speaks where the loop does not say it.
             floors: the least score at which something is said, by kind.
             recall: finds what matters; None looks through the store's own lists.
+            sizes: what `tokenizer` has counted already, for others too; None: nothing.
             now: seconds since the epoch; with it a day long past is said with its year.
         """
         needs(self, store, "facts", "get_fact", "recent_episodes", what="a memory store")
@@ -104,7 +107,7 @@ class MemoryInjectionHook:
         self._counted = ("", 0)
         self._listing = Listing(store)
         self._recall = recall or self._listed
-        self._tokenizer = tokenizer or EstimateTokenizer()
+        self._sizes = sizes or Sizes(tokenizer or EstimateTokenizer())
         self._conversation = conversation
         self._now = now
 
@@ -128,7 +131,9 @@ class MemoryInjectionHook:
         if payload.get("hop", 0) == 0:
             conversation.lay_out(None if self._is_joined(conversation) else self._kept)
             said = self._lines(conversation)
-            layout.put("memory", said.lines, header=self.header, tokens=said.tokens)
+            block = layout.put("memory", said.lines, header=self.header, tokens=said.tokens)
+            if block and len(layout.sections) == 1:
+                self._sizes.note(block, said.tokens)
         shown = {"messages": layout.view(), "now": layout.epoch.started_at or None}
         return HookResult.replace({**payload, **shown}, reason="memory")
 
@@ -169,7 +174,7 @@ class MemoryInjectionHook:
         return within(
             lines,
             tokens=most,
-            count=self._count,
+            count=self._sizes.of,
             spent=spent,
             alone=not self.header,
             recalled=considered,
@@ -182,14 +187,11 @@ class MemoryInjectionHook:
         database = getattr(self.store, "database", None)
         return database is not None and database is getattr(conversation.journal, "database", None)
 
-    def _count(self, text: str) -> int:
-        return len(self._tokenizer.encode(text))
-
     def _fence_tokens(self) -> int:
         """Return what the tags of a block take, with the header's line; counted once."""
         if self._counted[0] != self.header or not self._counted[1]:
             header = f"{self.header}\n" if self.header else ""
-            self._counted = (self.header, self._count(f"{OPEN}\n") + self._count(f"{header}{CLOSE}"))
+            self._counted = (self.header, self._sizes.of(f"{OPEN}\n") + self._sizes.of(f"{header}{CLOSE}"))
         return self._counted[1]
 
     def _keep_up(self) -> None:

@@ -68,11 +68,13 @@ def add_model(
     return name, target, told
 
 
-def remove_model(path: Path) -> None:
-    """Remove a model's file, with its pin and whatever a download of it began."""
+def remove_model(path: Path) -> bool:
+    """Remove a model's file, with its pin and whatever a download of it began; return whether there was any."""
     begun = path.with_name(f"{path.name}.part"), path.with_name(f"{path.name}.json.part")
-    for each in (path, pin_path(path), *begun):
+    there = [each for each in (path, pin_path(path), *begun) if os.path.lexists(each)]
+    for each in there:
         each.unlink(missing_ok=True)
+    return bool(there)
 
 
 def _name_of(file: Path) -> str:

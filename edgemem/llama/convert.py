@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -43,6 +44,13 @@ _SPECIAL = {
 _ROWS = 4096  # of a matrix, quantised at a time: the largest one would take 150 MB of temporaries at once
 
 
+def check_converter(name: str) -> None:
+    """Raise ModelError where what converts a model is not installed: better before its download than behind it."""
+    missing = [package for package in ("gguf", "safetensors") if find_spec(package) is None]
+    if missing:
+        raise ModelError(f"Converting {name} needs more packages; type: pip install {' '.join(missing)}")
+
+
 def convert_bert(
     source: Path,
     target: Path,
@@ -56,13 +64,9 @@ def convert_bert(
     The same input gives the same bytes on every machine, so that a catalogue can pin their checksum.
     `progress` hears tensors written and tensors in all.
     """
-    try:
-        import gguf
-        import safetensors
-    except ImportError as error:
-        raise ModelError(
-            f"Converting {name} needs the packages gguf and safetensors; type: pip install 'edgemem[models]'"
-        ) from error
+    check_converter(name)
+    import gguf
+    import safetensors
 
     config, vocabulary = _read_sidecars(source)
     kind = getattr(gguf.GGMLQuantizationType, precision.upper())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-import warnings
-import weakref
 from collections import OrderedDict
 from concurrent.futures import TimeoutError as WaitTimeoutError
 from functools import partial
@@ -16,12 +14,12 @@ from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama.catalog import find_entry, find_model, load_catalogue
 from edgemem.llama.encoder import Encoder
 from edgemem.llama.gguf import read_header
+from edgemem.llama.handle import ModelHandle
 from edgemem.llama.pins import read_pin
-from edgemem.llama.worker import Job, ModelWorker, closed_error
+from edgemem.llama.worker import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
 
     import numpy as np
     from numpy.typing import NDArray
@@ -31,14 +29,13 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float32]
 
-_WHAT = "embedder"
 _MIB = 1 << 20
 _SAMPLE = 4096
 _NAME_CHARS = 60
 _REMEMBERED_CHARS = 4096  # of a query; a longer one is no question that comes twice
 
 
-class LlamaEmbedder:
+class LlamaEmbedder(ModelHandle):
     """Turns text into unit vectors with an embedding model in GGUF format.
 
     Safe to use from any thread. The model is loaded when first needed, or by `warm()`. A query interrupts stored text
@@ -70,27 +67,23 @@ class LlamaEmbedder:
         """
         if n_ctx < 8 or threads < 1:
             raise InvalidInputError("An embedder needs n_ctx of at least 8 tokens and at least one thread")
-        self.path = Path(path).expanduser()
-        header = read_header(self.path)
+        path = Path(path).expanduser()
+        header = read_header(path)
         # a position that the model has no row for would end the process
         n_ctx = min(n_ctx, header.number("context_length", n_ctx))
         self._dimensions = header.number("embedding_length_out") or header.number("embedding_length")
         if not (self._dimensions and header.tensors):
-            raise ModelError(f"{self.path} is not an embedding model; name one, or type: edgemem models get")
+            raise ModelError(f"{path} is not an embedding model; name one, or type: edgemem models get")
         self.n_ctx = n_ctx
         """Tokens that a vector is made of at most, with the prefix and what the model puts around a text."""
         self.languages = tuple(languages) or header.languages
         """Those that it knows, in two letters; empty: many."""
         self._prefixes = query_prefix, text_prefix
-        self._fingerprint = _fingerprint(self.path, header, n_ctx, query_prefix, text_prefix)
+        self._fingerprint = _fingerprint(path, header, n_ctx, query_prefix, text_prefix)
         self._remembered: OrderedDict[str, Vector] = OrderedDict()
         self._most_remembered = remembered_queries
         self._lock = threading.Lock()
-        self._worker = ModelWorker(
-            "edgemem-embedder", partial(_load, self.path, header, n_ctx, threads), _WHAT
-        )
-        # also runs when the interpreter exits: llama.cpp must not compute while its library is torn down
-        self._close = weakref.finalize(self, self._worker.close)
+        super().__init__(path, "embedder", partial(_load, path, header, n_ctx, threads))
 
     @property
     def dimensions(self) -> int:
@@ -106,11 +99,6 @@ class LlamaEmbedder:
         """
         return self._fingerprint
 
-    @property
-    def closed(self) -> bool:
-        """Tell whether `close()` was called."""
-        return self._worker.closed
-
     def warm(self) -> None:
         """Begin to load the model and return at once; an error shows at the next call."""
         self._worker.put(Job([""]), query=True)
@@ -120,8 +108,7 @@ class LlamaEmbedder:
 
         The vector is read-only, because it is remembered for the next time.
         """
-        if self.closed:
-            raise closed_error(_WHAT)
+        self._check_open()
         with self._lock:
             if text in self._remembered:
                 self._remembered.move_to_end(text)
@@ -145,8 +132,7 @@ class LlamaEmbedder:
         """Embed text to be stored, one row each; queries go first."""
         import numpy as np
 
-        if self.closed:
-            raise closed_error(_WHAT)
+        self._check_open()
         if not texts:
             return np.empty((0, self._dimensions), dtype=np.float32)
         job = Job([self._prefixes[1] + text for text in texts])
@@ -158,8 +144,7 @@ class LlamaEmbedder:
 
         It is asked before each text; `give_way` also stops the one that is computed.
         """
-        if self.closed:
-            raise closed_error(_WHAT)
+        self._check_open()
         if not texts:
             return []
         job = Job([self._prefixes[1] + text for text in texts], stop)
@@ -171,8 +156,7 @@ class LlamaEmbedder:
 
         Queries go first; what is counted is not cut.
         """
-        if self.closed:
-            raise closed_error(_WHAT)
+        self._check_open()
         if not texts:
             return []
         job = Job([self._prefixes[1] + text for text in texts], counts=True)
@@ -182,24 +166,6 @@ class LlamaEmbedder:
     def give_way(self) -> None:
         """Stop at once what `embed_until` computes, wherever its `stop()` is true by now: somebody speaks."""
         self._worker.give_way()
-
-    def close(self) -> None:
-        """Free the model; whoever waits for a vector gets ClosedError. A second call does nothing."""
-        self._close()
-
-    def __enter__(self) -> LlamaEmbedder:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_close") and self._close.alive:
-            warnings.warn(
-                f"LlamaEmbedder for {self.path} was not closed", ResourceWarning, stacklevel=2, source=self
-            )
 
     def __repr__(self) -> str:
         return f"<LlamaEmbedder {self.path.name}, {self._dimensions} dimensions{', closed' if self.closed else ''}>"

@@ -10,7 +10,7 @@ import msgspec
 
 from edgemem.errors import TemplateError
 from edgemem.llama.increment import CannotIncrementError, Increments, as_generated
-from edgemem.llama.manners import PROBE_TOOL
+from edgemem.llama.probe import PROBE_TOOL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

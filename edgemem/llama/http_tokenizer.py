@@ -60,7 +60,6 @@ class HttpTokenizer:
         self._lock = threading.RLock()
         self._known = _Known(server, template)
         self.tokenised_bytes = 0
-        self.tokenised_segments = 0
 
     @property
     def n_ctx(self) -> int:
@@ -132,13 +131,6 @@ class HttpTokenizer:
         """Count the tokens of the rendered messages."""
         return self.render(messages, tools=tools, add_generation_prompt=add_generation_prompt, now=now).n
 
-    def server_renders(
-        self, messages: Sequence[Message], *, tools: Sequence[dict[str, Any]] | None = None
-    ) -> str:
-        """Return what the server's own template engine makes of messages, to hold against `render`."""
-        asked: dict[str, Any] = {"messages": list(messages), **({"tools": list(tools)} if tools else {})}
-        return str(self._server.ask("/apply-template", asked)["prompt"])
-
     def _current(self) -> _Known:
         """Return what is known, learnt anew if the server holds another model."""
         with self._lock:
@@ -171,7 +163,6 @@ class HttpTokenizer:
         for text, ids in zip(new, known.vocabulary.tokenize(new, special=special), strict=True):
             segment = found[text] = kept[text, special] = Segment(text, ids)
             known.weight += _weight(segment)
-            self.tokenised_segments += 1
             self.tokenised_bytes += len(text.encode("utf-8", "replace"))
         while known.weight > self._cache_bytes and kept:
             known.weight -= _weight(kept.popitem(last=False)[1])

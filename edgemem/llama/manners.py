@@ -1,7 +1,7 @@
-"""The manners of a chat template: which messages it can take, found out by trying, and messages made to fit.
+"""The manners of a chat template: which messages it can take, and messages made to fit.
 
-Nothing here goes by a template's name. What a template refuses, or passes over in silence, is put another way: as
-text, in a role that it has. The same messages always fit the same way, so a prompt that grows still only grows.
+What a template refuses, or passes over in silence, is put another way: as text, in a role that it has. The same messages
+always fit the same way, so a prompt that grows still only grows.
 """
 
 from __future__ import annotations
@@ -13,31 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.errors import TemplateError
-from edgemem.llama.sandbox import UnboundedError
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from edgemem.records import Message
-
-    Show = Callable[[Sequence[Message], Sequence[dict[str, Any]] | None], str]
 
 SILENCE = "…"
 """Stands where a template that demands alternation wants somebody to speak who did not."""
 
-_ID, _SHORT_ID = "call_0_0", "a1b2c3d4e"
 _SHORT = 9  # characters that Mistral's templates want an id of a call to have
-
-PROBE_TOOL: dict[str, Any] = {
-    "type": "function",
-    "function": {
-        "name": "probe",
-        "description": "Look a cup up.",
-        "parameters": {"type": "object", "properties": {"key": {"type": "string", "description": "What."}}},
-    },
-}
-"""A tool to offer while probing."""
 
 
 class Manners(msgspec.Struct, frozen=True):
@@ -111,108 +95,12 @@ class Manners(msgspec.Struct, frozen=True):
         return made
 
 
-def find_manners(show: Show) -> Manners:
-    """Find out what a template can take, by rendering small conversations and looking for what was said.
-
-    Args:
-        show: renders messages and tools as the template itself does; raises TemplateError.
-    """
-
-    def shows(
-        manners: Manners, messages: Sequence[Message], *needles: str, tools: bool = False, never: str = "\0"
-    ) -> bool:
-        try:
-            offered = [PROBE_TOOL] if tools else ([] if manners.lists_tools else None)
-            text = show(manners.fit(messages), offered)
-        except TemplateError as error:
-            if isinstance(error.__cause__, UnboundedError):
-                raise  # each further try would take as long
-            return False
-        at = 0
-        for needle in needles:
-            at = text.find(needle, 0 if tools else at)  # calls may come one by one
-            if at < 0:
-                return False
-        return never not in text
-
-    def better(
-        manners: Manners, messages: list[Message], *needles: str, tools: bool = False, **more: bool
-    ) -> Manners:
-        """Take to other manners where, without them, something would not be shown."""
-        if shows(manners, messages, *needles, tools=tools):
-            return manners
-        changed = msgspec.structs.replace(manners, **more)
-        return changed if shows(changed, messages, *needles, tools=tools) else manners
-
-    one, two = _user("First question."), _user("Second question.")
-    reply, orders, more = _reply("First answer."), _system("Be kind."), _system("Be brief.")
-    found = better(Manners(), [one], "First question.", lists_tools=True)
-    found = better(found, [orders, one], "Be kind.", "First question.", no_system=True)
-    found = better(found, [orders, more, one], "Be kind.", "Be brief.", "First question.", one_system=True)
-    for messages in ([one, two], [reply, one], [one, reply, _reply("Other answer."), two]):
-        texts = [message["content"] for message in messages]
-        found = better(found, messages, *texts, alternates=True)
-    # A later system message has its place, and displaces nothing that the template says by itself.
-    late = ("First answer.", "Be brief.", "Second question.")
-    opening = (
-        show(found.fit([one]), [] if found.lists_tools else None).partition("First question.")[0]
-        if shows(found, [one])
-        else ""
-    )
-    found = better(found, [one, reply, more, two], opening, *late, early_system=True)
-
-    def called(name: str, *values: str) -> list[Message]:
-        calls = [
-            {
-                "id": f"{name[:-1]}{n}",
-                "type": "function",
-                "function": {"name": "probe", "arguments": {"key": v}},
-            }
-            for n, v in enumerate(values)
-        ]
-        results: list[Message] = [
-            {
-                "role": "tool",
-                "name": "probe",
-                "tool_call_id": f"{name[:-1]}{n}",
-                "content": f"Found number {n}.",
-            }
-            for n, v in enumerate(values)
-        ]
-        return [one, {"role": "assistant", "content": "", "tool_calls": calls}, *results, reply, two]
-
-    # What is wrong with calls can be several things at once, so they are tried together, the mildest first.
-    choices: list[dict[str, bool]] = [{}, {"short_ids": True}]
-    single, shown = called(_ID, "needle"), ("needle", "Found number 0.")
-
-    # Python's quotes tell that an object was glued to text.
-    if not any(shows(_with(found, each), single, *shown, tools=True, never="'needle'") for each in choices):
-        quoted = [{**each, "text_arguments": True} for each in choices]
-        if any(shows(_with(found, each), single, *shown, tools=True) for each in quoted):
-            choices = quoted
-    choices += [{"no_calls": True}, {"no_calls": True, "no_results": True}]
-    chosen = (_with(found, each) for each in choices)
-    found = next((each for each in chosen if shows(each, single, *shown, tools=True)), found)
-    several = called(_ID, "needle", "thread")
-    return better(
-        found, several, "needle", "thread", "Found number 0.", "Found number 1.", tools=True, one_call=True
-    )
-
-
-def _with(manners: Manners, changes: dict[str, bool]) -> Manners:
-    return msgspec.structs.replace(manners, **changes)
-
-
 def _system(text: str) -> Message:
     return {"role": "system", "content": text}
 
 
 def _user(text: str) -> Message:
     return {"role": "user", "content": text}
-
-
-def _reply(text: str) -> Message:
-    return {"role": "assistant", "content": text}
 
 
 def _short(name: str) -> str:

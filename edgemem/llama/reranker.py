@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-import weakref
 from concurrent.futures import TimeoutError as WaitTimeoutError
 from functools import partial
 from pathlib import Path
@@ -12,20 +10,18 @@ from typing import TYPE_CHECKING
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama.catalog import find_entry, find_model
 from edgemem.llama.gguf import read_header
+from edgemem.llama.handle import ModelHandle
 from edgemem.llama.ranker import Ranker
-from edgemem.llama.worker import Job, ModelWorker, closed_error
+from edgemem.llama.worker import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
 
     from edgemem.llama.forward import Interrupt
     from edgemem.llama.gguf import Header
 
-_WHAT = "reranker"
 
-
-class LlamaReranker:
+class LlamaReranker(ModelHandle):
     """Tells how well texts answer a question, with a reranking model in GGUF format.
 
     Safe to use from any thread. The model is loaded when first needed, or by `warm()`. A newer question interrupts an
@@ -41,25 +37,16 @@ class LlamaReranker:
         """
         if n_ctx < 32 or threads < 1:
             raise InvalidInputError("A reranker needs n_ctx of at least 32 tokens and at least one thread")
-        self.path = Path(path).expanduser()
-        header = read_header(self.path)
+        path = Path(path).expanduser()
+        header = read_header(path)
         if not (header.tensors and header.classifies):
             raise ModelError(
-                f"{self.path} ranks no texts: it has no head that does; name a reranker, see: edgemem models"
+                f"{path} ranks no texts: it has no head that does; name a reranker, see: edgemem models"
             )
         # a position that the model has no row for would end the process
         self.n_ctx = min(n_ctx, header.number("context_length", n_ctx))
         """Tokens of a pair at most, with what the model puts around it."""
-        self._worker = ModelWorker(
-            "edgemem-reranker", partial(_load, self.path, header, self.n_ctx, threads), _WHAT
-        )
-        # also runs when the interpreter exits: llama.cpp must not compute while its library is torn down
-        self._close = weakref.finalize(self, self._worker.close)
-
-    @property
-    def closed(self) -> bool:
-        """Tell whether `close()` was called."""
-        return self._worker.closed
+        super().__init__(path, "reranker", partial(_load, path, header, self.n_ctx, threads))
 
     def warm(self) -> None:
         """Begin to load the model and return at once; an error shows at the next call."""
@@ -80,8 +67,7 @@ class LlamaReranker:
         Args:
             stop: once it is true nobody waits any more; asked before each text.
         """
-        if self.closed:
-            raise closed_error(_WHAT)
+        self._check_open()
         if not texts:
             return []
         job = Job([(query, text) for text in texts], stop)
@@ -90,27 +76,6 @@ class LlamaReranker:
             return self._worker.wait(job, timeout_s) or None
         except WaitTimeoutError:
             return job.rows[: len(texts)] or None
-
-    def close(self) -> None:
-        """Free the model; whoever waits for scores gets ClosedError. A second call does nothing."""
-        self._close()
-
-    def __enter__(self) -> LlamaReranker:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_close") and self._close.alive:
-            warnings.warn(
-                f"LlamaReranker for {self.path} was not closed", ResourceWarning, stacklevel=2, source=self
-            )
-
-    def __repr__(self) -> str:
-        return f"<LlamaReranker {self.path.name}{', closed' if self.closed else ''}>"
 
 
 def open_reranker(

@@ -10,7 +10,6 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ClosedError, ContextOverflowError, InvalidInputError
-from edgemem.llama import backend
 from edgemem.llama.protocols import Generation
 from edgemem.llama.side_context import SideContext
 from edgemem.llama.tokenlog import common_prefix
@@ -28,8 +27,6 @@ LEAST_CTX = 256
 """Tokens of context below which not even a prompt fits."""
 
 _BATCH = 128
-_CACHED_BYTES = 2  # of one number in the cache, a half-precision float
-_MB = 1e6
 
 
 class SideChat:
@@ -45,8 +42,6 @@ class SideChat:
     def __init__(self, model: Any, tokenizer: LlamaTokenizer, *, n_ctx: int = 1024, threads: int = 1) -> None:
         if n_ctx < LEAST_CTX:
             raise InvalidInputError(f"n_ctx is {n_ctx}; a second context needs at least {LEAST_CTX} tokens")
-        self._api = backend.llama()
-        self._model = model
         self._lock = threading.Lock()
         self._context = SideContext(
             model, n_ctx=n_ctx, batch=_BATCH, threads=threads, setting="lower [compaction] summary_ctx"
@@ -55,15 +50,6 @@ class SideChat:
         self.tokenizer = tokenizer
         self.n_ctx = n_ctx
         self.last = Generation()
-
-    @property
-    def megabytes(self) -> float:
-        """Return the size of the cache of a full context; the scratch space comes to some megabytes more."""
-        api, model = self._api, self._model.model
-        heads = int(api.llama_model_n_head(model)) or 1
-        width = int(api.llama_model_n_embd(model)) * int(api.llama_model_n_head_kv(model)) / heads
-        numbers = 2 * int(api.llama_model_n_layer(model)) * width * self.n_ctx
-        return float(numbers * _CACHED_BYTES / _MB)
 
     def __enter__(self) -> Self:
         return self

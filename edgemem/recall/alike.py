@@ -24,7 +24,8 @@ STRANGE, ENGLISH = 0.8, 0.3
 _FALL = 1.5  # how fast that falls with the distance
 _LEAST_WORTH, _MOST = 0.04, 8
 _LEAST_DOCS, _MOST_DOCS = 0.5, 1500  # of a word together with those that sound like it; of one of these
-_LEAST_LETTERS = 3
+LEAST_LETTERS, _LEAST_ASKED = 3, 2
+"""Of a term that is found; of one that something else may be taken for."""
 _LONG_KEY = 3  # consonants from which on one of them may have been misheard
 _MOST_COMPARED = 300  # terms of one skeleton; more are met in no household
 _MOST_GAPS = 500  # ways to fill a gap that are known; there are some hundred
@@ -96,7 +97,7 @@ class Alikes:
             return known
         found: dict[str, float] = {}
         keys = set()
-        for key, firm, gaps in _frames(term):
+        for key, firm, gaps in _frames(term, _LEAST_ASKED):
             ways = [_Way(key, firm, gaps)]
             if wide and len(key) >= _LONG_KEY:
                 ways += _wide_ways(*ways[0])
@@ -153,8 +154,8 @@ def _wide_ways(key: str, firm: str, gaps: tuple[str, ...], *_: object) -> Iterat
             yield _Way(key[:n] + other + key[n:], firm, gaps, more=n)
 
 
-def _frames(term: str) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [frame(one) for one in sorted(as_heard(term))] if len(term) >= _LEAST_LETTERS else []
+def _frames(term: str, least: int = LEAST_LETTERS) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [frame(one) for one in sorted(as_heard(term))] if len(term) >= least else []
 
 
 def _weight(firm: str, gaps: tuple[str, ...]) -> float:

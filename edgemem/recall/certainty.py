@@ -82,7 +82,8 @@ def clues_of(odds: Numbers, signals: Numbers, known: float, *, usual: float) -> 
     if (columns["speaker"] + columns["other_speaker"]).any():
         theirs = (columns["about"] + columns["about_beside"]) > 0
         about = columns["meaning"][theirs].max() if theirs.any() else np.float32(0)
-    found = [best, best - ranked[_FIFTH], best - np.median(ranked), nearest, about, known]
+    middle = (ranked[(len(ranked) - 1) // 2] + ranked[len(ranked) // 2]) / 2  # np.median would sort once more
+    found = [best, best - ranked[_FIFTH], best - middle, nearest, about, known]
     return np.array(found, np.float32)
 
 

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.recall.candidates import BY_TIME
+from edgemem.recall.masks import Masks
 from edgemem.recall.rarity import Rarity
 from edgemem.recall.sources import FACT, KINDS, TURN
+from edgemem.recall.state import PRIVATE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -37,8 +39,7 @@ _TYPES = {
 }  # fmt: skip
 BESIDE = (-2, -1, 1, 2)
 """The neighbours of a message that are kept at hand: so many messages after it."""
-PRIVATE = 2
-"""The level of what only its owner reads."""
+_PAST = (0, 1)
 NOBODY = 0
 """The code of nobody, and of no session."""
 
@@ -76,8 +77,8 @@ def sound_row(columns: Sequence[Any]) -> Row:
         row.spans  # noqa: B018 - they must be such
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from error
-    if row.kind not in KINDS or not 0 <= row.level <= PRIVATE:
-        raise ValueError("its kind or its level does not exist")
+    if row.kind not in KINDS or not 0 <= row.level <= PRIVATE or row.past not in _PAST:
+        raise ValueError("its kind or its level does not exist, or whether it holds")
     return row
 
 
@@ -109,6 +110,9 @@ class Columns:
         self._words_in = np.zeros((2, 1), np.int64)
         self._private: dict[int, dict[int, int]] = {}
         self._sizes: dict[tuple[int, int], tuple[int, int]] = {}
+        self._masks = Masks()
+        self.dropped = 0
+        """How many docs were taken out."""
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -160,6 +164,8 @@ class Columns:
         self.rarity.drop(slot, int(self.rows["level"][slot]))
         for column in self.rows.values():
             column[slot] = 0
+        self.dropped += 1
+        self._masks.drop(slot)
         self.facts.pop(slot, None)
         for step, beside in self._beside.items():
             beside[slot] = -1
@@ -221,13 +227,8 @@ class Columns:
         rows, n = self.rows, self.n
         found = np.zeros(n + 1, bool)
         may = found[:n]
-        np.not_equal(rows["id"][:n], 0, out=may)
-        if not only.past:
-            may &= ~rows["past"][:n]
-        if len(only.kinds) < len(KINDS):
-            kinds = np.zeros(256, bool)
-            kinds[list(only.kinds)] = True
-            may &= kinds[rows["kind"][:n]]
+        alone = only.values.get("alone")
+        may[:] = self._masks.of(only, rows, n, self.code(only.values["speaker"]) if alone else None)
         code = self._sessions.get(only.session_id) if only.session_id is not None and only.turns else None
         if code is not None:
             here = np.flatnonzero(rows["session"][:n] == code)
@@ -241,13 +242,6 @@ class Columns:
         if only.known_at is not None:
             known = np.where(np.isin(rows["kind"][:n], BY_TIME), rows["at"][:n] * 1e6, rows["ref"][:n])
             may &= known <= only.known_at
-        if "known" in only.values:
-            level = rows["level"][:n]
-            read = level <= int(only.values["known"])
-            owner = self.code(only.values["speaker"]) if only.values["alone"] else None
-            if owner:
-                read |= (level == PRIVATE) & (rows["owner"][:n] == owner)
-            may &= read
         return found
 
     def spans(self) -> NDArray[np.float64]:

@@ -5,17 +5,20 @@ Functions that take a transaction; vectors come later, from the queue of what ha
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from edgemem.recall.columns import Row
+from edgemem.recall.originals import digest_of
 from edgemem.recall.relations import note_relations
 from edgemem.recall.removals import note_removals
+from edgemem.recall.rules import note_rules, rules_number
 from edgemem.recall.sounds import called_in, names_in, note_sounds
 from edgemem.recall.sources import TURN, Doc
 from edgemem.recall.spaces import dequeue, enqueue, spaces_without
-from edgemem.recall.state import FIRST_OTHER, get_meta, set_meta
+from edgemem.recall.state import FIRST_OTHER, get_meta, set_meta, tally_docs
 from edgemem.recall.traits import Traits, traits_of
 from edgemem.recall.vectors import move_vectors, remove_vectors
 from edgemem.recall.words import terms
@@ -43,23 +46,27 @@ def add_docs(tx: Transaction, docs: Sequence[Doc]) -> None:
 
 def remove_doc(tx: Transaction, kind: int, ref: int) -> int | None:
     """Take a doc out with its words and its vectors in all spaces; return the number that it had, if it was there."""
-    found = tx.execute("select id, terms from docs where ref = ? and kind = ?", (ref, kind))
+    found = tx.execute("select id, terms, level, owner from docs where ref = ? and kind = ?", (ref, kind))
     if not found:
         return None
-    number, stems = found[0]
+    number, stems, level, owner = found[0]
     tx.execute("insert into words (words, rowid, terms) values ('delete', ?, ?)", (number, stems))
     tx.execute("delete from docs where id = ?", (number,))
     note_removals(tx, [number])
-    _drop_vectors(tx, number)
-    _count(tx, docs=-1, terms=-_length(stems))
+    dequeue(tx, [number])
+    remove_vectors(tx, [number])
+    tally_docs(tx, level, owner, docs=-1, terms=-length_of(stems))
     return int(number)
 
 
 def replace_doc(tx: Transaction, doc: Doc) -> None:
     """Take a doc in as it is now, under the number that it had."""
     same = tx.execute(
-        "select id, past from docs where ref = ? and kind = ? and terms = ? and level = ? and owner is ?",
-        (doc.ref, doc.kind, " ".join(terms(doc.text)), doc.level, doc.owner),
+        """
+        select id, past from docs where ref = ? and kind = ? and level = ? and owner is ?
+          and (digest = ? or (digest is null and terms = ?))
+        """,
+        (doc.ref, doc.kind, doc.level, doc.owner, digest_of(doc.text), stems_of(doc)),
     )
     if not same:
         number = remove_doc(tx, doc.kind, doc.ref)
@@ -89,37 +96,52 @@ def row_of(number: int, doc: Doc, length: int) -> Row:
     )  # fmt: skip
 
 
-def _insert(tx: Transaction, numbered: Sequence[tuple[int, Doc]]) -> None:
-    stems = {number: " ".join(terms(doc.text)) for number, doc in numbered}
-    tx.executemany(
-        """
-        insert into docs (id, kind, ref, level, owner, who, session_id, turn, at, past, subject, relation, marks, called,
-          times, length, terms)
-        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """,
-        [(*row_of(number, doc, _length(stems[number])), stems[number]) for number, doc in numbered],
-    )
-    tx.executemany("insert into words (rowid, terms) values (?, ?)", list(stems.items()))
-    enqueue(tx, [number for number, doc in numbered if not doc.past])
-    enqueue(tx, [number for number, doc in numbered if doc.past], past=True)
-    note_relations(tx, {doc.relation for _, doc in numbered if doc.relation})
-    people = {doc.who for _, doc in numbered if doc.who}
-    tx.executemany("insert or ignore into people (name) values (?)", [(name,) for name in people])
-    spoken_of = {name for _, doc in numbered for name in names_in(doc.text)}
-    subjects = {called_in(doc.text, doc.subject) for _, doc in numbered if doc.subject}
-    note_sounds(tx, people | spoken_of | subjects)
-    _count(tx, docs=len(numbered), terms=sum(map(_length, stems.values())))
+def stems_of(doc: Doc) -> str:
+    """Return the stems of a doc's text, with spaces between them."""
+    return " ".join(terms(doc.text))
 
 
-def _drop_vectors(tx: Transaction, number: int) -> list[int]:
-    dequeue(tx, [number])
-    return remove_vectors(tx, [number])
-
-
-def _length(stems: str) -> int:
+def length_of(stems: str) -> int:
+    """Return how many stems there are."""
     return stems.count(" ") + 1 if stems else 0
 
 
-def _count(tx: Transaction, *, docs: int, terms: int) -> None:
-    set_meta(tx, "docs", get_meta(tx, "docs") + docs)
-    set_meta(tx, "terms", get_meta(tx, "terms") + terms)
+def note_names(tx: Transaction, docs: Sequence[Doc]) -> None:
+    """Have found who says something in some docs, and who and what they are about."""
+    note_relations(tx, {doc.relation for doc in docs if doc.relation})
+    people = {doc.who for doc in docs if doc.who}
+    tx.executemany("insert or ignore into people (name) values (?)", [(name,) for name in people])
+    spoken_of = {name for doc in docs for name in names_in(doc.text)}
+    subjects = {called_in(doc.text, doc.subject) for doc in docs if doc.subject}
+    note_sounds(tx, people | spoken_of | subjects)
+
+
+def _insert(tx: Transaction, numbered: Sequence[tuple[int, Doc]]) -> None:
+    stems = {number: stems_of(doc) for number, doc in numbered}
+    rules = rules_number()
+    tx.executemany(
+        """
+        insert into docs (id, kind, ref, level, owner, who, session_id, turn, at, past, subject, relation, marks, called,
+          times, length, terms, rules, digest)
+        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """,
+        [
+            (
+                *row_of(number, doc, length_of(stems[number])),
+                stems[number],
+                rules,
+                digest_of(doc.text),
+            )
+            for number, doc in numbered
+        ],
+    )
+    tx.executemany("insert into words (rowid, terms) values (?, ?)", list(stems.items()))
+    note_rules(tx, stems)
+    enqueue(tx, [number for number, doc in numbered if not doc.past])
+    enqueue(tx, [number for number, doc in numbered if doc.past], past=True)
+    note_names(tx, [doc for _, doc in numbered])
+    sizes: dict[tuple[int, str | None], list[int]] = defaultdict(list)
+    for number, doc in numbered:
+        sizes[doc.level, doc.owner].append(length_of(stems[number]))
+    for (level, owner), lengths in sizes.items():
+        tally_docs(tx, level, owner, docs=len(lengths), terms=sum(lengths))

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import ModelError
 from edgemem.llama.yielding import embed_until
-from edgemem.recall.paragraphs import read_paragraphs
+from edgemem.recall.originals import digest_of
 from edgemem.recall.pieces import window_of
 from edgemem.recall.relations import RelationVectors, count_waiting, keep_relations, waiting_relations
 from edgemem.recall.resident import ResidentVectors, open_vectors
-from edgemem.recall.sources import NOTE, SOURCES, read_docs
 from edgemem.recall.spaces import (
     begin_space,
     dequeue,
@@ -38,10 +37,10 @@ if TYPE_CHECKING:
 
     from edgemem.config import RecallSettings
     from edgemem.llama.protocols import Embedder
+    from edgemem.recall.originals import Originals
     from edgemem.recall.spaces import Space
     from edgemem.recall.vectors import Vector, VectorIndex
     from edgemem.store.database import Database, Transaction
-    from edgemem.store.notes import NotesFile
 
     Stop = Callable[[], bool]
 
@@ -53,7 +52,9 @@ _DROPPED = 200  # rows of a space that is not kept, in one transaction: some mil
 _BITS = 500  # bits that are made in one transaction: the same
 _RELATION_CHARS = 500
 _PROBE = "Hello."
-_AS_IT_WAS = "select past from docs where id = ? and kind = ? and ref = ? and terms = ?"
+_AS_IT_WAS = """
+  select past from docs where id = ? and kind = ? and ref = ? and (digest is null or digest = ?)
+"""
 
 
 class _Row(NamedTuple):
@@ -62,7 +63,12 @@ class _Row(NamedTuple):
     doc: int
     kind: int | None
     ref: int | None
-    terms: str | None
+    digest: int | None
+    """Of the text that it was made from, if that is known."""
+
+    @property
+    def name(self) -> tuple[int, int] | None:
+        return None if self.kind is None or self.ref is None else (self.kind, self.ref)
 
 
 class Vectors(NamedTuple):
@@ -93,20 +99,20 @@ class Embedding:
         truth: Database,
         embedder: Embedder,
         *,
-        notes: NotesFile | None,
+        originals: Originals,
         settings: Callable[[], RecallSettings],
     ) -> None:
         self._database = database
         self._truth = truth
         self.embedder = embedder
-        self._notes = notes
+        self._originals = originals
         self._settings = settings
         self._opening = threading.Lock()
         self._relations = RelationVectors(database)
         self._begun: dict[str, Vector] = {}
         """Pieces of a text that was interrupted in the middle."""
-        self._aside: set[int] = set()
-        """Docs that the model cannot embed; the next process tries them again."""
+        self._aside: dict[int, int | None] = {}
+        """Docs that cannot be embedded as they are, by the digest of their text; the next process tries them again."""
         self.vectors: Vectors | None = None
         """As they were looked at last."""
         self.open()
@@ -227,11 +233,12 @@ class Embedding:
 
     def _queued(self, space: int, limit: int) -> list[_Row]:
         rows = self._database.query(
-            "select u.doc, d.kind, d.ref, d.terms from unembedded u left join docs d on d.id = u.doc"
+            "select u.doc, d.kind, d.ref, d.digest from unembedded u left join docs d on d.id = u.doc"
             " where u.space = ? order by u.doc desc limit ?",
             (space, limit + len(self._aside)),
         )
-        return [_Row(*row) for row in rows if row[0] not in self._aside][:limit]
+        left = [_Row(*row) for row in rows if row[0] not in self._aside or self._aside[row[0]] != row[3]]
+        return left[:limit]
 
     def _embed_older(self, space: Space, limit: int, stop: Stop | None) -> int:
         """Go on with what was there before the space, from the newest to the oldest."""
@@ -245,11 +252,11 @@ class Embedding:
             self._database.write(lambda tx: _pass(tx, space.number, rows[-1][0] if rows else 1))
         return len(rows)
 
-    def _older(self, space: Space, limit: int) -> list[tuple[int, int, int, str, int]]:
+    def _older(self, space: Space, limit: int) -> list[tuple[int, int, int, int | None, int]]:
         """Return the next docs of those before the space, and whether they have a vector."""
         return self._database.query(
             """
-            select d.id, d.kind, d.ref, d.terms, exists (
+            select d.id, d.kind, d.ref, d.digest, exists (
               select 1 from vectors v where v.doc = d.id and v.space = ?)
             from docs d where d.id <= ? and d.past = 0 order by d.id desc limit ?
             """,
@@ -263,7 +270,14 @@ class Embedding:
             passed: the number down to which all older docs are done with these; None: they came from the queue.
         """
         window, most = window_of(self.embedder), self._settings().pieces
-        pieces = {doc: window.split(text, most) for doc, text in self._texts(rows).items()}
+        texts = self._texts(rows)
+        # What the truth says by now in other words waits for the index to take that in.
+        ahead = {
+            row.doc
+            for row in rows
+            if row.doc in texts and row.digest not in (None, digest_of(texts[row.doc]))
+        }
+        pieces = {doc: window.split(text, most) for doc, text in texts.items() if doc not in ahead}
         made, unfit = self._make(list(dict.fromkeys(itertools.chain(*pieces.values()))), stop)
         done: list[_Row] = []
         for row in rows:
@@ -274,8 +288,8 @@ class Embedding:
         self._begun = made if len(done) < len(rows) else {}
         if not done:
             return 0
-        aside = {row.doc for row in done if not unfit.isdisjoint(pieces.get(row.doc, ()))}
-        self._aside |= aside
+        aside = {row.doc for row in done if row.doc in ahead or not unfit.isdisjoint(pieces.get(row.doc, ()))}
+        self._aside.update((row.doc, row.digest) for row in done if row.doc in aside)
 
         def work(tx: Transaction) -> None:
             vectors = self.vectors
@@ -283,9 +297,13 @@ class Embedding:
             if vectors is None or now is None or not now.number == vectors.now.space == space.number:
                 return  # it was dropped meanwhile, and begins anew
             # A doc may have been taken out, or have got another text; then its vector is not kept either.
-            sides = {row.doc: _waits(tx, space.number, row) for row in done if row.doc not in aside}
+            sides = {
+                row.doc: _waits(tx, space.number, row, texts.get(row.doc))
+                for row in done
+                if row.doc not in aside
+            }
             still = [doc for doc, past in sides.items() if past is not None]
-            gone = [row.doc for row in done if row.terms is None]
+            gone = [row.doc for row in done if row.name is None]
             for past, side in enumerate(vectors):
                 side.add(
                     tx,
@@ -330,24 +348,17 @@ class Embedding:
 
     def _texts(self, rows: Sequence[_Row]) -> dict[int, str]:
         """Return the text of docs by their number, in the order of the rows, as the truth has it now."""
-        texts: dict[int, str] = {}
-        for source in SOURCES:
-            numbers = {row.ref: row.doc for row in rows if row.kind == source.kind and row.ref is not None}
-            there = read_docs(self._truth, source, numbers, self._truth.clock.now())
-            texts.update((numbers[ref], doc.text) for ref, doc in there.items())
-        if self._notes is not None and any(row.kind == NOTE for row in rows):
-            lines = read_paragraphs(self._notes)
-            numbers = {row.ref: row.doc for row in rows if row.kind == NOTE and row.ref is not None}
-            texts.update((numbers[ref], lines[ref].text) for ref in numbers.keys() & lines.keys())
-        return {row.doc: texts[row.doc] for row in rows if row.doc in texts}
+        there = self._originals.read([row.name for row in rows if row.name is not None])
+        return {row.doc: there[row.name].text for row in rows if row.name is not None and row.name in there}
 
     def _count(self, rows: str, *values: int) -> int:
         return int(self._database.query(f"select count(*) from {rows}", values)[0][0])  # noqa: S608 - our own
 
 
-def _waits(tx: Transaction, space: int, row: _Row) -> int | None:
-    """Return whether a doc is past, 0 or 1, if it is as it was and no other process has made its vector."""
-    there = tx.execute(_AS_IT_WAS, row) if row.terms is not None else ()
+def _waits(tx: Transaction, space: int, row: _Row, text: str | None) -> int | None:
+    """Return whether a doc is past, 0 or 1, if its text is what was embedded and no other process has made its vector."""
+    digest = row.digest if text is None else digest_of(text)
+    there = tx.execute(_AS_IT_WAS, (row.doc, row.kind, row.ref, digest)) if row.name is not None else ()
     if not there:
         return None
     for table in ("unembedded", "vectors"):

@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgemem.config import RecallSettings
-from edgemem.errors import CorruptError, StoreError
+from edgemem.errors import CorruptError, InvalidInputError, StoreError
 from edgemem.recall.changes import apply_changes, read_changes, shorten_queue
 from edgemem.recall.embedding import Embedding, Progress
 from edgemem.recall.index_file import NOT_BROKEN, file_at, is_sound, open_index_file, remake_index_file
 from edgemem.recall.intake import is_due, take_notes, take_rows
+from edgemem.recall.originals import Originals
 from edgemem.recall.postings import ResidentPostings
+from edgemem.recall.renewal import count_older, renew_some
 from edgemem.recall.segments import merge_due, merge_some
 from edgemem.recall.sources import SOURCES, Source
-from edgemem.recall.state import State
+from edgemem.recall.state import DamagedIndexError, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -72,6 +74,7 @@ class Index:
         self.damaged = False
         """Whether the file was found broken; the next upkeep makes it again."""
         self._suspected = False
+        self.originals = Originals(truth, notes)
         self.embedding: Embedding | None = None
         self._upkeep = threading.Lock()
         self._open(embedder)
@@ -128,11 +131,11 @@ class Index:
         """Return how many rows of the truth wait for full text, changes to be seen, and docs for a vector."""
         try:
             state, vectors = self.state(), 0 if self.embedding is None else self.embedding.waiting()
+            waiting = count_older(self.database, state)
         except StoreError as error:
             if not self.blame(error):
                 raise
-            state, vectors = State(), 0  # all of it is made again
-        waiting = 0
+            state, vectors, waiting = State(), 0, 0  # all of it is made again
         for source in SOURCES:
             sql = f"select count(*) from {source.table} where id > ?"  # noqa: S608 - our own constants
             waiting += self.truth.query(sql, (state.reached(source),))[0][0]
@@ -141,8 +144,9 @@ class Index:
 
     def blame(self, error: EdgememError) -> bool:
         """Tell whether an error means that this file is broken; the next upkeep then makes it again."""
-        broken = isinstance(error, StoreError) and not isinstance(error, NOT_BROKEN)
-        if broken and str(self.path) in str(error):
+        # A number that SQLite cannot take was never ours.
+        broken = isinstance(error, (StoreError, InvalidInputError)) and not isinstance(error, NOT_BROKEN)
+        if isinstance(error, DamagedIndexError) or (broken and self.path.name in str(error)):
             _log.warning("The index cannot be read and will be made again: %s", error)
             self.damaged = True
             return True
@@ -162,7 +166,7 @@ class Index:
         wait_s: float = 0.0,
         sources: Sequence[Source] = SOURCES,
     ) -> int:
-        """Take up to `limit` changes and rows of the truth into full text; return how many.
+        """Take up to `limit` changes and rows of the truth into full text, and renew what older rules made; return how many.
 
         What was erased there is erased here first, also from the log. Between steps of some milliseconds `stop` is
         asked.
@@ -178,11 +182,8 @@ class Index:
             # What is written at all takes along everything that waits: each commit writes the last pages of the same tables.
             state, notes = self.state(), self._take_notes
             due = is_due(self.truth, state, sources, least=least, wait_s=wait_s)
-            return (
-                [self._take_changes, partial(self._take_rows, sources), notes]
-                if due
-                else [self._take_changes, notes]
-            )
+            rows = [partial(self._take_rows, sources)] if due else []
+            return [self._take_changes, *rows, notes, self._renew]
 
         with self._upkeep:
             return self._work(steps, limit, _SLICE, stop)
@@ -274,7 +275,7 @@ class Index:
                     done += taken
                     if not taken:
                         break
-        except StoreError as error:
+        except (StoreError, InvalidInputError) as error:
             if not self.blame(error):
                 raise
         except (TypeError, ValueError, LookupError, AttributeError) as error:
@@ -305,6 +306,9 @@ class Index:
             self._follow_removals()
         return taken
 
+    def _renew(self, limit: int) -> int:
+        return renew_some(self.database, self.originals, self.state(), limit)
+
     def _follow_removals(self) -> None:
         """Leave nothing in memory of what was taken out."""
         self.postings.follow_removals()
@@ -316,12 +320,21 @@ class Index:
     def _open(self, embedder: Embedder | None) -> None:
         self.database = open_index_file(self.path, self.truth)
         self._file = file_at(self.path)
-        self.embedding = None if embedder is None else self._embed_with(embedder)
-        self.postings = ResidentPostings(self.database)
+        try:
+            self.embedding = None if embedder is None else self._embed_with(embedder)
+        except StoreError as error:
+            self.database.close()
+            if not self.blame(error):
+                raise
+            remake_index_file(self.path, self._file)
+            self.damaged = False
+            self._open(embedder)
+            return
+        self.postings = ResidentPostings(self.database, self.originals)
 
     def _embed_with(self, embedder: Embedder) -> Embedding:
         return Embedding(
-            self.database, self.truth, embedder, notes=self.notes, settings=lambda: self.settings
+            self.database, self.truth, embedder, originals=self.originals, settings=lambda: self.settings
         )
 
     def _check_file(self) -> None:

@@ -1,7 +1,8 @@
 """The index file: made when missing, thrown away when it is of no use.
 
-It may be deleted at any moment. One that is damaged, belongs to another truth, follows older rules for words, has
-an older schema or was written by a newer edgemem is deleted and made again.
+It may be deleted at any moment. One that is damaged, belongs to another truth, or was written by a newer edgemem is
+deleted and made again. One with an older schema is migrated, and one whose words were cut by other rules keeps its
+vectors while they are cut again (see `renewal`).
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from edgemem.errors import BusyError, DiskFullError, ReadOnlyError, StoreError
+from edgemem.recall.rules import follow_rules, is_todays
 from edgemem.recall.state import set_meta
-from edgemem.recall.words import words_version
 from edgemem.store.database import Database
 from edgemem.store.filelock import FileLock
 from edgemem.store.migrations import INDEX
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 NOT_BROKEN = (BusyError, DiskFullError, ReadOnlyError)
 """What can go wrong with a file that is sound."""
+
+_SCHEMAS = [str(crc32(repr(INDEX[:n]).encode())) for n in range(1, len(INDEX) + 1)]
+"""What stamps a file whose tables were made by the first step, by two and so on: a step is not changed any more, and where
+one was all the same, the file is of no use."""
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +84,7 @@ def _delete(path: Path) -> None:
 
 def _open(path: Path, truth: Database) -> Database:
     database = Database(
-        path, migrations=INDEX, clock=truth.clock, durable=False, page_size=1024, load_vec=True
+        path, migrations=INDEX, clock=truth.clock, durable=False, page_size=1024, load_vec=True, derived=True
     )
     try:
         if _is_of(database, truth):
@@ -96,17 +101,19 @@ def _open(path: Path, truth: Database) -> Database:
 
 
 def _is_of(database: Database, truth: Database) -> bool:
-    """Tell whether an index was made from this truth by the rules of today; stamp one that is new."""
-    born = truth.query("select min(recorded) from migrations")[0][0]
-    # The first step of the schema may change as long as nothing is lost with a file: it is made again.
-    stamp = {"truth": str(born), "words": words_version(), "schema": str(crc32(repr(INDEX).encode()))}
-    found = dict(database.query("select key, value from meta where key in ('truth', 'words', 'schema')"))
-    if not found:
-        database.write(lambda tx: _stamp(tx, stamp))
-        return True
-    return found == stamp
+    """Tell whether an index was made from this truth, in tables as we know them; stamp one that is new."""
+    born = str(truth.query("select min(recorded) from migrations")[0][0])
+    found = dict(database.query("select key, value from meta where key in ('truth', 'schema', 'rules')"))
+    if not {"truth", "schema"} & found.keys() and not database.query("select 1 from docs limit 1"):
+        found.update(truth=born, schema="new")
+    elif found.get("truth") != born or found.get("schema") not in _SCHEMAS:
+        return False
+    if found["schema"] != _SCHEMAS[-1] or not is_todays(found.get("rules")):
+        database.write(lambda tx: _stamp(tx, {"truth": born, "schema": _SCHEMAS[-1]}))
+    return True
 
 
 def _stamp(tx: Transaction, stamp: dict[str, str]) -> None:
     for key, value in stamp.items():
         set_meta(tx, key, value)
+    follow_rules(tx)

@@ -1,15 +1,14 @@
-"""Full text: BM25 over the stems of a question, in the index file.
+"""Full text: how common words are, and what each is worth to BM25.
 
 Scores are given as a share of the best that the question's words could reach, so that they lie between 0 and 1 and
-mean the same from one question to the next. The formula is FTS5's own, so that text that is not indexed yet is
-scored alike (see `tail`).
+mean the same from one question to the next. The formula is FTS5's own.
 """
 
 from __future__ import annotations
 
 from itertools import accumulate
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -62,40 +61,3 @@ def count_docs(database: Database, terms: Sequence[str]) -> dict[str, int]:
     found = database.query(f"select term, doc from vocabulary where term in ({marks(terms)})", bound(terms))  # noqa: S608 - ours
     counts.update(found)
     return counts
-
-
-def match(
-    database: Database,
-    terms: Sequence[str],
-    *,
-    columns: str,
-    where: str,
-    values: Mapping[str, Any],
-    limit: int,
-    at_most: int,
-) -> list[tuple[Any, ...]]:
-    """Return BM25 and columns of the docs that hold any of the terms, the best first.
-
-    Args:
-        columns: of `docs d`, our own text.
-        where: a condition on them, our own text, with its `values`.
-        at_most: how many docs can hold one of the terms.
-    """
-    if not terms:
-        return []
-    # Terms are letters, digits and marks only: within quotes nothing of them is FTS5 syntax.
-    asked = " OR ".join(f'"{term}"' for term in terms)
-    # `order by rank` would make FTS5 prepare and run a second statement.
-    sql = f"""
-        select best.score, {columns} from (
-          select -bm25(words) as score, rowid as doc from words where words match :asked
-          order by score desc limit :most) best
-        join docs d on d.id = best.doc where {where} order by best.score desc limit :limit
-    """  # noqa: S608 - our own text
-    given = {**values, "asked": asked, "limit": limit}
-    # Reading docs costs as much as scoring them: twice the limit nearly always leaves enough that may be found.
-    most = 2 * limit
-    rows = database.query(sql, {**given, "most": most})
-    if len(rows) < limit and at_most > most:
-        rows = database.query(sql, {**given, "most": -1})
-    return rows

@@ -129,11 +129,12 @@ def matched(view: View, stands: Stands, asked: Mapping[str, Asked], statistics: 
     window[around] = (weights * _saturated(together, long, 3 * average)).sum(axis=0)
 
     words_in = columns.words_in(view.only)
-    long_session = max(1.0, float(words_in[1:].mean()) if sessions > 1 else 1.0)
+    heard_of = max(1, int(np.count_nonzero(words_in[1:])))  # a session of which nothing may be read is none
+    long_session = max(1.0, float(words_in[1:].sum()) / heard_of)
     at = term * sessions + rows["session"][slots]
     in_session = np.bincount(at, times, len(names) * sessions).reshape(len(names), sessions)
-    with_term = np.count_nonzero(in_session, axis=1)[:, None]
-    rare = worth * np.log(1 + (sessions - with_term + 0.5) / (with_term + 0.5))
+    with_term = np.count_nonzero(in_session[:, 1:], axis=1)[:, None]
+    rare = worth * np.log(1 + (np.maximum(heard_of - with_term, 0) + 0.5) / (with_term + 0.5))
     session[:] = (rare * _saturated(in_session, words_in, long_session)).sum(axis=0)
     session[NOBODY] = 0.0
     return Matched(own, window, session)

@@ -38,17 +38,14 @@ def find_near(view: View, vectors: VectorIndex, vector: Vector, question: Questi
     if len(near) == wanted and readable < _FEWEST:
         # Most of what is near is somebody else's, or in the prompt already.
         _take_up(view, vectors.nearest(vector, 4 * wanted, about=True))
-    docs = view.columns.rows["id"]
     about = about_people(view, question)
     if len(about):
-        theirs = vectors.nearest(vector, 2 * wanted, docs[about].tolist(), about=True)
+        docs = view.columns.rows["id"][about]
+        theirs = vectors.nearest(vector, 2 * wanted, docs, about=True)
         first += theirs[:_FIRST]
         _take_up(view, theirs)
-        docs = view.columns.rows["id"]
     view.chosen[_around(view, [doc for doc, _ in first])] = True
-    known = view.around(_chosen(view), (-2, -1, 1))
-    wanted_docs = docs[known[~view.near[known]]].tolist()
-    _note(view, vectors.estimates(vector, wanted_docs).items())
+    _estimate(view, vectors, vector, view.around(_chosen(view), (-2, -1, 1)))
 
 
 def find_past(
@@ -63,9 +60,7 @@ def find_past(
     """
     # Of a few that are named, memory is up to date only if they need not be estimates.
     _take_up(view, vectors.nearest(vector, wanted, among, about=among is None))
-    chosen = _chosen(view)
-    docs = view.columns.rows["id"][chosen[~view.near[chosen]]].tolist()
-    _note(view, vectors.estimates(vector, docs).items())
+    _estimate(view, vectors, vector, _chosen(view))
 
 
 def _around(view: View, docs: Sequence[int]) -> Slots:
@@ -91,9 +86,10 @@ def about_people(view: View, question: Question) -> Slots:
 
 def relations_asked(view: View) -> dict[int, tuple[str, str]]:
     """Return of those candidates that are facts about something: subject and relation, by slot."""
-    facts = view.columns.facts
-    found = {slot: facts[slot] for slot in _chosen(view).tolist() if slot in facts}
-    return {slot: (subject, relation) for slot, (subject, relation) in found.items() if subject and relation}
+    rows, facts = view.columns.rows, view.columns.facts
+    chosen = _chosen(view)
+    found = ((slot, facts.get(slot)) for slot in chosen[rows["kind"][chosen] != TURN].tolist())
+    return {slot: (each[0], each[1]) for slot, each in found if each and each[0] and each[1]}
 
 
 def note_relations(
@@ -131,6 +127,20 @@ def _note(view: View, near: Iterable[tuple[int, float]]) -> Slots:
     view.cosines[slots] = np.fromiter(found.values(), np.float32, len(found))[here]
     view.near[slots] = True
     return slots
+
+
+def _estimate(view: View, vectors: VectorIndex, vector: Vector, slots: Slots) -> None:
+    """Note how near those of some slots are of which that is not known."""
+    import numpy as np
+
+    slots = slots[~view.near[slots] & view.may[slots]]
+    docs = view.columns.rows["id"][slots]
+    found = vectors.estimates(vector, docs)
+    ids = np.fromiter(found, np.int64, len(found))
+    order = np.argsort(docs)
+    slots = slots[order[docs[order].searchsorted(ids)]]
+    view.cosines[slots] = np.fromiter(found.values(), np.float32, len(found))
+    view.near[slots] = True
 
 
 def _chosen(view: View) -> Slots:

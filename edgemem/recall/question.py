@@ -11,6 +11,7 @@ from edgemem.recall.common_words import COMMON_WORDS
 from edgemem.recall.dates import asks_when, times_in
 from edgemem.recall.english_words import is_english
 from edgemem.recall.languages import language_of
+from edgemem.recall.misheard_dates import with_dates
 from edgemem.recall.past_words import asks_first, asks_past
 from edgemem.recall.stemmer import stem
 from edgemem.recall.traits import zone_at
@@ -141,7 +142,7 @@ def read_question(
         reader: who asks, if known.
         now: when, seconds since the epoch, for the times that it speaks of; None: leave them out.
     """
-    text = text[-MAX_CHARS:]
+    text = with_dates(text[-MAX_CHARS:])
     asked, spans = text, () if now is None else times_in(text, now, zone_at(now))
     for span in spans:
         if span.sure >= _SURE:

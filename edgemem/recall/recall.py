@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
+from functools import cache, partial
 from time import monotonic
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from edgemem.clock import Clock
 from edgemem.config import RecallSettings
@@ -14,29 +13,28 @@ from edgemem.errors import ClosedError, StoreError
 from edgemem.recall.candidates import Filter, make_filter
 from edgemem.recall.found import fetch
 from edgemem.recall.fusion import Weights
+from edgemem.recall.groups import Rows, Wanted, best_of_group, first_of
 from edgemem.recall.linear import shipped_models
 from edgemem.recall.past_words import asks_past
 from edgemem.recall.search import Limits, RecallStats, Search
-from edgemem.recall.second_pass import Bounds, SecondPass, name_of, second_pass
+from edgemem.recall.second_pass import Bounds, SecondPass, second_pass
 from edgemem.recall.sources import KINDS
 from edgemem.recall.tail import Tail
+from edgemem.recall.then import choose_versions, past_times
 from edgemem.recall.when import checked_when
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder, Reranker
     from edgemem.recall.index import Index
-    from edgemem.recall.scoring import Hit, Ranking
+    from edgemem.recall.scoring import Ranking
     from edgemem.records import Kind, Reader, Recalled
     from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
-
-_ECHOES, _MORE = 3, 4
-"""How often it is looked for what stands behind messages that tell nothing, and how many times as far then."""
 
 
 class Recall:
@@ -126,9 +124,10 @@ class Recall:
             names: further names of people who speak here.
             called: the same, with the speaker that each name means.
             include_past: also facts that do not hold any more, or not yet; None: those that held once, where the question
-                asks about the past.
+                asks about the past, and those that held at a time that it names.
             valid_at: facts as they held then, instead of now or at `known_at`; seconds since the epoch. What was said and
-                done is found all the same: it is true of no time.
+                done is found all the same: it is true of no time. None: where the question names a time that is over,
+                the version of a thing that held then comes before its others.
             known_at: only what was known then: facts as they were believed, and what had been said, done and noted.
             tells: whether the words of a message tell whoever asks anything, given these and the query: who asks once more is
                 not answered by the memory of having asked. What does not is left out, and makes nothing surer.
@@ -136,7 +135,9 @@ class Recall:
         """
         begin = monotonic()
         when = checked_when(valid_at, known_at)
-        past = asks_past(query) if include_past is None else include_past
+        times = past_times(query, self._clock.now()) if when is None and include_past is None else []
+        said_past = asks_past(query) if include_past is None else include_past
+        past = said_past or bool(times)
         limits = Limits(
             candidates=self._settings.candidates,
             embed_s=self._settings.query_embed_ms / 1e3,
@@ -153,51 +154,28 @@ class Recall:
             known_at=None if when is None else when.known_tick,
             held=None if when is None or (kinds and "fact" not in kinds) else when.held(self._truth, reader),
         )
-
-        read_in: dict[tuple[int, int], Recalled | None] = {}
-
-        def there(refs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Recalled]:
-            # What tells nothing has the rest read once more, most of which is known by then.
-            new = [ref for ref in refs if ref not in read_in]
-            found = fetch(
+        people = {**{name: name for name in names}, **(called or {})}
+        search, ranking = self._search(query, reader, people, allowed, limits)
+        if times:
+            choose_versions(ranking, self._truth, times, others=said_past)
+        rows = Rows(
+            partial(
+                fetch,
                 self._truth,
                 self._notes,
-                new,
                 reader=reader,
                 now=self._clock.now(),
                 include_past=past,
                 include_future=bool(include_past),
                 when=when,
             )
-            read_in.update((ref, found.get(ref)) for ref in new)
-            return {ref: item for ref in refs if (item := read_in[ref]) is not None}
-
-        people = {**{name: name for name in names}, **(called or {})}
-        try:
-            search, ranking = self._search(query, reader, people, allowed, limits)
-        except (StoreError, ClosedError) as error:
-            # The index is made again, and no reply waits for that; if the truth is broken, it raises once more.
-            search, ranking = self._search(query, reader, people, allowed, limits, indexed=False)
-            self._index.blame(error)
-        unwanted = frozenset(exclude)
-        groups = []
-        read = k if self._reranker is None else max(k, self._settings.rerank_most)
-        for group in apart or (KINDS.values(),):
-            wanted = [kind for kind, name in KINDS.items() if name in group]
-            items: list[Recalled] = []
-            for again in range(_ECHOES):
-                hits = ranking.best(wanted, least=min_score)
-                if unwanted:
-                    hits = (hit for hit in hits if hit.name not in unwanted)
-                items = _fetch(ranking, hits, there, read * (_MORE if again else 1), known=known)
-                silent = [] if tells is None else _silent(items, query, tells)
-                if not silent:
-                    break
-                ranking.leave_out([int(item.id) for item in silent])
-                items = [item for item in items if item not in silent]
-            groups.append(items)
+        )
+        most = k if self._reranker is None else max(k, self._settings.rerank_most)
+        tell = None if tells is None else cache(lambda text: tells(text, query))
+        wanted = Wanted(most, min_score, frozenset(exclude), known, tell)
+        groups = [best_of_group(ranking, group, rows, wanted) for group in apart or (KINDS.values(),)]
         passed = self._read_again(query, groups, limits, known, stop)
-        found = [item for group in passed.groups for item in _first(group, k, known)]
+        found = [item for group in passed.groups for item in first_of(group, k, known)]
         self.last = RecallStats(
             embed_ms=search.embed_s * 1e3,
             search_ms=(monotonic() - begin - search.embed_s - passed.seconds) * 1e3,
@@ -227,8 +205,25 @@ class Recall:
         names: Mapping[str, str],
         allowed: Filter,
         limits: Limits,
+    ) -> tuple[Search, Ranking]:
+        """Search with the index, or without where it is broken."""
+        try:
+            return self._search_with(query, reader, names, allowed, limits, indexed=True)
+        except (StoreError, ClosedError) as error:
+            # The index is made again, and no reply waits for that; if the truth is broken, it raises once more.
+            found = self._search_with(query, reader, names, allowed, limits, indexed=False)
+            self._index.blame(error)
+            return found
+
+    def _search_with(
+        self,
+        query: str,
+        reader: Reader | None,
+        names: Mapping[str, str],
+        allowed: Filter,
+        limits: Limits,
         *,
-        indexed: bool = True,
+        indexed: bool,
     ) -> tuple[Search, Ranking]:
         with self._tail_lock:
             # Read here: who has an older one than the tail would take the same text from both.
@@ -272,57 +267,3 @@ class Recall:
             return None
         rows = self._truth.query("select id from sessions where name = ?", (session,))
         return rows[0][0] if rows else None
-
-
-def _fetch(
-    ranking: Ranking,
-    hits: Iterator[Hit],
-    there: Callable[[Sequence[tuple[int, int]]], dict[tuple[int, int], Recalled]],
-    k: int,
-    *,
-    known: Collection[str],
-) -> list[Recalled]:
-    """Read the best from the truth, and go on to the next ones where something is gone.
-
-    Args:
-        there: returns what there is of some (kind, ref).
-        known: takes nobody's place among the k.
-    """
-    found: list[Recalled] = []
-    left = k
-    while left > 0 and (some := _take(hits, left, known)):
-        items = there([(hit.kind, hit.ref) for hit in some])
-        for hit in some:
-            item = items.get((hit.kind, hit.ref))
-            if item is not None:
-                left -= hit.name not in known
-                found.append(msgspec.structs.replace(item, score=hit.score, why=ranking.why(hit)))
-    return found
-
-
-def _silent(items: Sequence[Recalled], query: str, tells: Callable[[str, str], bool]) -> list[Recalled]:
-    """Return the messages that tell nothing, if the best is one of them: behind another they hardly matter."""
-    turns = [item for item in items if item.kind == "turn"]
-    if not turns or tells(turns[0].text, query):
-        return []
-    return [item for item in turns if not tells(item.text, query)]
-
-
-def _first(group: Sequence[Recalled], k: int, known: Collection[str]) -> Iterator[Recalled]:
-    """Yield the first k items of a group, and those between them that are known."""
-    for item in group:
-        if k <= 0:
-            return
-        k -= name_of(item) not in known
-        yield item
-
-
-def _take(hits: Iterator[Hit], wanted: int, known: Collection[str]) -> list[Hit]:
-    """Return the next hits, up to so many that are not known."""
-    some: list[Hit] = []
-    for hit in hits:
-        some.append(hit)
-        wanted -= hit.name not in known
-        if not wanted:
-            break
-    return some

@@ -16,9 +16,12 @@ from edgemem.recall.removals import KEPT, newest_removal, read_removals
 from edgemem.recall.vectors import BitVectors, ExactVectors, are_sound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable
 
-    from edgemem.recall.vectors import Vector, VectorIndex
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.recall.vectors import Ids, Vector, VectorIndex
     from edgemem.store.database import Database
 
 LEAST = 256
@@ -61,7 +64,7 @@ class ResidentVectors(BitVectors):
                 self._forget()
 
     def nearest(
-        self, query: Vector, k: int, among: Sequence[int] | None = None, *, about: bool = False
+        self, query: Vector, k: int, among: Ids | None = None, *, about: bool = False
     ) -> list[tuple[int, float]]:
         """Return at most k ids with their cosines, the best first.
 
@@ -73,14 +76,14 @@ class ResidentVectors(BitVectors):
             follows = self._followed if about and among is not None else self._follow()
             if k > 0 and len(query) == self._dimensions and follows:
                 exact = None if about else partial(self.cosines, query)
-                return self._packed.nearest(query, k, None if among is None else list(among), exact=exact)
+                return self._packed.nearest(query, k, None if among is None else _array(among), exact=exact)
         return super().nearest(query, k, among, about=about)
 
-    def estimates(self, query: Vector, ids: Iterable[int]) -> dict[int, float]:
+    def estimates(self, query: Vector, ids: Ids) -> dict[int, float]:
         """Return the cosines of those ids that have a vector, about: as memory was at the last `nearest`."""
         with self._lock:
             if len(query) == self._dimensions and self._followed:
-                return self._packed.cosines(query, list(ids))
+                return self._packed.cosines(query, _array(ids))
         return super().estimates(query, ids)
 
     def _follow(self) -> bool:
@@ -144,6 +147,13 @@ class ResidentVectors(BitVectors):
         sound = are_sound(vectors.astype(np.float32))
         ids, seqs = (np.array([row[column] for row in rows], np.int64)[sound] for column in (0, 1))
         self._packed.append(ids, seqs, vectors[sound])
+
+
+def _array(ids: Ids) -> NDArray[np.int64]:
+    """Return ids as an array: of a memory of a hundred thousand they may be many."""
+    import numpy as np
+
+    return np.asarray(ids if hasattr(ids, "dtype") else list(ids), np.int64)
 
 
 def open_vectors(database: Database, dimensions: int, space: int = 1) -> VectorIndex:

@@ -28,8 +28,16 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
 
 _PLACES = {name: place for place, name in enumerate(SIGNALS)}
-_OF_THE_BEST = ("words", "window", "meaning_share")
+_OF_THE_BEST = ("words", "window", "meaning_share", "related")
 """Signals that are a share of the best message's."""
+_ECHO = 0.85
+"""A message that tells nothing and is nearer to the question than this is the same question."""
+_OF_BESIDE = {
+    -1: ("words_before", "meaning_before", "words_led", "words_asked", "window", "window_rank"),
+    -2: ("words_led",),
+    1: ("window", "window_rank"),
+}
+"""Signals that a message has from those beside it."""
 _HALF_LIFE_S = 30 * 86400.0
 _BY_WORDS = 0.4
 """What is left of a summary's score where words alone were looked for: a message that has all of them scores .1 then, and
@@ -80,6 +88,9 @@ class Ranking:
         """Of the messages, one row each."""
         self._parts: Numbers | None = None
         self.known = view.known
+        self._slots = slots[: self.turns]
+        self._beside = {step: view.columns.beside(self._slots, step) for step in (-1, -2, 1)}
+        """Which messages stand before and behind each."""
         others = slots[self.turns :]
         self._others = _signals_of_others(view, others, question, now)
         summary = weights.summary * (1.0 if meaning else _BY_WORDS)
@@ -103,13 +114,21 @@ class Ranking:
             yield Hit(float(self.scores[row]), int(self.kinds[row]), int(self.refs[row]), row)
 
     def leave_out(self, refs: Collection[int]) -> None:
-        """Score messages as if some of them had not been found: they have no say in how sure it is that one answers."""
+        """Score messages as if some of them had not been found.
+
+        They have no say in how sure it is that one answers. Of those that ask the same, what stands beside them is no nearer
+        for it: who asks "can you hear that humming" again is not answered by what was said next the last time.
+        """
         import numpy as np
 
-        kept = np.flatnonzero(
-            ~np.isin(self.refs[: self.turns], list(refs)) & (self.scores[: self.turns] >= 0)
-        )
+        gone = np.isin(self.refs[: self.turns], list(refs))
+        echo = gone & (self.signals[:, _PLACES["meaning"]] > _ECHO)
+        kept = np.flatnonzero(~gone & (self.scores[: self.turns] >= 0))
         self.scores[: self.turns] = -1.0
+        for step, names in _OF_BESIDE.items():
+            beside = np.isin(self._beside[step], self._slots[echo])
+            for name in names:
+                self.signals[beside, _PLACES[name]] = 0.0
         if len(kept):
             for name in _OF_THE_BEST:
                 column = self.signals[kept, _PLACES[name]]
@@ -117,6 +136,13 @@ class Ranking:
                     self.signals[kept, _PLACES[name]] = column / column.max()
             self._parts = None
             self.scores[kept] = self._model.scores(self.signals[kept], self.known)
+        self.rescore(self.scores)
+
+    def rescore(self, scores: NDArray[np.float64]) -> None:
+        """Rank by other scores; what is below 0 is left out."""
+        import numpy as np
+
+        self.scores = scores
         self._order = np.lexsort((-self.refs, -self._at, -self.scores))
 
     def why(self, hit: Hit) -> tuple[str, ...]:
@@ -140,15 +166,17 @@ def _signals_of_turns(view: View, slots: Slots, question: Question) -> Numbers:
     if len(known):
         meaning[known] = np.maximum(view.cosines[known], 0)
         # What waits for its vector is taken to be as near as others are, and nearer the more of the words it has.
-        usual, best = float(np.median(meaning[known])), float(meaning[known].max())
         late = slots[~view.near[slots]]
-        meaning[late] = usual + (best - usual) * view.words[late]
+        if len(late):
+            usual, best = float(np.median(meaning[known])), float(meaning[known].max())
+            meaning[late] = usual + (best - usual) * view.words[late]
     field = Field(
         view.columns,
         view.words,
         view.window,
         view.session,
         meaning,
+        view.related,
         known=bool(view.only.values.get("known", 1)),
     )
     return signals_of(field, slots, question, view.mentioned, view.allowed)

@@ -135,7 +135,13 @@ class Search:
             language = language_in(query[-MAX_CHARS:])
             self._weight = share_of_meaning(language, languages, self._limits.foreign_meaning)
         search = WordSearch(
-            self._index, self._state, tail, self._only, candidates=self._limits.candidates, now=self._now
+            self._index,
+            self._state,
+            tail,
+            self._only,
+            candidates=self._limits.candidates,
+            now=self._now,
+            patient=self._limits.deadline is None,
         )
         return search.look_up(query, names=names, reader=reader)
 

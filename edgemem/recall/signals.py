@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from edgemem.recall.times_asked import said_then, spoken_of
 from edgemem.recall.traits import ASKS, CHANGES, COUNTS, NAMES, SAYS_I, SAYS_YOU
 
 if TYPE_CHECKING:
@@ -23,19 +24,19 @@ if TYPE_CHECKING:
     Slots = NDArray[np.intp]
 
 SIGNALS: dict[str, str] = {
-    "words": "words", "words_before": "neighbour", "words_before_2": "neighbour", "window": "neighbour",
-    "session_words": "session", "meaning": "meaning", "meaning_share": "meaning", "meaning_before": "neighbour",
-    "meaning_before_2": "neighbour", "session_meaning": "session", "speaker": "person", "other_speaker": "person",
+    "words": "words", "words_before": "neighbour", "window": "neighbour", "session_words": "session",
+    "session_rank": "session", "meaning": "meaning", "meaning_share": "meaning", "meaning_before": "neighbour",
+    "session_meaning": "session", "speaker": "person", "other_speaker": "person",
     "speaker_says_i": "person", "mentioned": "person", "about": "person", "about_beside": "person",
     "other_mentioned": "person", "date": "date", "date_said": "date", "when": "date", "number": "kind", "name": "kind",
     "length": "form", "asks": "form", "says_i": "form", "says_you": "form", "words_led": "neighbour",
     "words_asked": "neighbour", "window_rank": "neighbour", "about_meaning": "person", "rarest": "form",
     "rare_words": "form", "single": "form", "change": "recent", "change_present": "recent", "later": "recent",
+    "earlier": "recent", "related": "related",
 }  # fmt: skip
 """The signals in the order of the columns, each with the reason that it stands for in `Recalled.why`."""
 
 _LEAST_BEST = 0.25  # of cosines: the best of a question that nothing is near to is not worth everything
-_DAY = 86400.0
 _STEEP = 4.0  # how much more the nearest count than the next ones
 _LONG = 60  # stems: what is longer is not more of an answer
 
@@ -50,8 +51,33 @@ class Field(NamedTuple):
     """By the code of a session."""
     meaning: Numbers
     """Cosines; 0 where there is none."""
+    related: Numbers
+    """What the words are worth that are said for others; see `related_words`."""
     known: bool = True
     """Whether the reader may read what only known people do."""
+
+
+class _Candidates(NamedTuple):
+    """What all groups of signals look at."""
+
+    field: Field
+    question: Question
+    slots: Slots
+    at: NDArray[np.float64]
+    """When each was said."""
+    session: Slots
+    """The code of its session."""
+    marks: NDArray[np.integer[Any]]
+    before: Slots
+    """Of the message before each; -1 where there is none, or it may not be read."""
+    after: Slots
+    before_2: Slots
+    led: Slots
+    """Of the message before it that the same person said."""
+    replies: NDArray[np.bool_]
+    """Whether it follows what somebody else asked."""
+    none: Numbers
+    """What a signal is that the question does not ask for."""
 
 
 def signals_of(
@@ -69,91 +95,161 @@ def signals_of(
     """
     import numpy as np
 
+    some = _candidates(field, slots, question, may)
+    speaker, about = _people(field.columns, question, mentioned)
+    words = _share(field.words)
+    near = field.meaning / max(float(field.meaning.max()), _LEAST_BEST)
+    worth = near[slots] + 0.4 * words[slots] + 0.3 * about[slots]
+    columns = {
+        **_of_words(some, words),
+        **_of_meaning(some, near, about),
+        **_of_people(some, speaker, mentioned, about),
+        **_of_dates(some),
+        **_of_kind(some),
+        **_of_form(some),
+        **_of_changes(some, worth),
+    }
+    found = np.empty((len(slots), len(SIGNALS)), np.float32)
+    for place, name in enumerate(SIGNALS):
+        found[:, place] = columns[name]
+    return found
+
+
+def _candidates(
+    field: Field, slots: Slots, question: Question, may: Callable[[Slots], NDArray[np.bool_]]
+) -> _Candidates:
+    import numpy as np
+
     columns, n = field.columns, len(field.words) - 1
     rows = columns.rows
-    some = {name: rows[name][slots] for name in ("at", "session", "marks", "length", "who")}
     beside = np.concatenate([columns.beside(slots, step) for step in (-1, 1, -2)])
     before, after, before_2 = np.split(_readable(beside, n, may), 3)
-    words, meaning = _share(field.words), field.meaning
-    best = max(float(meaning.max()), _LEAST_BEST)
-    near = meaning / best
-    in_session = np.zeros(columns.sessions, np.float32)
-    known = np.flatnonzero(meaning[:n] > 0)
-    np.maximum.at(in_session, rows["session"][known], meaning[known])
+    who = rows["who"][slots]
+    mine, mine_2 = ((rows["who"][there] == who) & (there >= 0) & (who > 0) for there in (before, before_2))
+    return _Candidates(
+        field,
+        question,
+        slots,
+        rows["at"][slots],
+        rows["session"][slots],
+        rows["marks"][slots],
+        before,
+        after,
+        before_2,
+        led=np.where(mine, before, np.where(mine_2, before_2, -1)),
+        replies=((rows["marks"][before] & ASKS) > 0) & (before >= 0) & ~mine,
+        none=np.zeros(len(slots), np.float32),
+    )
+
+
+def _people(
+    columns: Columns, question: Question, mentioned: NDArray[np.bool_]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return, by slot, who is named and speaks, and which texts are about them."""
+    import numpy as np
+
+    n, rows = len(mentioned) - 1, columns.rows
     speaker = np.zeros(n, bool)
     for name in question.people:
         code = columns.code(name)
         if code is not None:
             speaker |= rows["who"][:n] == code
     says_i = (rows["marks"][:n] & SAYS_I) > 0
-    about = np.append((speaker & says_i) | mentioned[:n], False)
-    by, named = speaker[slots], bool(question.people)
-    marks = some["marks"]
-    on, said, dated = _dates(columns, slots, some["at"], question)
-    session = _share(field.session)[some["session"]]
-    mine = [
-        (rows["who"][there] == some["who"]) & (there >= 0) & (some["who"] > 0) for there in (before, before_2)
-    ]
-    led = np.where(mine[0], before, np.where(mine[1], before_2, -1))
-    answers = ((rows["marks"][before] & ASKS) > 0) & (before >= 0) & ~mine[0]
-    worth = columns.rarity.of(slots, known=field.known, without=question.terms)
+    return speaker, np.append((speaker & says_i) | mentioned[:n], False)
+
+
+def _of_words(some: _Candidates, words: Numbers) -> dict[str, NDArray[Any]]:
+    field = some.field
+    return {
+        "words": words[some.slots],
+        "words_before": words[some.before],
+        "words_led": words[some.led],
+        "words_asked": words[some.before] * some.replies,
+        "window": _share(field.window)[some.slots],
+        "window_rank": _rank(field.window, some.slots),
+        "session_words": _share(field.session)[some.session],
+        "session_rank": _rank(field.session, some.session),
+        "related": _share(field.related)[some.slots],
+    }
+
+
+def _of_meaning(some: _Candidates, near: Numbers, about: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+    import numpy as np
+
+    columns, meaning = some.field.columns, some.field.meaning
+    known = np.flatnonzero(meaning[:-1] > 0)
+    in_session = np.zeros(columns.sessions, np.float32)
+    np.maximum.at(in_session, columns.rows["session"][known], meaning[known])
     of_them = meaning * about
-    columns_of = {
-        "words": words[slots],
-        "words_before": words[before],
-        "words_before_2": words[before_2],
-        "window": _share(field.window)[slots],
-        "session_words": session,
-        "meaning": meaning[slots],
-        "meaning_share": near[slots],
-        "meaning_before": meaning[before],
-        "meaning_before_2": meaning[before_2],
-        "session_meaning": in_session[some["session"]],
+    return {
+        "meaning": meaning[some.slots],
+        "meaning_share": near[some.slots],
+        "meaning_before": meaning[some.before],
+        "session_meaning": in_session[some.session],
+        "about_meaning": of_them[some.slots] / max(float(of_them.max()), _LEAST_BEST),
+    }
+
+
+def _of_people(
+    some: _Candidates, speaker: NDArray[np.bool_], mentioned: NDArray[np.bool_], about: NDArray[np.bool_]
+) -> dict[str, NDArray[Any]]:
+    slots, named = some.slots, bool(some.question.people)
+    by = speaker[slots]
+    return {
         "speaker": by,
-        "other_speaker": ~by if named else np.zeros(len(slots)),
-        "speaker_says_i": by & says_i[slots],
+        "other_speaker": ~by if named else some.none,
+        "speaker_says_i": by & ((some.marks & SAYS_I) > 0),
         "mentioned": mentioned[slots],
         "about": about[slots],
-        "about_beside": (about[before] | about[after]) & ~about[slots],
-        "other_mentioned": ((marks & NAMES) > 0) & ~mentioned[slots] if named else np.zeros(len(slots)),
-        "date": on,
-        "date_said": said,
-        "when": dated if question.asks_when else np.zeros(len(slots)),
-        "number": (marks & COUNTS) > 0 if question.asks_number else np.zeros(len(slots)),
-        "name": (marks & NAMES) > 0 if question.asks_name else np.zeros(len(slots)),
-        "length": np.log1p(np.minimum(some["length"], _LONG)) / 4,
-        "asks": (marks & ASKS) > 0,
-        "says_i": (marks & SAYS_I) > 0,
-        "says_you": (marks & SAYS_YOU) > 0,
-        "words_led": words[led],
-        "words_asked": words[before] * answers,
-        "about_meaning": of_them[slots] / max(float(of_them.max()), _LEAST_BEST),
+        "about_beside": (about[some.before] | about[some.after]) & ~about[slots],
+        "other_mentioned": ((some.marks & NAMES) > 0) & ~mentioned[slots] if named else some.none,
+    }
+
+
+def _of_dates(some: _Candidates) -> dict[str, NDArray[Any]]:
+    columns, question = some.field.columns, some.question
+    return {
+        "date": spoken_of(columns, question)[some.slots] if question.times else some.none,
+        "date_said": said_then(some.at, question) if question.times else some.none,
+        "when": columns.rows["dated"][some.slots] if question.asks_when else some.none,
+    }
+
+
+def _of_kind(some: _Candidates) -> dict[str, NDArray[Any]]:
+    return {
+        "number": (some.marks & COUNTS) > 0 if some.question.asks_number else some.none,
+        "name": (some.marks & NAMES) > 0 if some.question.asks_name else some.none,
+    }
+
+
+def _of_form(some: _Candidates) -> dict[str, NDArray[Any]]:
+    import numpy as np
+
+    columns = some.field.columns
+    worth = columns.rarity.of(some.slots, known=some.field.known, without=some.question.terms)
+    return {
+        "length": np.log1p(np.minimum(columns.rows["length"][some.slots], _LONG)) / 4,
+        "asks": (some.marks & ASKS) > 0,
+        "says_i": (some.marks & SAYS_I) > 0,
+        "says_you": (some.marks & SAYS_YOU) > 0,
         "rarest": worth.rarest,
         "rare_words": worth.mean,
         "single": worth.single,
-        "window_rank": _rank(field.window, slots),
-        "change_present": (marks & CHANGES) > 0
-        if not (question.asks_now or question.in_past)
-        else np.zeros(len(slots)),
-        "change": (marks & CHANGES) > 0 if question.asks_now else np.zeros(len(slots)),
-        "later": _later(some["at"], near[slots] + 0.4 * words[slots] + 0.3 * about[slots])
-        if question.asks_now
-        else np.zeros(len(slots)),
     }
-    return np.stack([columns_of[name] for name in SIGNALS], axis=1).astype(np.float32)
 
 
-def on_dates(columns: Columns, question: Question) -> Slots:
-    """Return the slots of the texts that speak of a time that the question speaks of, the best first."""
-    import numpy as np
-
-    spans = columns.spans()
-    if not question.times or not len(spans):
-        return np.zeros(0, np.intp)
-    worth = _overlap(spans, question)
-    found = np.flatnonzero(worth > 0)
-    best: Slots = spans[found[np.argsort(-worth[found], kind="stable")], 0].astype(np.intp)
-    return best
+def _of_changes(some: _Candidates, worth: Numbers) -> dict[str, NDArray[Any]]:
+    question = some.question
+    changes = (some.marks & CHANGES) > 0
+    before, after = some.none, some.none
+    if question.asks_now or question.asks_past:
+        before, after = _before_and_after(some.at, worth)
+    return {
+        "change": changes if question.asks_now else some.none,
+        "change_present": changes if not (question.asks_now or question.in_past) else some.none,
+        "later": after if question.asks_now else some.none,
+        "earlier": before if question.asks_past else some.none,
+    }
 
 
 def _rank(values: Numbers, slots: Slots) -> Numbers:
@@ -164,47 +260,19 @@ def _rank(values: Numbers, slots: Slots) -> Numbers:
     return np.where(values[slots] > 0, 1 / (1 + better / 2), 0).astype(np.float32)
 
 
-def _later(at: Any, worth: NDArray[Any]) -> Numbers:
-    """Return which share of what may answer was said later than each text, by what is worth how much."""
+def _before_and_after(at: NDArray[np.float64], worth: Numbers) -> tuple[Numbers, Numbers]:
+    """Return which share of what may answer was said before each text, and which after it, by what is worth how much."""
     import numpy as np
 
     if not len(at):
-        return np.zeros(0, np.float32)
+        return np.zeros(0, np.float32), np.zeros(0, np.float32)
     shares = np.exp(_STEEP * (worth - worth.max()))
     shares /= shares.sum()
     times, place = np.unique(at, return_inverse=True)
-    later = 1 - np.cumsum(np.bincount(place, shares, len(times)))
-    return np.maximum(later, 0)[place].astype(np.float32)  # the last one's may be a rounding less
-
-
-def _dates(
-    columns: Columns, slots: Slots, at: Any, question: Question
-) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
-    """Return how well each text's times are those of the question, whether it was said then, and whether it has any."""
-    import numpy as np
-
-    spans = columns.spans()
-    of = spans[:, 0].astype(np.intp)
-    on = np.zeros(columns.n + 1, np.float32)
-    said = np.zeros(len(slots), np.float32)
-    if question.times:
-        np.maximum.at(on, of, _overlap(spans, question))
-        for begin, end, _ in question.times:
-            short = 1 / (1 + np.log2(max(1.0, (end - begin) / _DAY)))
-            said = np.maximum(said, short * ((at >= begin) & (at < end)))
-    return on[slots], said, columns.rows["dated"][slots]
-
-
-def _overlap(spans: NDArray[np.float64], question: Question) -> NDArray[np.float32]:
-    """Return how much of the longer one of both is common to a text's time and the question's, times how sure both are."""
-    import numpy as np
-
-    worth = np.zeros(len(spans))
-    for begin, end, sure in question.times:
-        common = np.minimum(spans[:, 2], end) - np.maximum(spans[:, 1], begin)
-        longer = np.maximum(spans[:, 2] - spans[:, 1], max(end - begin, 1.0))
-        worth = np.maximum(worth, sure * spans[:, 3] * np.maximum(common, 0) / longer)
-    return worth.astype(np.float32)
+    then = np.bincount(place, shares, len(times))
+    until = np.cumsum(then)
+    before, after = until - then, np.maximum(1 - until, 0)  # the last one's may be a rounding less
+    return before[place].astype(np.float32), after[place].astype(np.float32)
 
 
 def _share(values: Numbers) -> Numbers:

@@ -149,8 +149,11 @@ def split_key(key: str) -> tuple[str | None, str | None]:
     A key of one part says all by itself, and one of stop words alone is about nothing that a question can name.
     """
     head, _, rest = key.removeprefix("user.").partition(".")
-    subject, relation = " ".join(terms(spell_out(head))), spell_out(rest)
-    return (subject, relation) if subject and relation else (None, None)
+    stems, relation = terms(spell_out(head)), spell_out(rest)
+    # Two numbers side by side are read as one ("0.0"), and then nobody who asks for the first finds the fact.
+    if not stems or not relation or not set(stems) <= set(terms(f"{spell_out(head)} {relation}")):
+        return None, None
+    return " ".join(stems), relation
 
 
 def episode_text(kind: str, payload: Any, outcome: str) -> str:

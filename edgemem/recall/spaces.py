@@ -11,19 +11,20 @@ under the number after that of the space, which is odd.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.bits import drop_all_bits
-from edgemem.recall.state import get_meta, set_meta
+from edgemem.recall.state import DamagedIndexError, get_meta, set_meta, sound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from edgemem.llama.protocols import Embedder
     from edgemem.store.database import Database, Transaction
 
 IN_USE_S = 3600.0
 """A space that was used within this time stays: another process may work with that model at this moment."""
+_MOST_SPACES = 1 << 40
 _NOTED_S = 600.0  # how often a process says that it uses a space
 _EVERYTHING = (1 << 63) - 1  # above the number of every doc
 
@@ -56,7 +57,7 @@ def find_space(database: Database | Transaction, embedder: Embedder) -> Space | 
         f"select {_COLUMNS} from spaces where fingerprint = ? and dimensions = ?",  # noqa: S608 - our own columns
         (embedder.fingerprint, embedder.dimensions),
     )
-    return Space(*rows[0]) if rows else None
+    return _space(rows[0]) if rows else None
 
 
 def read_spaces(database: Database) -> list[Space]:
@@ -64,7 +65,16 @@ def read_spaces(database: Database) -> list[Space]:
     rows = database.query(
         f"select {_COLUMNS} from spaces where fingerprint is not null order by used desc, id desc"  # noqa: S608 - ours
     )
-    return [Space(*row) for row in rows]
+    return [_space(row) for row in rows]
+
+
+def _space(row: Sequence[Any]) -> Space:
+    space = sound(row, Space, "a space")
+    if not 0 < space.number < _MOST_SPACES:
+        raise DamagedIndexError(
+            f"The index is damaged: there is no space {space.number}; it is made again by itself."
+        )
+    return space
 
 
 def begin_space(tx: Transaction, embedder: Embedder, first: Iterable[int]) -> Space:

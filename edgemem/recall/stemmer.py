@@ -28,6 +28,18 @@ def stem(word: str, language: str = "en") -> str:
         return str(_stemmer(language).stemWord(word))
 
 
+def stems(words: list[str], language: str = "en") -> list[str]:
+    """Return the stems of many words that are looked up once: none of them is remembered.
+
+    Args:
+        words: lower case, without accents, plain a-z.
+        language: en, de or es.
+    """
+    with _one_at_a_time:
+        found = list(map(str, _stemmer(language).stemWords(words)))
+    return [stem if len(word) >= _SHORTEST else word for word, stem in zip(words, found)]  # noqa: B905 - as long as one another
+
+
 def stems_version() -> str:
     """Return what changes whenever a stem may."""
     import Stemmer

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
 MOST = 512
 """Rows of each table; beyond them idle time has long been due, and reading would be felt."""
+_HIGHEST = "select {}".format(
+    ", ".join(
+        f"(select coalesce(max(id), 0) from {table})"  # noqa: S608 - our own names
+        for table in ("index_queue", *(source.table for source in SOURCES))
+    )
+)
 
 
 class Tail:
@@ -72,11 +78,15 @@ class Tail:
             state.last_other,
             state.notes,
         )
-        if of != self._of or self._changed():
-            self._start(state)
+        # One look tells which tables have anything new: mostly none, or one.
+        queue, *highest = self._truth.query(_HIGHEST)[0]
+        if of != self._of or self._changed(queue):
+            self._start(state, queue)
             self._of = of
         now = self._truth.clock.now()
-        for source in SOURCES:
+        for source, last in zip(SOURCES, highest, strict=True):
+            if last <= self._reached[source.table]:
+                continue
             new = read_newest(self._truth, source, self._reached[source.table], MOST, now)
             if new:
                 self._reached[source.table] = new[-1].ref
@@ -120,7 +130,7 @@ class Tail:
                     row = self._rows[number] = row_of(number, doc, self._lengths[number])
                 columns.append(row, self._stems.get(number, ()), passing=True)
 
-    def _start(self, state: State) -> None:
+    def _start(self, state: State, queue: int) -> None:
         self._stale = True
         self._rows.clear()
         self.docs.clear()
@@ -132,20 +142,16 @@ class Tail:
         self.terms = 0
         self._notes_of = ()
         self._reached = {source.table: state.reached(source) for source in SOURCES}
-        self._queue = self._newest_change()
+        self._queue = queue
         self._next = {True: state.last_message + 1, False: state.last_other + 1}
 
-    def _changed(self) -> bool:
-        newest = self._newest_change()
+    def _changed(self, newest: int) -> bool:
         if newest == self._queue:
             return False
         refs = {doc.ref for doc in self.docs.values()}
         rows = self._truth.query("select ref from index_queue where id > ?", (self._queue,))
         self._queue = newest
         return any(ref in refs for (ref,) in rows)
-
-    def _newest_change(self) -> int:
-        return int(self._truth.query("select coalesce(max(id), 0) from index_queue")[0][0])
 
     def _take(self, doc: Doc) -> None:
         id_ = self._next[doc.kind == TURN]

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.recall.dates import mentions
+from edgemem.recall.misheard_dates import with_dates
 from edgemem.recall.words import plain_words, terms
 
 if TYPE_CHECKING:
@@ -200,9 +201,9 @@ def traits_of(text: str, at: float) -> Traits:
     marks |= SAYS_I * (not words.isdisjoint(_I)) | SAYS_YOU * (not words.isdisjoint(_YOU))
     marks |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(_NUMBER_WORDS))
     marks |= NAMES * bool(_NAME.search(text)) | CHANGES * bool(_CHANGE.search(text))
-    spans = mentions(text, at, zone_at(at))
+    spans = mentions(with_dates(text), at, zone_at(at))
     times = tuple((span.begin, span.end, span.sure) for span in spans[:MOST_TIMES])
-    return Traits(int(marks), " ".join(dict.fromkeys(_called(text))), times)
+    return Traits(int(marks), called_by(text), times)
 
 
 def zone_at(at: float) -> tzinfo:
@@ -213,10 +214,10 @@ def zone_at(at: float) -> tzinfo:
         return timezone.utc
 
 
-def _called(text: str) -> list[str]:
-    """Return the stems that stand nowhere but where somebody is called."""
-    called = [stem for found in _CALLED.findall(text) for stem in terms(found)]
+def called_by(text: str) -> str:
+    """Return the stems of whom a text speaks to by name, that stand nowhere else in it, with spaces between them."""
+    called = [stem for found in _CALLED.findall(text[:_MAX_CHARS]) for stem in terms(found)]
     if not called:
-        return []
-    rest = set(terms(_CALLED.sub(" ", text)))
-    return [stem for stem in called if stem not in rest]
+        return ""
+    rest = set(terms(_CALLED.sub(" ", text[:_MAX_CHARS])))
+    return " ".join(dict.fromkeys(stem for stem in called if stem not in rest))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from edgemem.store.database import Database, Transaction
 
     Vector = NDArray[np.float32]
+    Ids = Iterable[int] | NDArray[np.int64]
 
 
 class VectorIndex(Protocol):
@@ -44,7 +45,7 @@ class VectorIndex(Protocol):
         ...
 
     def nearest(
-        self, query: Vector, k: int, among: Sequence[int] | None = None, *, about: bool = False
+        self, query: Vector, k: int, among: Ids | None = None, *, about: bool = False
     ) -> list[tuple[int, float]]:
         """Return at most k ids with their cosines, the best first.
 
@@ -54,11 +55,11 @@ class VectorIndex(Protocol):
         """
         ...
 
-    def estimates(self, query: Vector, ids: Iterable[int]) -> dict[int, float]:
+    def estimates(self, query: Vector, ids: Ids) -> dict[int, float]:
         """Return the cosines of those ids that have a vector, about."""
         ...
 
-    def cosines(self, query: Vector, ids: Iterable[int]) -> dict[int, float]:
+    def cosines(self, query: Vector, ids: Ids) -> dict[int, float]:
         """Return the cosines of those ids that have a vector."""
         ...
 
@@ -122,7 +123,7 @@ class ExactVectors:
         note_removals(tx, remove_vectors(tx, ids, space=self.space), space=self.space)
 
     def nearest(
-        self, query: Vector, k: int, among: Sequence[int] | None = None, *, about: bool = False
+        self, query: Vector, k: int, among: Ids | None = None, *, about: bool = False
     ) -> list[tuple[int, float]]:
         """Return at most k ids with their cosines, the best first.
 
@@ -136,16 +137,16 @@ class ExactVectors:
         rows = self._database.query("select doc, vector from vectors where space = ?", (self.space,))
         return self._best(rows, query, k)
 
-    def cosines(self, query: Vector, ids: Iterable[int]) -> dict[int, float]:
+    def cosines(self, query: Vector, ids: Ids) -> dict[int, float]:
         """Return the cosines of those ids that have a vector."""
         found: dict[int, float] = {}
-        for some in in_batches(list(ids)):
+        for some in in_batches(_plain(ids)):
             sql = f"select doc, vector from vectors where doc in ({marks(some)}) and space = :space"  # noqa: S608 - our own text
             rows = self._database.query(sql, {**bound(some), "space": self.space})
             found.update(self._best(rows, query, len(rows)))
         return found
 
-    def estimates(self, query: Vector, ids: Iterable[int]) -> dict[int, float]:
+    def estimates(self, query: Vector, ids: Ids) -> dict[int, float]:
         """Return the cosines of those ids that have a vector."""
         return self.cosines(query, ids)
 
@@ -187,7 +188,7 @@ class BitVectors(ExactVectors):
         return fill_bits(tx, self.space, self._dimensions, limit)
 
     def nearest(
-        self, query: Vector, k: int, among: Sequence[int] | None = None, *, about: bool = False
+        self, query: Vector, k: int, among: Ids | None = None, *, about: bool = False
     ) -> list[tuple[int, float]]:
         """Return at most k ids with their cosines, the best first.
 
@@ -207,6 +208,12 @@ class BitVectors(ExactVectors):
             if len(best) == k or len(rows) < wanted or wanted >= MOST:
                 return best
             wanted *= 4
+
+
+def _plain(ids: Ids) -> list[int]:
+    """Return ids as SQLite takes them."""
+    plain: list[int] = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+    return plain
 
 
 def are_sound(matrix: NDArray[np.float32]) -> NDArray[np.bool_]:

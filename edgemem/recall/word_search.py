@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import CorruptError
-from edgemem.recall.alike import spread
-from edgemem.recall.columns import COLUMNS, Columns, Row, sound_row
-from edgemem.recall.common_words import COMMON_NAMES
-from edgemem.recall.english_words import is_english
-from edgemem.recall.lexical import K1, Statistics, count_docs, match
+from edgemem.recall.alike import LEAST_LETTERS, spread
+from edgemem.recall.columns import BESIDE, COLUMNS, Columns, Row, sound_row
+from edgemem.recall.file_words import FileWords
+from edgemem.recall.lexical import K1, Statistics
 from edgemem.recall.matching import matched, stands_of
+from edgemem.recall.mentions import LONG, Ways, people_heard, ways_of
 from edgemem.recall.question import Question, people_in, read_question
-from edgemem.recall.signals import on_dates
+from edgemem.recall.related_words import note_related
+from edgemem.recall.rules import has_older
 from edgemem.recall.sounds import with_names, with_people
 from edgemem.recall.sources import bound, in_batches, marks
 from edgemem.recall.state import FIRST_OTHER
+from edgemem.recall.times_asked import on_dates, on_days
 from edgemem.recall.view import View
 from edgemem.recall.words import terms
 
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
     from edgemem.recall.tail import Tail
 
 _FEW = 3  # texts that a misheard name may stand in
-_SAME = 0.12  # how far from a name what was heard of it may be
+_OTHER_WORDS = 0.5  # of what a word is worth, where a text has a related one for it
+_SOON_READ = 20_000
+"""Texts that are read into memory for whoever may take as long as it needs: half a second."""
 
 
 class WordSearch:
@@ -44,10 +48,19 @@ class WordSearch:
         only: what may be found.
         candidates: how many the words hand over.
         now: seconds since the epoch.
+        patient: whether it may take as long as it needs.
     """
 
     def __init__(
-        self, index: Index, state: State | None, tail: Tail, only: Filter, *, candidates: int, now: float
+        self,
+        index: Index,
+        state: State | None,
+        tail: Tail,
+        only: Filter,
+        *,
+        candidates: int,
+        now: float,
+        patient: bool = False,
     ) -> None:
         self._index = index
         self._state = state
@@ -55,8 +68,11 @@ class WordSearch:
         self._only = only
         self._candidates = candidates
         self._now = now
+        self._patient = patient
         self._resident = False
         """Whether memory holds the words of the index."""
+        self._file: FileWords | None = None
+        """Those words, where it does not."""
 
     def look_up(self, query: str, *, names: Mapping[str, str], reader: str | None) -> tuple[Question, View]:
         """Take a question apart and find its words.
@@ -69,19 +85,28 @@ class WordSearch:
         query = with_people(query, people)
         question = self._take_apart(query, people, reader)
         postings = self._index.postings
+        state = self._state
+        if self._patient and state is not None and (state.docs <= _SOON_READ or has_older(state)):
+            # Also where the file has the words of other rules: only all texts together tell what today's find.
+            postings.warm(state)
         with postings.lock:
             self._resident = self._state is not None and postings.follow(self._state)
             columns = postings.columns if self._resident else Columns()
             self._tail.pour(columns)
-            in_file = self._state is not None and not self._resident
-            view = View(columns, self._only, self._read if in_file else None)
+            if self._state is not None and not self._resident:
+                self._file = FileWords(self._index.database, self._only)
+            view = View(columns, self._only, self._read if self._file is not None else None)
             statistics = self._statistics(view, question.terms)
             heard = self._heard(query, question, statistics, names, people)
             if heard != query:
                 question = self._take_apart(heard, people, reader)
                 statistics = self._statistics(view, question.terms)
+            if question.english:
+                question = question.of(
+                    question.people | people_heard(question.meaning, people, question.people)
+                )
             question = question.of(question.people.union(names[n] for n in question.people if n in names))
-            self._find(view, question, statistics)
+            self._find(view, question, statistics, people)
             return question, view
 
     def _people(self) -> list[str]:
@@ -139,18 +164,18 @@ class WordSearch:
     def _statistics(self, view: View, asked: Sequence[str]) -> Statistics:
         """Return how common some terms are.
 
-        What may not be read has no say, so that no score tells of it; but for what is looked up in the file.
+        What may not be read has no say, so that no score tells of it.
         """
         late = self._tail.find(asked, view.columns)
         counts = stands_of(view, late).counts
         if self._resident:
             postings = self._index.postings
             counts = {term: counts.get(term, 0) + postings.count(term, view) for term in asked}
-        if self._state is None or self._resident:
-            docs, words = view.columns.size(self._only)
-        else:
-            docs, words = self._state.docs + len(self._tail.docs), self._state.terms + self._tail.terms
-            for term, count in (count_docs(self._index.database, asked) if asked else {}).items():
+        docs, words = view.columns.size(self._only)
+        if self._file is not None:
+            more_docs, more_words = self._file.size()
+            docs, words = docs + more_docs, words + more_words
+            for term, count in self._file.counts(asked).items():
                 counts[term] = counts.get(term, 0) + count
         return Statistics(docs=docs, terms=words, counts=counts)
 
@@ -162,26 +187,35 @@ class WordSearch:
 
     def _near(self, term: str, *, wide: bool) -> list[Alike]:
         """Return the terms of the memory and of the tail that sound like one."""
-        found = {
-            **dict(self._index.postings.alikes.near(term, wide=wide)),
-            **dict(self._tail.alikes.near(term, wide=wide)),
-        }
-        return list(found.items())
+        there: Sequence[Alike] = ()
+        if self._file is None:
+            there = self._index.postings.alikes.near(term, wide=wide)
+        elif self._patient:
+            there = self._file.near(term, wide=wide)
+        return list({**dict(there), **dict(self._tail.alikes.near(term, wide=wide))}.items())
 
-    def _find(self, view: View, question: Question, statistics: Statistics) -> None:
+    def _find(self, view: View, question: Question, statistics: Statistics, people: Collection[str]) -> None:
         """Find the words of the question, and those that sound like them, in memory, in the file and in the tail."""
         import numpy as np
 
         said = statistics.telling(question.terms)
         # What stands somewhere was hardly misheard, and is better looked for alone.
-        unknown = [term for term in said if question.english and not statistics.counts.get(term)]
+        unknown = [
+            term
+            for term in said
+            if question.english and not statistics.counts.get(term) and len(term) >= LEAST_LETTERS
+        ]
         near = {term: self._near(term, wide=term in question.strange) for term in unknown}
         wanted = dict.fromkeys([*said, *(other for some in near.values() for other, _ in some)])
-        stands = stands_of(view, self._standing(view, wanted))
-        asked = spread(said, near, {**stands.counts, **statistics.counts}, question.strange)
+        in_file = self._find_in_file(view, list(wanted), statistics)
+        if self._file is not None and self._patient:
+            view.read(self._file.about(question.people, question.times))
+        stands = stands_of(view, [*in_file, *self._standing(view, wanted)])
+        counts = stands.counts
+        if self._file is not None:
+            counts = counts | self._file.counts([term for term in wanted if term not in said])
+        asked = spread(said, near, {**counts, **statistics.counts}, question.strange)
         stands = stands.of(asked)
-        if self._state is not None and not self._resident:
-            self._find_in_file(view, said, sum(statistics.counts.get(term, 0) for term in said))
         found = matched(view, stands, asked, statistics)
         view.words += found.own
         view.window += found.window
@@ -191,34 +225,50 @@ class WordSearch:
         view.known = (K1 + 1) * sum(statistics.rarity(count) for count in docs if count) / best
         hits = np.flatnonzero(view.words > 0)
         view.words[hits] = np.minimum(view.words[hits] / np.float32(best), 1.0)
-        for scores in (view.words, view.window):
+        if question.english:
+            self._find_related(view, question, said, statistics)
+        for scores in (view.words, view.window, view.words + np.float32(_OTHER_WORDS) * view.related):
             view.chosen[view.seen(_highest(scores, self._candidates))] = True
         dated = view.seen(on_dates(view.columns, question)[: 4 * self._candidates])
         view.chosen[dated[: self._candidates // 2]] = True
-        self._note_mentions(view, question)
+        if question.times and not len(hits):  # "what did we do yesterday?": there is nothing else to go by
+            then = view.seen(on_days(view.columns, question))
+            view.chosen[then[-self._candidates :]] = True
+        self._note_mentions(view, question, people)
 
-    def _find_in_file(self, view: View, asked: Sequence[str], at_most: int) -> None:
-        """Find words by FTS5, where memory does not hold them: the best only, and what stands beside them."""
+    def _find_related(
+        self, view: View, question: Question, said: Iterable[str], statistics: Statistics
+    ) -> None:
+        """Find what says the words of the question by other ones; no name means anything."""
+        names = {stem for name in question.people for stem in terms(name)}
+        words = [term for term in said if term not in names]
+
+        def find(wanted: Sequence[str]) -> list[tuple[str, Any, Any]]:
+            return [*self._find_in_file(view, wanted, statistics), *self._standing(view, wanted)]
+
+        note_related(view, words, find, statistics)
+
+    def _find_in_file(
+        self, view: View, wanted: Sequence[str], statistics: Statistics
+    ) -> list[tuple[str, Any, Any]]:
+        """Read in the texts that terms stand in, where memory does not hold them, with what stands beside them."""
+        if self._file is None or self._state is None:
+            return []
         import numpy as np
 
-        columns = view.columns
-        rows = match(
-            self._index.database,
-            asked,
-            columns=COLUMNS,
-            where=self._only.where,
-            values=self._only.values,
-            limit=self._candidates,
-            at_most=at_most,
-        )
-        scores = {columns.append(row): found[0] for found, row in zip(rows, self._rows(rows, 1), strict=True)}
-        first = [int(columns.rows["id"][slot]) for slot in list(scores)[: self._candidates // 2]]
-        view.read([doc + step for doc in first if doc < FIRST_OTHER for step in (-2, -1, 1)])
-        view.grow()
-        view.words[list(scores)] = list(scores.values())
-        view.window[:] = view.words
-        for step in (-1, 1):
-            view.window[:-1] += view.words[view.beside(np.arange(view.n), step)] * 0.5
+        others = [term for term in wanted if term not in statistics.counts]
+        counts = {**statistics.counts, **self._file.counts(others)}
+        rarity = {term: statistics.rarity(counts[term]) for term in wanted}
+        found = self._file.find(wanted, counts, rarity)
+        docs = np.unique(np.concatenate([np.zeros(0, np.int64), *(docs for docs, _ in found.values())]))
+        beside = [docs[docs < FIRST_OTHER] + step for step in BESIDE]
+        last = self._state.last_message  # what was said since stands beside it
+        view.read(np.unique(np.concatenate([docs, *beside, [last - 1, last]])).tolist())
+        stands = []
+        for term, (at, times) in found.items():
+            slots = view.columns.slots_of(at.tolist())
+            stands.append((term, slots[slots >= 0], times[slots >= 0]))
+        return stands
 
     def _read(self, numbers: Sequence[int]) -> list[Row]:
         """Read what may be found of some docs."""
@@ -231,15 +281,15 @@ class WordSearch:
             found += self._rows(rows)
         return found
 
-    def _rows(self, rows: Iterable[tuple[Any, ...]], first: int = 0) -> list[Row]:
+    def _rows(self, rows: Iterable[tuple[Any, ...]]) -> list[Row]:
         try:
-            return [sound_row(row[first:]) for row in rows]
+            return [sound_row(row) for row in rows]
         except ValueError as error:
             raise CorruptError(
                 f"{self._index.path} is damaged: a row cannot be ({error}); it is made again by itself."
             ) from error
 
-    def _note_mentions(self, view: View, question: Question) -> None:
+    def _note_mentions(self, view: View, question: Question, people: Collection[str]) -> None:
         """Note which texts speak of somebody whom the question names, and not only to them."""
         import numpy as np
 
@@ -248,25 +298,39 @@ class WordSearch:
             stems = terms(name)
             if not stems:
                 continue
+            ways = self._ways(view, name, people) if question.english else Ways.of(stems)
+            there = {stem: self._having(columns, stem) for stem in ways.all()}
             named = np.ones(columns.n, bool)
-            for stem in stems:
-                ways = [stem, *self._misheard(stem, alone=len(stems) == 1)]
-                late = columns.slots_of({doc for way in ways for doc in self._tail.having(way)})
-                there = [self._index.postings.having(way) for way in ways] if self._resident else []
-                found = np.concatenate([late, *there])
-                here = np.zeros(columns.n, bool)
-                here[found[found >= 0]] = True
-                named &= here
+            for part in ways.parts:
+                named &= np.logical_or.reduce([there[stem] for stem in part])
+            for stem in ways.alone:
+                named |= there[stem]
             slots = view.seen(np.flatnonzero(named))
             view.mentioned[slots[~_addressed(columns, slots, stems)]] = True
 
-    def _misheard(self, stem: str, *, alone: bool) -> list[str]:
-        """Return what the stem of a name may have been taken for; of one that stands alone, no English words."""
-        return [
-            other
-            for other, far in self._near(stem, wide=False)
-            if far <= _SAME and not (alone and (is_english(other) or other in COMMON_NAMES))
-        ]
+    def _ways(self, view: View, name: str, people: Collection[str]) -> Ways:
+        """Return by which stems the memory speaks of somebody."""
+        few = max(_FEW, view.columns.size(self._only)[0] // 100)
+
+        def is_rare(term: str) -> bool:
+            return self._statistics(view, [term]).counts.get(term, 0) <= few
+
+        near = {stem: self._near(stem, wide=len(stem) >= LONG) for stem in terms(name)}
+        return ways_of(name, people, near, is_rare)
+
+    def _having(self, columns: Columns, stem: str) -> NDArray[np.bool_]:
+        """Tell which texts a stem stands in."""
+        import numpy as np
+
+        here = np.zeros(columns.n, bool)
+        late = columns.slots_of(self._tail.having(stem))
+        here[late[late >= 0]] = True
+        if self._resident:
+            here[self._index.postings.having(stem)] = True
+        elif self._file is not None:
+            there = columns.slots_of(self._file.having(stem).tolist())
+            here[there[there >= 0]] = True
+        return here
 
 
 def _addressed(columns: Columns, slots: NDArray[np.intp], stems: Collection[str]) -> NDArray[np.bool_]:

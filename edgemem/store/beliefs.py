@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from edgemem.records import Fact, Held
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from edgemem.records import Reader
     from edgemem.store.database import Database
 
+_AT_ONCE = 500  # values that one statement binds
 FACT_COLUMNS = """
   k.key, f.value, k.scope, f.origin, f.source, f.valid_from, f.valid_to, f.known_to, f.supersedes, f.level, f.owner,
   f.speaker, f.speaker_confidence, f.asr_confidence, f.device, f.room, f.event_time
@@ -25,6 +27,13 @@ FACT_COLUMNS = """
 _BELIEVED = """
   select case when coalesce(b.valid_to, 9e999) > :t then b.id end from facts b
   where b.key_id = k.id and b.known_to is null and b.valid_from <= :t order by b.valid_from desc limit 1
+"""
+
+# Of one key, what is believed leaves no moment to two values: what holds at `begin` is the last that came by then.
+WITHIN = """
+  select f.origin, f.valid_from, f.valid_to from fact_keys k cross join facts f on f.key_id = k.id and f.known_to is null
+    where k.id in ({}) and f.valid_from < ? and coalesce(f.valid_to, 9e999) > ? and f.valid_from >= coalesce(
+      (select max(b.valid_from) from facts b where b.key_id = k.id and b.known_to is null and b.valid_from <= ?), -9e999)
 """
 
 # Most answers are still believed, or were replaced by the very next version; the walk up the tree of versions
@@ -139,6 +148,29 @@ def held_at(db: Database, t: float, *, known_at: float | None, reader: Reader | 
     """Return the statements that held at `t`, as believed now or at `known_at`, by the numbers of what was said."""
     sql, values = as_of(t, known_at=known_at, reader=reader, columns="f.origin")
     return sorted({origin for (origin,) in db.query(sql, values)})
+
+
+def keys_of(db: Database, origins: Sequence[int]) -> dict[int, int]:
+    """Return which key each of some statements is about, by the numbers of what was said."""
+    found: dict[int, int] = {}
+    for first in range(0, len(origins), _AT_ONCE):
+        some = origins[first : first + _AT_ONCE]
+        sql = f"select id, key_id from facts where id in ({','.join('?' * len(some))})"  # noqa: S608 - our own marks
+        found.update(db.query(sql, some))
+    return found
+
+
+def held_within(
+    db: Database, keys: Collection[int], begin: float, end: float
+) -> list[tuple[int, float, float]]:
+    """Return origin, begin and end of what is believed now to have held within a time; what the keys held else is not read."""
+    found: list[tuple[int, float, float]] = []
+    wanted = list(keys)
+    for first in range(0, len(wanted), _AT_ONCE):
+        some = wanted[first : first + _AT_ONCE]
+        rows = db.query(WITHIN.format(",".join("?" * len(some))), [*some, end, begin, begin])
+        found += [(origin, since, math.inf if to is None else to) for origin, since, to in rows]
+    return found
 
 
 def fact_history(db: Database, key: str, *, scope: str) -> list[Fact]:

@@ -59,6 +59,7 @@ class Database:
         migrations: the schema; steps that the file has not seen are run.
         clock: where ticks come from; share one between the files of a home.
         durable: fsync each commit (truth), or none at all (an index that can be made again).
+        derived: it is made from another file with the same clock, which was opened before.
         busy_timeout_s: how long to wait for other processes.
         page_size: bytes, for a new file. A thousand turns write 19.5 MB at 512 and 22.2 MB at 1,024 (`edgemem bench
             session`); reading facts takes the same at both (`edgemem bench facts`).
@@ -77,6 +78,7 @@ class Database:
         page_size: int = 512,
         load_vec: bool = False,
         wal_limit_mb: float = 4.0,
+        derived: bool = False,
     ) -> None:
         self.closed = True
         if str(path) == ":memory:":
@@ -87,11 +89,13 @@ class Database:
         self.clock = clock or Clock()
         self.vec_version: str | None = None
         self._durable = durable
+        self._derived = derived
         self._busy_timeout_s = busy_timeout_s
         self._pid = os.getpid()
         self._readers = Readers(partial(_connect, self.path, "ro", busy_timeout_s, load_vec))
         self._closing = threading.Lock()
         self._running: Transaction | None = None
+        self._remembered: dict[str, Any] = {}
         self._version = -1
         self._synchronous = "full" if durable else "off"
         if load_vec and not hasattr(sqlite3.Connection, "enable_load_extension"):
@@ -117,10 +121,8 @@ class Database:
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a statement that only reads, as of the last commit."""
         self._check_open()
-        try:  # not `_meaningful`: some twenty questions a turn, and each would pay for the context
-            with self._readers.mine() as reader:
-                rows: list[tuple[Any, ...]] = reader.connection.execute(sql, parameters).fetchall()
-                return rows
+        try:  # not `_meaningful`, which costs a context
+            return self._readers.query(sql, parameters)
         except _FOREIGN as error:
             raise meaning_of(error, self.path) from error
 
@@ -269,7 +271,7 @@ class Database:
             connection.execute("begin immediate")
             try:
                 self._version = self._ticks.look(connection, self._version)
-                self._running = transaction = Transaction(connection, self.clock)
+                self._running = transaction = Transaction(connection, self.clock, self._remembered)
                 try:
                     result = work(transaction)
                 finally:
@@ -311,7 +313,7 @@ class Database:
                 connection.execute("pragma foreign_keys = on")
                 connection.execute(f"pragma secure_delete = {'on' if self._durable else 'fast'}")
                 migrate(connection, migrations, tick=self.clock.tick())
-                self._ticks = Ticks(connection, self.clock)
+                self._ticks = Ticks(connection, self.clock, self.path, derived=self._derived)
                 self._version = self._ticks.look(connection, -1)
             except BaseException:
                 connection.close()

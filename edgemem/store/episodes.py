@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MAX_PAYLOAD_BYTES = 64 * 1024
 _MAX_DEPTH = 32
 _MAX_INT = 2**63
+_LEFT = "episodes left"
+"""Under which is remembered how many more may be kept before there can be too many, and of which `keep`."""
 
 _COLUMNS = """
   kind, payload, outcome, agent, id, level, owner,
@@ -123,14 +125,27 @@ def episode_of(row: tuple[Any, ...]) -> Episode:
 
 
 def _trim(tx: Transaction, keep: int) -> None:
-    beyond = "select id from episodes order by id desc limit 1 offset ?"
-    if tx.execute(beyond, (keep + keep // 10,)):
+    """Drop the oldest beyond `keep`, a tenth at a time.
+
+    Counting reads all of them, so how many may still come before there can be too many is remembered, up to a tenth. What
+    another process adds is not in it, nor what is merged: each process may leave a tenth more until it counts again.
+    """
+    of, left = tx.remembered.get(_LEFT, (0, 0))
+    if of == keep and left > 0:
+        tx.remembered[_LEFT] = keep, left - 1
+        return
+    tenth = keep // 10
+    left = keep + tenth - tx.execute("select count(*) from episodes")[0][0]
+    if left < 0:
+        beyond = "select id from episodes order by id desc limit 1 offset ?"
         old = tx.execute(f"select id from episodes where id <= ({beyond})", (keep,))  # noqa: S608 - our own constant
         tx.executemany(
             "insert into index_queue (id, kind, ref) values (?, 'episode', ?)",
             [(tx.tick(), row[0]) for row in old],
         )
         tx.execute("delete from episodes where id <= ?", old[-1])
+    # After a trim it is counted once more: that may be rolled back.
+    tx.remembered[_LEFT] = keep, min(max(left, 0), tenth)
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

@@ -389,8 +389,33 @@ _M001_INDEX = (
     "create table sounds (sound text not null, name text not null, primary key (sound, name)) without rowid",
 )
 
-INDEX: tuple[Migration, ...] = (Migration("m001_index", _M001_INDEX),)
-"""`db/index.db`: derived, deletable."""
+_M002_RULES = (
+    # rules: the number of those that made a doc's words and traits, see recall/rules.py; 0: none of today's. digest: of its
+    # text, which says whether its vectors are still right; null where nobody noted it.
+    "alter table docs add column rules integer not null default 0",
+    "alter table docs add column digest integer",
+    # What anybody reads and what only its owner does; nearly all texts are of the level between.
+    "create index docs_by_level on docs (level, owner) where level <> 1",
+    # How many docs there are that the same people read, and how many stems they have. owner: '' where it does not matter.
+    """
+    create table sizes (
+      level integer not null,
+      owner text not null,
+      docs integer not null,
+      terms integer not null,
+      primary key (level, owner)
+    ) without rowid
+    """,
+    """
+    insert into sizes (level, owner, docs, terms)
+      select level, case level when 2 then coalesce(owner, '') else '' end, count(*), sum(length) from docs group by 1, 2
+    """,
+    "create virtual table occurrences using fts5vocab ('words', 'instance')",
+    "delete from meta where key = 'words'",
+)
+
+INDEX: tuple[Migration, ...] = (Migration("m001_index", _M001_INDEX), Migration("m002_rules", _M002_RULES))
+"""`db/index.db`: derived, deletable; its steps are only appended to as well, because vectors take hours to make."""
 
 
 def check_schema(connection: Any, steps: Sequence[Migration]) -> bool:

@@ -37,12 +37,19 @@ class Readers:
     def __len__(self) -> int:
         return len(self._all)
 
+    def query(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
+        """Return all rows of a statement, asked with this thread's connection."""
+        reader = self._own()
+        with reader.lock:  # not `mine`: some twenty questions a turn, and each would pay for the context
+            if self._closed:
+                raise ClosedError("The database was closed; open it again.")
+            rows: list[tuple[Any, ...]] = reader.connection.execute(sql, parameters).fetchall()
+            return rows
+
     @contextmanager
     def mine(self) -> Iterator[Reader]:
         """Lend this thread its connection."""
-        reader: Reader | None = getattr(self._local, "reader", None)
-        if reader is None:
-            reader = self._local.reader = self._add(Reader(self._connect()))
+        reader = self._own()
         with reader.lock:
             if self._closed:
                 raise ClosedError("The database was closed; open it again.")
@@ -71,6 +78,12 @@ class Readers:
         for reader in readers:
             with reader.lock:
                 reader.connection.close()
+
+    def _own(self) -> Reader:
+        reader: Reader | None = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = self._add(Reader(self._connect()))
+        return reader
 
     def _add(self, reader: Reader) -> Reader:
         with self._lock:

@@ -306,7 +306,7 @@ def test_who_may_read_is_decided_for_every_record(store):
     shared, household = {"global"}, {"global", "family"}
     alices = household | {"user:alice"}
     assert read(None) == read(Reader("alice")) == (alices | {"watch"}, alices, {"all", "alice", "weather"})
-    assert read(Reader()) == read(Reader("")) == (shared, shared, {"weather"})
+    assert read(Reader()) == read(Reader("")) == read(Reader(" ")) == (shared, shared, {"weather"})
     assert read(Reader("bob")) == (household, household, {"all", "weather"})
     assert read(Reader("alice", frozenset({"alice", "bob"}))) == read(Reader("bob"))
     assert read(Reader("alice", frozenset({"alice", ""}))) == read(Reader())

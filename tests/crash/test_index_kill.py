@@ -19,6 +19,7 @@ from test_index import check
 from edgemem.config import RecallSettings
 from edgemem.recall.index import Index
 from edgemem.recall.recall import Recall
+from edgemem.recall.rules import rules_number
 from edgemem.recall.sources import SOURCES, read_docs
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store import turns
@@ -318,3 +319,67 @@ def test_what_cannot_come_out_of_a_sound_file_has_it_looked_at(tmp_path):
             pass
         assert index.database.query("select count(*) from docs where terms = 'other'") == [(0,)]
         check(index)
+
+
+# A robot that follows other rules for words, or today's, and writes down each text that it embeds.
+RENEWER = """
+    import sys
+    from contextlib import nullcontext
+    sys.path.insert(0, "tests")
+    from hash_embedder import HashEmbedder
+    from other_rules import other_rules
+    from edgemem.recall.index import Index
+    from edgemem.store.database import Database
+
+    class Noting(HashEmbedder):
+        def embed_texts(self, texts):
+            with open(folder + "/embedded", "a") as file:
+                file.writelines(f"{text}\\n" for text in texts)
+            return super().embed_texts(texts)
+
+    folder, rules = sys.argv[1:]
+    with (
+        other_rules() if rules == "other" else nullcontext(),
+        Database(folder + "/memory.db") as truth,
+        Index(folder + "/index.db", truth, embedder=Noting(64, name="old")) as index,
+    ):
+        print("begun", flush=True)
+        while index.catch_up(7) + index.embed_pending(5):
+            print("step", flush=True)
+"""
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_killed_while_words_are_cut_again_it_goes_on_and_embeds_nothing_twice(tmp_path, seed):
+    """Two processes at a time, with the same rules or different ones, die at any moment: in the end each vector is the same."""
+    fill(tmp_path)
+    builder = start(RENEWER, tmp_path, "other")
+    assert len(builder.stdout.read()) > 0
+    builder.stdout.close()
+    assert builder.wait(60) == 0
+    told = (tmp_path / "embedded").read_text().splitlines()
+    with Database(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
+        before = index.database.query("select seq, space, doc, vector from vectors order by seq")
+    assert len(before) > 2 * TURNS
+    (tmp_path / "embedded").unlink()
+    dice = random.Random(seed)
+    for _ in range(3):
+        processes = [start(RENEWER, tmp_path, dice.choice(["today", "today", "other"])) for _ in range(2)]
+        for process in processes:
+            steps = dice.randint(1, 15)
+            for _ in process.stdout:
+                steps -= 1
+                if steps <= 0:
+                    break
+        time.sleep(dice.random() * 0.02)
+        for process in processes:
+            process.kill()
+            process.stdout.close()
+            process.wait(10)
+    finish(tmp_path, "old")
+    with Database(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
+        after = index.database.query("select seq, space, doc, vector from vectors order by seq")
+        assert index.database.query("select count(*) from docs where rules <> ?", (rules_number(),)) == [(0,)]
+    assert after == before
+    assert len(told) >= len(before)
+    assert not (tmp_path / "embedded").exists()

@@ -94,3 +94,38 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path, seed):
         assert {f.value for f in store.facts()} <= found
         store.add_fact("after", "all")
         assert store.get_fact("after") == "all"
+
+
+def test_episodes_stay_few_where_several_processes_are_killed(tmp_path):
+    """Each process that writes episodes leaves a tenth more at most, also one that is killed; whatever went is queued."""
+    code = """
+        import sys
+        from edgemem.store import SQLiteMemoryStore
+        store = SQLiteMemoryStore(sys.argv[1], max_episodes=50)
+        for n in range(100_000):
+            store.add_episode("k", {"n": n}, "ok")
+            print(n, flush=True)
+    """
+    path, most = tmp_path / "memory.db", 50 + 3 * 5
+    written = 0
+    for _ in range(2):
+        running = [python(code, path) for _ in range(3)]
+        for process in running:
+            for _ in range(70):
+                process.stdout.readline()
+        for process in running:
+            process.kill()
+        for process in running:
+            written += 70 + len(process.stdout.read().splitlines())
+            process.wait(60)
+            process.stdout.close()
+        with SQLiteMemoryStore(path, max_episodes=50) as store:
+            kept, queued = store.database.query(
+                "select (select count(*) from episodes), (select count(*) from index_queue where kind = 'episode')"
+            )[0]
+            assert kept <= most
+            assert len(store.recent_episodes(10**6)) == 50
+            # Of each process, one may have been written that nobody was told of.
+            assert written <= kept + queued <= written + 6
+            written = kept + queued
+            assert store.database.quick_check() == []

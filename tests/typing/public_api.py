@@ -27,6 +27,7 @@ def open_and_recall(home: str | Path) -> None:
         assert_type(found[0].valid_from, float | None)
         assert_type(memory.hints(), list[str])
         assert_type(memory.idle(2), bool)
+        assert_type(memory.tools(speaker="alice"), list[edgemem.Tool])
         assert_type(memory.check(), list[Check])
         assert_type(memory.export(), Iterator[str])
         assert_type(memory.profile, edgemem.Profile)

@@ -1,0 +1,64 @@
+"""The default tools: memory as a model uses it, with the numbers of the profile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from edgemem import read_more
+from edgemem.records import Reader, Recalled
+from edgemem.rights import SCOPES
+from edgemem.searching import LOOKED_UP
+from edgemem.tools import NAMES, memory_tools
+
+if TYPE_CHECKING:
+    from edgemem.memory import Memory
+    from edgemem.toolbox import Tool
+
+
+def default_tools(
+    memory: Memory,
+    *,
+    include: Collection[str] | None,
+    speaker: str | None,
+    search: Callable[..., list[Recalled]],
+) -> list[Tool]:
+    """Return the memory's tools for a model.
+
+    Args:
+        include: some of them; None: all.
+        search: recalls, with the arguments of `Recall.recall`.
+    """
+    settings = memory.profile
+    most = settings.tools.max_items
+
+    def recall(query: str, reader: Reader | None) -> list[Recalled]:
+        profile = memory.profile
+        return search(
+            query,
+            reader=reader,
+            k=most,
+            apart=LOOKED_UP,
+            min_score=profile.injection.min_asked_score,
+            deadline_s=profile.recall.deadline_ms / 1e3,
+            called=profile.called(),
+        )
+
+    # Every tool is paid for in every prompt: this one is offered where results are shortened at all.
+    reads_on = bool(settings.hooks.tool_output_chars)
+    if include is not None and not isinstance(include, str):
+        reads_on = read_more.NAME in include
+        include = [name for name in include if name != read_more.NAME]
+    tools = memory_tools(
+        memory.store,
+        include=NAMES if include is None else include,
+        recall=recall,
+        forget=lambda key, scope: memory.forget(key, scope=scope, wait_s=settings.tools.write_wait_s),
+        speaker=speaker,
+        scope=SCOPES[settings.memory.default_level],
+        confirm=settings.tools.confirm,
+        max_chars=settings.tools.max_chars,
+        max_items=most,
+        wait_s=settings.tools.write_wait_s,
+    )
+    return [*tools, read_more.read_more_tool(memory.database, speaker=speaker)] if reads_on else tools

@@ -1,0 +1,84 @@
+"""The parts of a memory: the files of a home, opened one upon the other, and closed in the opposite order."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgemem.recall.index import Index
+from edgemem.recall.recall import Recall
+from edgemem.store.backups import Backups, naming_the_newest
+from edgemem.store.database import Database
+from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.notes import NotesFile
+from edgemem.store.sessions import SQLiteSessionStore
+
+if TYPE_CHECKING:
+    from edgemem.clock import Clock
+    from edgemem.config import Profile
+    from edgemem.llama.protocols import Embedder
+    from edgemem.small_models import SmallModels
+
+
+class Parts:
+    """The truth with its stores and backups, the notes, the index, and the recall that reads them all."""
+
+    def __init__(self, home: Path, profile: Profile, models: SmallModels, *, clock: Clock) -> None:
+        """Open the files; where one cannot be opened, those before it are closed again."""
+        path, backups = home / "db" / "memory.db", home / "backups"
+        with ExitStack() as opened:
+            with naming_the_newest(backups, path):
+                self.database = Database(
+                    path,
+                    clock=clock,
+                    busy_timeout_s=profile.store.busy_timeout_s,
+                    wal_limit_mb=profile.store.wal_limit_mb,
+                )
+            opened.callback(self.database.close)
+            self.backups = Backups(backups, self.database)
+            self.store = SQLiteMemoryStore(self.database)
+            self.sessions = SQLiteSessionStore(self.database)
+            opened.callback(self.sessions.close)
+            self.notes = NotesFile(home / "NOTES.md", clock=clock)
+            self.index = Index(
+                home / "db" / "index.db",
+                self.database,
+                embedder=models.embedder,
+                notes=self.notes,
+                settings=profile.recall,
+            )
+            opened.callback(self.index.close)
+            self.recall = Recall(
+                self.database,
+                self.index,
+                embedder=models.embedder,
+                reranker=models.reranker,
+                notes=self.notes,
+                clock=clock,
+                settings=profile.recall,
+            )
+            self.use(profile)
+            self._opened = opened.pop_all()
+
+    def use(self, profile: Profile) -> None:
+        """Take from a profile what may change while the files are open."""
+        self.backups.every_h, self.backups.keep = profile.backup.every_h, profile.backup.keep
+        self.backups.max_mb = profile.backup.max_mb
+        self.store.max_episodes = profile.store.max_episodes
+        self.store.doubtful_below = profile.memory.doubtful_below
+        self.sessions.journal.outbox.most = profile.store.waiting_turns
+        self.notes.max_size_chars = profile.notes.max_chars
+        self.notes.low_water_chars = profile.notes.low_water_chars
+        self.notes.level = profile.notes.level
+        self.index.settings = profile.recall
+        self.recall.use(profile.recall)
+
+    def adopt(self, embedder: Embedder) -> None:
+        """Index and find by meaning from now on."""
+        self.index.adopt(embedder)
+        self.recall.adopt(embedder)
+
+    def close(self) -> None:
+        """Write what is queued, and close everything."""
+        self._opened.close()

@@ -1,0 +1,178 @@
+"""File words: what a question's words find where memory does not hold them, from the full text in the file.
+
+That is so between opening a file and the first idle moment, in a memory of many thousand texts, and for whoever asks once
+and goes. It counts and weighs as memory does, what a reader may not read having no say; but of very many texts
+only those are looked at that have most of the question's words.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.recall.alike import Alikes
+from edgemem.recall.lexical import K1, count_docs
+from edgemem.recall.sources import bound, marks
+from edgemem.recall.state import PRIVATE
+from edgemem.recall.traits import SAYS_I
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.recall.alike import Alike
+    from edgemem.recall.candidates import Filter
+    from edgemem.store.database import Database
+
+    Docs = NDArray[np.int64]
+
+MOST = 1500
+"""Texts that are looked at; each takes some 30 µs to read in, with those beside it."""
+_BEGINNINGS = ("bp", "dt", "fvpw", "ckqgxszjt", "mnkg", "lrw", "aeiouhwy")
+"""First letters of words that may sound alike; to compare all words of a memory takes a second."""
+
+
+class FileWords:
+    """The words of an index file as one reader may know them; made anew for each question.
+
+    Args:
+        only: what may be found.
+    """
+
+    def __init__(self, database: Database, only: Filter) -> None:
+        self._database = database
+        self._only = only
+        self._values: Mapping[str, Any] | None = only.values if "known" in only.values else None
+        self._few: tuple[Docs, bool] | None = None
+
+    def size(self) -> tuple[int, int]:
+        """Return how many texts may be read, of any kind, and how many words they have."""
+        rule, values = "1", {}
+        if self._values is not None:
+            rule = "level = 0 or (level = 1 and :known) or (level = 2 and owner = :speaker and :alone)"
+            values = {name: self._values[name] for name in ("known", "speaker", "alone")}
+        sql = f"select coalesce(sum(docs), 0), coalesce(sum(terms), 0) from sizes where {rule}"  # noqa: S608 - ours
+        docs, words = self._database.query(sql, values)[0]
+        return int(docs), int(words)
+
+    def counts(self, terms: Sequence[str]) -> dict[str, int]:
+        """Return in how many texts that may be read each term stands."""
+        if not terms:
+            return {}
+        docs, hidden = self._apart()
+        if hidden and not len(docs):
+            return count_docs(self._database, terms)
+        return {term: len(self._readable(self.having(term))) for term in terms}
+
+    def having(self, stem: str) -> Docs:
+        """Return the numbers of the texts that a stem stands in, readable or not."""
+        import numpy as np
+
+        rows = self._database.query("select rowid from words where words match ?", (f'"{stem}"',))
+        return np.fromiter((doc for (doc,) in rows), np.int64, len(rows))
+
+    def find(
+        self, terms: Iterable[str], counts: Mapping[str, int], rarity: Mapping[str, float]
+    ) -> dict[str, tuple[Docs, NDArray[np.float32]]]:
+        """Return of each term in which texts it stands that may be read, and how often; of very many the best only.
+
+        Args:
+            counts: in how many texts each stands; those that stand nowhere are not looked up.
+            rarity: how much each tells apart.
+        """
+        import numpy as np
+
+        found: dict[str, tuple[Docs, NDArray[np.float32]]] = {}
+        for term in terms:
+            if not counts.get(term):
+                continue
+            rows = self._database.query(
+                "select doc, count(*) from occurrences where term = ? group by doc", (term,)
+            )
+            docs, times = np.array(rows, np.int64).reshape(-1, 2).T
+            kept = np.isin(docs, self._readable(docs))
+            found[term] = docs[kept], times[kept].astype(np.float32)
+        if not found:
+            return found
+        docs = np.concatenate([docs for docs, _ in found.values()])
+        each, place = np.unique(docs, return_inverse=True)
+        if len(each) <= MOST:
+            return found
+        worth = np.concatenate(
+            [rarity.get(term, 0.0) * times * (K1 + 1) / (times + K1) for term, (_, times) in found.items()]
+        )
+        best = np.lexsort((-each, -np.bincount(place, worth)))[:MOST]
+        kept_docs = np.sort(each[best])
+        return {
+            term: (docs[here], times[here])
+            for term, (docs, times) in found.items()
+            if (here := np.isin(docs, kept_docs)).any()
+        }
+
+    def near(self, term: str, *, wide: bool) -> list[Alike]:
+        """Return terms that sound like one, of those that begin alike."""
+        alikes = Alikes()
+        letters = {letter for some in _BEGINNINGS if term[:1] in some for letter in some}
+        for letter in sorted(letters):
+            rows = self._database.query(
+                "select term from vocabulary where term >= ? and term < ?", (letter, chr(ord(letter) + 1))
+            )
+            for (other,) in rows:
+                alikes.add(other)
+        return list(alikes.near(term, wide=wide))
+
+    def about(self, people: Collection[str], times: Sequence[tuple[float, float, float]]) -> list[int]:
+        """Return the newest texts in which some people speak of themselves, and those that speak of some times.
+
+        All docs are looked at, which takes 50 ms for 100,000.
+        """
+        found: list[int] = []
+        if people:
+            names = list(people)
+            rows = self._database.query(
+                f"select d.id from docs d where d.who in ({marks(names)}) and d.marks & {SAYS_I:d}"  # noqa: S608 - ours
+                f" and {self._only.where} order by d.id desc limit {MOST:d}",
+                {**bound(names), **self._only.values},
+            )
+            found += [doc for (doc,) in rows]
+        if times:
+            rows = self._database.query(
+                f"select d.id, d.times from docs d where d.times is not null and {self._only.where} order by d.id desc",  # noqa: S608 - ours
+                self._only.values,
+            )
+            dated = (doc for doc, said in rows if _meets(said, times))
+            found += islice(dated, MOST)
+        return found
+
+    def _readable(self, docs: Docs) -> Docs:
+        """Return those of some docs that may be read."""
+        import numpy as np
+
+        few, hidden = self._apart()
+        return docs[np.isin(docs, few, invert=hidden)]
+
+    def _apart(self) -> tuple[Docs, bool]:
+        """Return the few docs that may not be read, and True; or the few that may be, and False."""
+        import numpy as np
+
+        if self._few is None:
+            rows: list[tuple[Any, ...]] = []
+            hidden = self._values is None or bool(self._values["known"])
+            if self._values is not None:
+                where = "level = 0"
+                if hidden:
+                    where = f"level = {PRIVATE:d} and not (:alone and owner is :speaker)"
+                values = {name: self._values[name] for name in ("speaker", "alone")} if hidden else {}
+                rows = self._database.query(f"select id from docs where {where}", values)  # noqa: S608 - ours
+            self._few = np.fromiter((doc for (doc,) in rows), np.int64, len(rows)), hidden
+        return self._few
+
+
+def _meets(said: str, times: Sequence[tuple[float, float, float]]) -> bool:
+    """Tell whether a text speaks of one of some times, given those that it speaks of as they stand in the file."""
+    spans = msgspec.json.decode(said, type=list[tuple[float, float, float]])
+    return any(begin < to and since < end for since, to, _ in spans for begin, end, _ in times)

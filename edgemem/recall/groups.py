@@ -1,0 +1,126 @@
+"""Groups: the best of each group of kinds, read from the truth until there are enough, without what tells nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from edgemem.recall.second_pass import name_of
+from edgemem.recall.sources import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from edgemem.recall.scoring import Hit, Ranking
+    from edgemem.records import Kind, Recalled
+
+    Ref = tuple[int, int]
+    """A kind, and an id of that kind."""
+
+_ECHOES, _MORE = 3, 4
+"""How often it is looked for what stands behind messages that tell nothing, and how many times as far then."""
+
+
+class Rows:
+    """What one recall reads from the truth, each row once, however many groups ask for it.
+
+    Args:
+        fetch: reads rows; what is gone, or closed to the reader, is not among what it returns.
+    """
+
+    def __init__(self, fetch: Callable[[Sequence[Ref]], dict[Ref, Recalled]]) -> None:
+        self._fetch = fetch
+        self._read: dict[Ref, Recalled | None] = {}
+
+    def of(self, refs: Sequence[Ref]) -> dict[Ref, Recalled]:
+        """Return what there is of some rows."""
+        new = [ref for ref in refs if ref not in self._read]
+        if new:
+            found = self._fetch(new)
+            self._read.update((ref, found.get(ref)) for ref in new)
+        return {ref: item for ref in refs if (item := self._read[ref]) is not None}
+
+
+class Wanted(NamedTuple):
+    """Which items of a group are wanted."""
+
+    k: int
+    """So many, besides those that are known."""
+    least: float = 0.0
+    """The score that they reach."""
+    exclude: frozenset[str] = frozenset()
+    """Items to leave out, as `kind:id`."""
+    known: Collection[str] = ()
+    """Items that take nobody's place."""
+    tells: Callable[[str], bool] | None = None
+    """Whether the words of a message tell anything; None: all do."""
+
+
+def best_of_group(ranking: Ranking, kinds: Iterable[Kind], rows: Rows, wanted: Wanted) -> list[Recalled]:
+    """Return the best items of some kinds; messages that tell nothing have no say in the scores of the rest."""
+    chosen = set(kinds)
+    numbers = [number for number, kind in KINDS.items() if kind in chosen]
+    found: list[tuple[Hit, Recalled]] = []
+    for again in range(_ECHOES):
+        hits = ranking.best(numbers, least=wanted.least)
+        if wanted.exclude:
+            hits = (hit for hit in hits if hit.name not in wanted.exclude)
+        found = _read(hits, rows, wanted.k * (_MORE if again else 1), wanted.known)
+        silent = () if wanted.tells is None else _silent([item for _, item in found], wanted.tells)
+        if not silent:
+            break
+        ranking.leave_out([int(item.id) for item in silent])
+        found = [(hit, item) for hit, item in found if item not in silent]
+    return _told(ranking, found, wanted)
+
+
+def _told(ranking: Ranking, found: Iterable[tuple[Hit, Recalled]], wanted: Wanted) -> list[Recalled]:
+    """Return as many as are wanted, with reasons: most of what is read behind what tells nothing is given to nobody."""
+    told: list[Recalled] = []
+    left = wanted.k
+    for hit, item in found:
+        if left <= 0:
+            break
+        left -= hit.name not in wanted.known
+        told.append(msgspec.structs.replace(item, score=hit.score, why=ranking.why(hit)))
+    return told
+
+
+def first_of(group: Iterable[Recalled], k: int, known: Collection[str]) -> Iterator[Recalled]:
+    """Yield the first k items of a group, and those between them that are known."""
+    for item in group:
+        if k <= 0:
+            return
+        k -= name_of(item) not in known
+        yield item
+
+
+def _read(hits: Iterator[Hit], rows: Rows, k: int, known: Collection[str]) -> list[tuple[Hit, Recalled]]:
+    """Read the best from the truth, and go on to the next ones where something is gone."""
+    found: list[tuple[Hit, Recalled]] = []
+    left = k
+    while left > 0 and (some := _take(hits, left, known)):
+        items = rows.of([(hit.kind, hit.ref) for hit in some])
+        for hit in some:
+            item = items.get((hit.kind, hit.ref))
+            if item is not None:
+                left -= hit.name not in known
+                found.append((hit, item))
+    return found
+
+
+def _take(hits: Iterator[Hit], wanted: int, known: Collection[str]) -> list[Hit]:
+    """Return the next hits, up to so many that are not known."""
+    some: list[Hit] = []
+    for hit in hits:
+        some.append(hit)
+        wanted -= hit.name not in known
+        if not wanted:
+            break
+    return some
+
+
+def _silent(items: Iterable[Recalled], tells: Callable[[str], bool]) -> list[Recalled]:
+    """Return the messages that tell nothing, also behind others: how near they are is no sign of an answer."""
+    return [item for item in items if item.kind == "turn" and not tells(item.text)]

@@ -1,0 +1,82 @@
+"""Upkeep: what idle time does for a memory, step by step, in the order in which the next turn needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from edgemem.idle import IdleWorker, Step, Stop
+
+if TYPE_CHECKING:
+    from edgemem.config import IdleSettings
+    from edgemem.hooks.turn_figures import FigureFile
+    from edgemem.parts import Parts
+    from edgemem.running import Running
+
+
+class Upkeep:
+    """The steps of a memory's upkeep, and the worker that runs them.
+
+    Args:
+        settings: returns those that hold now.
+        renew: takes what was changed in the profile, and a model that came; returns whether there was any.
+        give_way: stops what a step computes, because somebody speaks.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        running: Running,
+        figures: FigureFile,
+        *,
+        settings: Callable[[], IdleSettings],
+        renew: Callable[[], bool],
+        give_way: Callable[[], None],
+    ) -> None:
+        self._parts = parts
+        self._figures = figures
+        self._settings = settings
+        self._renew = renew
+        self._thorough = False
+        index = parts.index
+        self.worker = IdleWorker(
+            (
+                Step("settings", lambda stop: not stop() and self._renew()),
+                Step("waiting turns", self._write_waiting),
+                Step("compact", running.compact),
+                Step("index", self._catch_up),
+                Step("embed", self._embed),
+                Step("read ahead", running.read_ahead),
+                Step("merge", lambda stop: index.merge_words(stop=stop)),
+                Step("warm", lambda stop: index.warm(stop=stop)),
+                Step("back up", parts.backups.work),
+                Step("figures", lambda _stop: self._figures.write(at_once=self._thorough)),
+            ),
+            settle_s=settings().settle_s,
+            on_hold=give_way,
+        )
+
+    def run(self, seconds: float, *, thorough: bool) -> bool:
+        """Work now, for at most so long; return whether nothing is left to do.
+
+        Args:
+            thorough: also what the worker would let wait until there is more of it.
+        """
+        self._thorough = thorough
+        try:
+            return self.worker.run(seconds)
+        finally:
+            self._thorough = False
+
+    def _write_waiting(self, stop: Stop) -> bool:
+        return not stop() and self._parts.sessions.journal.outbox.work(stop)
+
+    def _catch_up(self, stop: Stop) -> bool:
+        if stop():
+            return False
+        idle = self._settings()
+        least = 0 if self._thorough else idle.index_rows
+        return self._parts.index.catch_up(idle.batch, stop=stop, least=least, wait_s=idle.index_wait_s) > 0
+
+    def _embed(self, stop: Stop) -> bool:
+        return not stop() and self._parts.index.embed_pending(self._settings().embed_batch, stop=stop) > 0

@@ -1,0 +1,179 @@
+"""What the search for words promises, whether memory holds the words of the index or its file is asked."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgemem.clock import Clock
+from edgemem.recall import file_words, word_search
+from edgemem.recall.candidates import make_filter
+from edgemem.recall.index import Index
+from edgemem.recall.postings import ResidentPostings
+from edgemem.recall.tail import Tail
+from edgemem.recall.word_search import WordSearch
+from edgemem.records import Heard, Reader, StoredMessage, Turn
+from edgemem.store import turns
+from edgemem.store.database import Database
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from test_recall import Robot
+
+WORDS = ("cup", "mug", "kettle", "peanut", "doctor", "physician", "friday", "garden", "pepper")
+READERS = (None, Reader("ann"), Reader("bob"), Reader("bob", audience=frozenset({"ann"})), Reader(""))
+
+
+@pytest.fixture(params=["memory", "file"])
+def robot(request, tmp_path, monkeypatch):
+    """Return a robot whose words are looked up in memory, or always in the file."""
+    if request.param == "file":
+        in_file(monkeypatch)
+    made = Robot(tmp_path, Clock(wall=lambda: 1_770_000_000.0, monotonic=lambda: 1.0))
+    yield made
+    made.close()
+
+
+def in_file(monkeypatch) -> None:
+    """Have memory never hold the words of the index."""
+    monkeypatch.setattr(ResidentPostings, "follow", lambda *_: False)
+    monkeypatch.setattr(word_search, "_SOON_READ", -1)
+
+
+def test_any_of_the_words_finds(robot):
+    """One word is enough, and more of them score higher."""
+    robot.say(1, "the kettle is red", "fine")
+    robot.say(2, "the red kettle stands in the garden", "fine")
+    robot.idle()
+    assert robot.texts("red kettle of the garden", k=2) == [
+        "the red kettle stands in the garden",
+        "the kettle is red",
+    ]
+
+
+def test_what_was_misheard_is_found(robot):
+    """A word that stands nowhere is looked for by what sounds like it."""
+    robot.say(1, "the pepper is in the drawer", "fine")
+    for n in range(2, 12):
+        robot.say(n, f"the weather is number {n}", "fine")
+    robot.idle()
+    assert robot.texts("where is the bepper", k=1) == ["the pepper is in the drawer"]
+
+
+def test_other_words_for_the_same_are_found(robot):
+    """A text that says a word of the question by another one is found, though nothing else of it is asked for."""
+    robot.say(1, "we have a new sofa", "fine")
+    for n in range(2, 12):
+        robot.say(n, f"the weather is number {n}", "fine")
+    robot.idle()
+    assert robot.texts("which couch", k=1) == ["we have a new sofa"]
+
+
+def test_a_time_is_found(robot):
+    """A text that speaks of the time of a question is a candidate, whatever its words."""
+    robot.say(1, "we go to the lake on the 3rd of March 2027", "fine")
+    for n in range(2, 300):
+        robot.say(n, f"the weather is number {n}", "fine")
+    robot.idle()
+    found = robot.texts("what happens on 3 March 2027", k=1)
+    assert found == ["we go to the lake on the 3rd of March 2027"]
+
+
+def test_many_texts_leave_the_best(robot, monkeypatch):
+    """Where more texts match than are looked at, those that have most of the words are found."""
+    monkeypatch.setattr(file_words, "MOST", 20)
+    for n in range(60):
+        robot.say(n, f"the cup {'of the garden ' * (n == 30)}is number {n}", "fine")
+    robot.idle()
+    assert "garden" in robot.texts("cup of the garden", k=1)[0]
+
+
+def test_what_is_hidden_takes_nobodys_place(robot):
+    """However many texts match that may not be read, the one that may is found."""
+    for n in range(30):
+        robot.say(n, f"peanut peanut {n}", level="private", owner="ann", speaker="ann")
+    robot.say(30, "a peanut in the other room", speaker="bob")
+    robot.idle()
+    assert robot.texts("peanut", reader=Reader("bob"), k=3) == ["a peanut in the other room"]
+
+
+said = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join),
+        st.sampled_from(("shared", "household", "private")),
+        st.sampled_from(("ann", "bob")),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def fill(truth: Database, talk, first: int = 0) -> None:
+    """Have everything said, all in one session."""
+
+    def work(tx) -> None:
+        for n, (text, level, owner) in enumerate(talk, first):
+            turn = Turn(
+                "s", n, (StoredMessage("user", text),), heard=Heard(speaker=owner), level=level, owner=owner
+            )
+            turns.commit_turn(tx, turn)
+
+    truth.write(work)
+
+
+def scored(index: Index, truth: Database, reader: Reader | None, query: str):
+    """Return of each text what its words are worth, alone, with its neighbours and by others, and how much is known."""
+    tail = Tail(truth, index, None)
+    state = index.state()
+    tail.refresh(state)
+    only = make_filter(reader, kinds={"turn"})
+    search = WordSearch(index, state, tail, only, candidates=64, now=1.77e9)
+    _, view = search.look_up(query, names={}, reader=None)
+    refs = view.columns.rows["ref"]
+    return view.known, {
+        int(refs[slot]): tuple(float(worth[slot]) for worth in (view.words, view.window, view.related))
+        for slot in np.flatnonzero((view.window + view.related)[: view.n])
+    }
+
+
+@settings(max_examples=25, deadline=None)
+@given(said, said, st.sampled_from(READERS), st.lists(st.sampled_from(WORDS), min_size=1, max_size=3))
+def test_the_file_scores_as_memory_does(tmp_path_factory, indexed, late, reader, asked):
+    """Whoever reads, whatever is private, indexed or only just said: both give the same words the same worth."""
+    folder = tmp_path_factory.mktemp("words")
+    with Database(folder / "memory.db") as truth, Index(folder / "index.db", truth) as index:
+        fill(truth, indexed)
+        while index.catch_up():
+            pass
+        fill(truth, late, len(indexed))
+        known, there = scored(index, truth, reader, " ".join(asked))
+        with pytest.MonkeyPatch.context() as patch:
+            in_file(patch)
+            known_in_file, in_it = scored(index, truth, reader, " ".join(asked))
+    assert known_in_file == pytest.approx(known, abs=1e-6)
+    assert in_it == {ref: pytest.approx(both, abs=1e-5) for ref, both in there.items()}
+
+
+@settings(max_examples=15, deadline=None)
+@given(said, st.sampled_from(WORDS), st.sampled_from(WORDS))
+def test_what_is_private_leaves_no_trace_in_a_score(tmp_path_factory, talk, one, other):
+    """Whatever ann said in private, and however often, bob's scores are the same."""
+    found = []
+    for secret in (one, other):
+        folder = tmp_path_factory.mktemp("private")
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            Database(folder / "memory.db", clock=Clock(wall=lambda: 1.77e9, monotonic=lambda: 1.0)) as truth,
+            Index(folder / "index.db", truth) as index,
+        ):
+            in_file(patch)
+            fill(truth, [*talk, *[(f"{secret} {secret}", "private", "ann")] * 5])
+            while index.catch_up():
+                pass
+            known, scores = scored(index, truth, Reader("bob"), " ".join(WORDS))
+            found.append((known, sorted(scores.values())))
+    assert found[0] == found[1]

@@ -1,0 +1,50 @@
+"""`edgemem bench` prints figures as tables that a person can read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from edgemem.cli.bench import command_for
+
+
+@pytest.fixture
+def printed(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return what is printed of some figures on a terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def show(**figures: Any) -> list[list[str]]:
+        ran = CliRunner().invoke(command_for("weighed", lambda: figures), [], catch_exceptions=False)
+        return [line.split() for line in ran.output.splitlines() if line.strip()]
+
+    return show
+
+
+def test_figures_of_several_are_one_table(printed: Any) -> None:
+    """What is said of several in the same words stands below one another under these words."""
+    mean = {"mean": 0.5, "low": 0.25}
+    lines = printed(intervals={"recall@5": mean, "recall@10": {"mean": 1.0, "low": 0.75}}, n=3)
+    assert ["figure", "mean", "low"] in lines
+    assert ["intervals.recall@5", "0.5", "0.25"] in lines
+    assert ["intervals.recall@10", "1", "0.75"] in lines
+    assert ["n", "3"] in lines
+
+
+def test_what_is_said_of_one_alone_is_a_list(printed: Any) -> None:
+    """A mapping that nothing else is like, and single figures, are listed under dotted names, in whole lines."""
+    lines = printed(latency_ms={"median": 1.0, "query_embedding_median": 2.0}, ok=True)
+    assert ["latency_ms.query_embedding_median", "2"] in lines
+    assert ["ok", "True"] in lines
+
+
+@pytest.mark.parametrize("scores", [("mrr", "recall@5"), ("mrr", "recall@5", "recall@10")])
+def test_no_table_is_wider_than_long(printed: Any, scores: tuple[str, ...]) -> None:
+    """Of two things with many scores the scores go down the page, with few of them across."""
+    sides = {name: {score: at / 2 for at, score in enumerate(scores)} for name in ("when", "who")}
+    head, _rule, first, *_ = printed(side_by_side=sides)
+    if len(scores) == 2:
+        assert (head, first) == (["figure", *scores], ["when", "0", "0.5"])
+    else:
+        assert (head, first) == (["figure", "when", "who"], ["mrr", "0", "0"])

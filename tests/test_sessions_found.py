@@ -1,0 +1,156 @@
+"""Sessions found: when something was talked about, for whoever may know."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import edgemem
+from edgemem.config import LlamaSettings, Profile
+from edgemem.recall.sessions_found import any_of, sessions_of
+from edgemem.records import Heard, Recalled, StoredMessage, Turn
+from edgemem.store.turns import commit_turn
+
+score = st.floats(0, 1)
+WORDS = ["apple", "lantern", "meadow", "copper", "violin", "harbour", "pepper", "window"]
+
+
+def message(id_, session, score, **more):
+    """Return a message that recall found."""
+    return Recalled("turn", id_, "words", score, session=session, recorded_at=5.0, **more)
+
+
+@given(st.lists(score, min_size=1, max_size=40), score)
+def test_a_session_is_at_least_its_best_message(scores, more):
+    """One message is worth itself; each further one adds something or nothing; nothing exceeds 1; order does not matter."""
+    worth = any_of(scores)
+    assert max(scores) <= worth <= 1
+    assert any_of(scores[:1]) == pytest.approx(scores[0])
+    assert worth <= any_of([*scores, more]) + 1e-12
+    assert worth == pytest.approx(any_of(scores[::-1]))
+
+
+def test_two_messages_are_worth_more_than_one():
+    """Two of .6 miss with (1 - .6 ** 4) squared; a weak one hardly adds to a good one; none is worth nothing."""
+    assert any_of([0.6, 0.6]) == pytest.approx((1 - (1 - 0.6**4) ** 2) ** 0.25)
+    assert any_of([0.6, 0.1]) == pytest.approx(0.6, abs=2e-4)
+    assert any_of([1e-9]) == pytest.approx(1e-9)
+    assert any_of([1.0, 0.5]) == 1.0
+    assert any_of([]) == 0
+
+
+def test_sessions_are_ranked_by_all_their_messages():
+    """Two good messages are more than a better one; each session shows its best three, and when the best was said."""
+    found = [
+        message("1", "a", 0.62, event_time=7.0),
+        message("2", "b", 0.6),
+        message("3", "b", 0.6),
+        *(message(str(n), "b", 0.1) for n in range(4, 9)),
+        Recalled("fact", "9", "cup: blue", 0.9),
+        message("10", "c", 0.0),
+    ]
+    sessions = sessions_of(found)
+    assert [each.session for each in sessions] == ["b", "a", "c"]
+    assert [item.id for item in sessions[0].messages] == ["2", "3", "4"]
+    assert [each.at for each in sessions] == [5.0, 7.0, 5.0]
+    assert sessions[1].score == pytest.approx(0.62)
+    assert sessions_of([]) == []
+
+
+def test_equal_sessions_stand_as_their_messages_did():
+    """Of equals the one comes first whose best message came first."""
+    found = [message("1", "b", 0.5), message("2", "a", 0.5)]
+    assert [each.session for each in sessions_of(found)] == ["b", "a"]
+
+
+@pytest.fixture
+def home(tmp_path, clock):
+    """Return a memory with words alone, and a function that stores a turn."""
+    profile = Profile(llama=LlamaSettings(embedder=""))
+    with edgemem.open(tmp_path, profile=profile, clock=clock, worker=False) as memory:
+
+        def say(session, n, text, at, speaker="alice", **more):
+            heard = Heard(speaker=speaker, event_time=at)
+            turn = Turn(session, n, (StoredMessage("user", text),), heard=heard, **more)
+            memory.database.write(lambda tx: commit_turn(tx, turn))
+
+        yield memory, say
+
+
+def test_when_something_was_talked_about(home):
+    """The session in which most was said of it comes first, with the time of what answers best."""
+    memory, say = home
+    say("monday", 0, "We could go to the lighthouse in spring", 1_770_000_000.0)
+    say("monday", 1, "The lighthouse has a hundred steps", 1_770_000_060.0)
+    say("tuesday", 0, "The cat has been to the vet", 1_770_086_400.0)
+    for settled in (False, True):
+        if settled:
+            memory.idle(60)
+        first, *_ = memory.recall_sessions("when did we talk about the lighthouse?")
+        assert first.session == "monday"
+        assert first.at in {1_770_000_000.0, 1_770_000_060.0}
+        assert {item.text for item in first.messages} == {
+            "We could go to the lighthouse in spring", "The lighthouse has a hundred steps",
+        }  # fmt: skip
+        assert len(memory.recall_sessions("lighthouse or cat", k=1)) == 1
+        assert {each.session for each in memory.recall_sessions("lighthouse or cat")} == {"monday", "tuesday"}
+        assert memory.recall_sessions("lighthouse", min_score=first.score + 0.5) == []
+    with pytest.raises(edgemem.EdgememError):
+        memory.recall_sessions("lighthouse", known_at=float("nan"))
+
+
+def test_private_talk_is_no_session_for_others(tmp_path, clock):
+    """Whoever may read nothing of a session is not told of it, and what is kept from them changes no score."""
+    seen = []
+    for n, kept in enumerate(("", "the lighthouse is a secret, and so are its steps!")):
+        with edgemem.open(tmp_path / str(n), clock=clock, worker=False) as memory:
+
+            def say(session, at, text, memory=memory, **more):
+                turn = Turn(session, at, (StoredMessage("user", text),), **more)
+                memory.database.write(lambda tx: commit_turn(tx, turn))
+
+            hers = Heard(speaker="alice", event_time=1e9)
+            say("a", 0, "the lighthouse has steps", heard=hers)
+            say("c", 0, "steps of stone, as in any old house by the sea", heard=hers)
+            say("d", 0, "the cat sleeps", heard=hers)
+            if kept:
+                for session, at in (("a", 1), ("b", 0), ("e", 0), ("f", 0)):
+                    say(
+                        session,
+                        at,
+                        kept,
+                        level="private",
+                        owner="bob",
+                        heard=Heard(speaker="bob", event_time=1e9 + 60),
+                    )
+            memory.idle(60)
+            found = memory.recall_sessions("steps of the lighthouse", speaker="alice")
+            seen.append(
+                [(each.session, each.score, each.at, [item.text for item in each.messages]) for each in found]
+            )
+            if kept:
+                his = memory.recall_sessions("lighthouse", speaker="bob")
+                assert {each.session for each in his} >= {"a", "b", "e", "f"}
+                memory.forget_session("b")
+                assert "b" not in {each.session for each in memory.recall_sessions("lighthouse")}
+    assert seen[0] == seen[1]
+    assert {each[0] for each in seen[0]} >= {"a", "c"}
+
+
+def test_a_day_is_looked_through_where_nothing_else_tells(home, clock):
+    """Of "what did we do five days ago?" the time alone can be looked for, whatever was said since."""
+    memory, say = home
+    now = clock.now()
+    for days, many in ((9, 60), (5, 3), (2, 60)):
+        for n in range(many):
+            say(
+                f"{days} days ago",
+                n,
+                f"{WORDS[n % 8]} {WORDS[n // 8]}",
+                now - days * 86400 - 60 + n,
+            )
+    memory.idle(60)
+    first, *_ = memory.recall_sessions("what did we do five days ago?")
+    assert first.session == "5 days ago"
+    assert memory.recall_sessions("what did we do?")[0].session != "5 days ago"
