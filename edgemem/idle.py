@@ -69,8 +69,9 @@ class IdleWorker:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread, once."""
+        """Start the thread, once; it begins with what was due when the memory was opened, and what the first turn needs."""
         if self._thread is None and not self._closed.is_set():
+            self._wake.set()
             self._thread = threading.Thread(target=self._loop, name="edgemem-idle", daemon=True)
             self._thread.start()
 

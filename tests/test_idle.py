@@ -176,6 +176,7 @@ def test_a_turn_aborts_what_is_embedded_and_it_is_embedded_later(tmp_path: Path)
     profile = msgspec.structs.replace(plain, idle=msgspec.structs.replace(plain.idle, settle_s=0.0))
     with edgemem.open(tmp_path, profile=profile, embedder=embedder, watch=False) as memory:
         robot = Robot(memory.hooks(session_id="kitchen", speaker="mara"))
+        robot.loop.speech_start()
         for n in range(3):
             memory.store.add_fact(f"shelf {n}", f"holds jar {n}")
         robot.loop.idle(0.0)  # now it is quiet

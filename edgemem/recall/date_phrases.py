@@ -5,11 +5,11 @@ A phrase has its pieces in whatever order the language likes, so no language nee
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgemem.patterns import Pattern
 from edgemem.recall.date_pieces import MAX_DIGITS, Piece, Token, pieces_of
 from edgemem.recall.date_spans import (
     Days,
@@ -41,7 +41,7 @@ _GAP = 3
 _LAST_DAY = 31
 _DAY_BESIDE = ("month", "month_day", "year", "period")
 """Kinds after which a number may be that of a day."""
-_QUESTION = re.compile(
+_QUESTION = Pattern(
     r"\?|？|^\W*(?:who|what|where|when|which|why|how|did|wer|was|wo|wie|wann|que|quien|donde|cuando|cual|ai)\b"
 )
 

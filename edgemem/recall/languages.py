@@ -6,8 +6,9 @@ language, a text is found by its English stems too.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
+
+from edgemem.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -70,7 +71,7 @@ _EMPTY = {
     # Without its accents chó, which is a dog, would be cho, and nothing.
     "vi": _ACCENTED_VIETNAMESE,
 }
-_LETTERS = {"de": re.compile("[äöüß]"), "es": re.compile("[ñáíóú]"), "vi": re.compile("[ăđơư\u1ea0-\u1ef9]")}
+_LETTERS = {"de": Pattern("[äöüß]"), "es": Pattern("[ñáíóú]"), "vi": Pattern("[ăđơư\u1ea0-\u1ef9]")}
 
 TOLD = frozenset({"en", "de", "es", "vi", "zh"})
 """The languages that are told from one another."""

@@ -11,6 +11,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from edgemem.patterns import Pattern
+
 _MAX_CHARS = 2000
 
 # What is no more may be said of these in the present, too: "what is the old code?". An old ladder is a ladder still.
@@ -25,7 +27,7 @@ _WERT = r"""
     | marke | miete | name | nachbarn? | nummer | ort | passwort | pin | plan | platz | preis | raum | regel | schule | stelle | tag
     | termin | uhrzeit | vermieter | versteck | version | wohnung | zeit | zimmer )n?
 """
-_PLAIN = re.compile(
+_PLAIN = Pattern(
     rf"""
       \b(?: used \s to | did\b .{{0,80}} \b use \s to | previous(?:ly)? | former(?:ly)? | original(?:ly)? | initial(?:ly)? | no \s longer
         | (?:not|\w+n['’]?t)\b .{{0,40}} \b any \s? (?:more|longer) | back \s then | in \s the \s (?:past|old(?:en)? \s days|early \s days)
@@ -57,21 +59,19 @@ _PLAIN = re.compile(
       | 以往 | 往日 | 昔日 | 早前 | 当初 | 那会儿 | 那阵 | 曾(?!孙|祖) | 旧(?:密码|地址|号码|名|址|家|版|电话) | 原(?:名|址|定|始) | 前(?:一个|任|一任)
       | 上一(?:个|任) | [换改搬]\w{{0,4}}前 | 起先 | 最早 | 最开始 | 老(?:密码|地址|号码) | (?:已经|早就)不
     """,
-    re.VERBOSE | re.IGNORECASE,
+    flags=re.VERBOSE | re.IGNORECASE,
 )
 
 
 class _Language(NamedTuple):
     """Verbs in the past, and words that speak of what was where one of them stands as well."""
 
-    was: re.Pattern[str]
-    words: re.Pattern[str]
+    was: Pattern
+    words: Pattern
 
 
 def _language(was: str, words: str) -> _Language:
-    return _Language(
-        *(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE) for pattern in (was, words)),
-    )
+    return _Language(*(Pattern(rf"\b(?:{words})\b", flags=re.IGNORECASE) for words in (was, words)))
 
 
 _LANGUAGES = (
@@ -93,12 +93,12 @@ _LANGUAGES = (
     ),
     _language("đã", "cũ|trước"),
 )
-_FIRST = re.compile(
+_FIRST = Pattern(
     r"\b(?:at first|first|original(?:ly)?|initial(?:ly)?|(?:at|in) the (?:very )?(?:beginning|start|outset)|to (?:begin|start) with"
     r"|start(?:ed)? (?:out|off)|ursprünglich\w*|anfangs|anfänglich\w*|(?:am|zu) (?:anfang|beginn)|zu(?:aller)?erst|erste[nrsm]?"
     r"|(?:al|en un) (?:principio|inicio|comienzo)|original(?:mente)?|inicial(?:mente)?|primer[oa]?"
     r"|ban đầu|lúc đầu|đầu tiên|thoạt (?:đầu|tiên))\b|最初|起初|一开始|最开始|最早|起先|当初|原来|本来",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
 
 

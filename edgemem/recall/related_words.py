@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import functools
 import re
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from edgemem.provisions import provided
 from edgemem.recall.stemmer import stems
 
 if TYPE_CHECKING:
@@ -126,13 +127,13 @@ def _lines_with(stem: str) -> Iterator[tuple[list[str], list[str]]]:
         yield before.split(), behind.split()
 
 
-@functools.lru_cache(maxsize=1)
+@provided
 def _stemmed() -> str:
     """Return the file with stems for words, and a space on both sides of each word.
 
     It is searched as a text: 5 microseconds a word, and 30 kB instead of the 600 that a table takes.
     """
-    text = files("edgemem.recall").joinpath(FILE).read_text("utf-8")
+    text = Path(__file__).with_name(FILE).read_text("utf-8")
     lines = "".join(f"\n {line} " for line in text.replace(":", " :").splitlines() if line[:1] != "#")
     words = list(dict.fromkeys(_WORD.findall(lines)))
     stem_of = dict(zip(words, stems(words)))  # noqa: B905 - as long as one another
