@@ -8,7 +8,6 @@ question by mistake still finds what holds. So it asks for a word that says "not
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import NamedTuple
 
 _MAX_CHARS = 2000
@@ -102,7 +101,6 @@ _FIRST = re.compile(
 )
 
 
-@lru_cache(maxsize=4)  # asked twice of each question
 def asks_past(text: str) -> bool:
     """Tell whether a question asks for what was, and is not any more."""
     text = text[-_MAX_CHARS:]

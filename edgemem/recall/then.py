@@ -11,14 +11,13 @@ from collections import defaultdict
 from math import inf, nextafter
 from typing import TYPE_CHECKING
 
-from edgemem.recall.dates import MAX_CHARS, times_in
 from edgemem.recall.sources import FACT
-from edgemem.recall.traits import zone_at
 from edgemem.store.beliefs import held_within, keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from edgemem.recall.question import Asked
     from edgemem.recall.scoring import Ranking
     from edgemem.store.database import Database
 
@@ -31,9 +30,9 @@ and of what neither holds nor held then."""
 _LEAST_SHARE = 0.05  # of the time that is asked for: a value that came in its last hours did not hold then
 
 
-def past_times(query: str, now: float) -> list[tuple[float, float]]:
+def times_over(asked: Asked, now: float) -> list[tuple[float, float]]:
     """Return begin and end of the times that a question speaks of, where they are over; the likeliest reading of each."""
-    likeliest = {span.said: span for span in reversed(times_in(query[-MAX_CHARS:], now, zone_at(now)))}
+    likeliest = {span.said: span for span in reversed(asked.spans)}
     return sorted(
         (span.begin, span.end) for span in likeliest.values() if span.sure >= _SURE and span.end <= now
     )

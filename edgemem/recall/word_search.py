@@ -11,7 +11,7 @@ from edgemem.recall.file_words import FileWords
 from edgemem.recall.lexical import K1, Statistics
 from edgemem.recall.matching import matched, stands_of
 from edgemem.recall.mentions import LONG, Ways, people_heard, ways_of
-from edgemem.recall.question import Question, people_in, read_question
+from edgemem.recall.question import Asked, Question, people_in, read_question
 from edgemem.recall.related_words import note_related
 from edgemem.recall.rules import has_older
 from edgemem.recall.sounds import with_names, with_people
@@ -47,7 +47,6 @@ class WordSearch:
         tail: what the index does not know yet.
         only: what may be found.
         candidates: how many the words hand over.
-        now: seconds since the epoch.
         patient: whether it may take as long as it needs.
     """
 
@@ -59,7 +58,6 @@ class WordSearch:
         only: Filter,
         *,
         candidates: int,
-        now: float,
         patient: bool = False,
     ) -> None:
         self._index = index
@@ -67,23 +65,22 @@ class WordSearch:
         self._tail = tail
         self._only = only
         self._candidates = candidates
-        self._now = now
         self._patient = patient
         self._resident = False
         """Whether memory holds the words of the index."""
         self._file: FileWords | None = None
         """Those words, where it does not."""
 
-    def look_up(self, query: str, *, names: Mapping[str, str], reader: str | None) -> tuple[Question, View]:
-        """Take a question apart and find its words.
+    def look_up(self, asked: Asked, *, names: Mapping[str, str], reader: str | None) -> tuple[Question, View]:
+        """Find the words of a question.
 
         Args:
             names: further names of people who speak here, each with the speaker that it means.
             reader: who asks, if known.
         """
         people = {*names, *self._tail.people, *self._people()}
-        query = with_people(query, people)
-        question = self._take_apart(query, people, reader)
+        query = with_people(asked.text, people)
+        question = self._read(asked, query, people, reader)
         postings = self._index.postings
         state = self._state
         if self._patient and state is not None and (state.docs <= _SOON_READ or has_older(state)):
@@ -95,11 +92,11 @@ class WordSearch:
             self._tail.pour(columns)
             if self._state is not None and not self._resident:
                 self._file = FileWords(self._index.database, self._only)
-            view = View(columns, self._only, self._read if self._file is not None else None)
+            view = View(columns, self._only, self._rows_of if self._file is not None else None)
             statistics = self._statistics(view, question.terms)
             heard = self._heard(query, question, statistics, names, people)
             if heard != query:
-                question = self._take_apart(heard, people, reader)
+                question = self._read(asked, heard, people, reader)
                 statistics = self._statistics(view, question.terms)
             if question.english:
                 question = question.of(
@@ -115,11 +112,9 @@ class WordSearch:
         rows = self._index.database.query("select name from people")
         return [name for (name,) in rows if isinstance(name, str)]
 
-    def _take_apart(self, query: str, people: Collection[str], reader: str | None) -> Question:
-        named = people_in(query, people)
-        return read_question(
-            query, people=named, subjects=self._subjects(named), reader=reader, now=self._now
-        )
+    def _read(self, asked: Asked, text: str, people: Collection[str], reader: str | None) -> Question:
+        named = people_in(text, people)
+        return read_question(asked, text, people=named, subjects=self._subjects(named), reader=reader)
 
     def _subjects(self, people: Collection[str]) -> set[str]:
         """Return those people that facts are about."""
@@ -270,7 +265,7 @@ class WordSearch:
             stands.append((term, slots[slots >= 0], times[slots >= 0]))
         return stands
 
-    def _read(self, numbers: Sequence[int]) -> list[Row]:
+    def _rows_of(self, numbers: Sequence[int]) -> list[Row]:
         """Read what may be found of some docs."""
         found: list[Row] = []
         for ids in in_batches(numbers):
