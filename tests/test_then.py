@@ -13,10 +13,13 @@ from test_recall import Robot
 
 from edgemem.clock import Clock
 from edgemem.recall.question import take_apart
-from edgemem.recall.then import share_of, times_over
+from edgemem.recall.then import times_over, values_meant
 from edgemem.records import Reader
-from edgemem.store.beliefs import WITHIN, held_within, keys_of
+from edgemem.store.beliefs import WITHIN, HeldWithin, held_within, keys_of
+from edgemem.store.facts import assert_fact
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.reading import reading_rule
+from edgemem.store.transaction import Transaction
 
 
 def at(text: str) -> float:
@@ -130,23 +133,176 @@ def test_it_tells_nobody_of_what_is_private(settled):
     assert "7777" not in [item.value for item in found]
 
 
+DAY = 86400.0
+YEAR_AGO = NOW - 365 * DAY
+SETTINGS = 3000
+MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October")
+
+
+def usual(moment: float) -> str:
+    """Return how warm it is in the hall in the month of a moment."""
+    return f"{10 + datetime.fromtimestamp(moment).astimezone().month} degrees"
+
+
+@pytest.fixture(scope="module", params=["words", "meaning"])
+def warm_robot(request, tmp_path_factory):
+    """Return a robot that was told 3,000 times in a year how warm it shall be: two times of three what is usual in that month."""
+    clock = Clock(wall=lambda: NOW, monotonic=lambda: 1.0)
+    embedder = HashEmbedder() if request.param == "meaning" else None
+    made = Robot(tmp_path_factory.mktemp("warm"), clock, embedder)
+
+    def tell(tx: Transaction) -> None:
+        for n in range(SETTINGS):
+            since = YEAR_AGO + n * 365 * DAY / SETTINGS
+            value = usual(since) if n % 3 else f"{8 + n % 7} degrees"
+            assert_fact(tx, "thermostat.target", value, scope="household", valid_from=since)
+
+    made.truth.write(tell)
+    for code, since in (("1111", "2025-01-01"), ("2222", "2026-02-10"), ("3333", "2026-06-05")):
+        made.store.add_fact("door.code", code, scope="household", valid_from=at(since))
+    made.store.add_fact("thermostat.battery", "a round one", scope="household", valid_from=at("2026-02-01"))
+    for n in range(80):
+        made.say(n + 1, f"the thermostat rattles, and it is the {n}th time", f"noted, {n}")
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["at once", "indexed"])
+def warm(request, warm_robot):
+    """Have the index seen all that, or not; in this order."""
+    if request.param == "indexed":
+        warm_robot.idle()
+        warm_robot.index.warm()
+    return warm_robot
+
+
+def first_fact(robot, query, **options):
+    """Return key and value of the best fact."""
+    first = robot.recall(query, kinds={"fact"}, **{"reader": Reader("ann")} | options)[0]
+    return first.key, first.value
+
+
+@pytest.mark.parametrize("month", MONTHS)
+def test_of_three_thousand_versions_that_of_the_month_is_first(warm, month):
+    """What held then is found, though the words of the question find any version; it is what held for most of that month."""
+    then = at(f"2026-{MONTHS.index(month) + 1:02d}-10")
+    asked = f"What was the thermostat target in {month}?"
+    assert first_fact(warm, asked) == ("thermostat.target", usual(then))
+    assert first_fact(warm, "What was the target of the thermostat yesterday?")[1] == usual(NOW - DAY)
+    values = [item.value for item in warm.recall(asked, kinds={"fact"}) if item.key == "thermostat.target"]
+    assert usual(NOW) in values  # what holds now is told as well
+
+
+def test_of_three_thousand_versions_that_of_the_day_is_first(warm):
+    """A day has eight of them."""
+    for day in ("2026-03-14", "2026-07-02", "2026-09-30"):
+        asked = f"What was the thermostat target on {day}?"
+        assert first_fact(warm, asked) == ("thermostat.target", usual(at(day)))
+
+
+def test_many_versions_do_not_push_out_what_else_is_asked_for(warm):
+    """Other things, and what was said, are found beside a thing that was set three thousand times."""
+    assert first_fact(warm, "What was the door code in March?") == ("door.code", "2222")
+    assert first_fact(warm, "What was the battery of the thermostat in March?")[0] == "thermostat.battery"
+    found = warm.recall("What rattled at the thermostat last week?", kinds={"turn"}, k=3)
+    assert [item for item in found if "rattles" in item.text]
+
+
+def test_the_statements_of_a_question(warm, monkeypatch):
+    """The date of a question costs two of the truth, one for the things that are found and one for what held of them."""
+    asked: list[str] = []
+    query = warm.truth.query
+    monkeypatch.setattr(warm.truth, "query", lambda sql, *more: asked.append(sql) or query(sql, *more))
+
+    def count(text: str) -> int:
+        asked.clear()
+        warm.recall(text, reader=Reader("ann"), kinds={"fact"})
+        return len(asked)
+
+    warm.recall("What was the battery of the thermostat in March?")  # the tail reads what is new
+    plain = count("What was the target of the thermostat?")
+    assert count("What was the target of the thermostat on 2026-03-14?") <= plain + 2
+    assert count("What was the target of the thermostat in March and in May?") <= plain + 2
+
+
+@pytest.mark.parametrize("scope", ["household", "user:bob"])
+def test_what_joins_may_be_read(settled, scope):
+    """A version that held then is no candidate for whoever may not read it, and nothing else about the answer changes."""
+    settled.store.add_fact("safe.code", "1212", scope="household", valid_from=at("2026-01-01"))
+    for n in range(90):  # so many that the one of March is found by its time alone
+        since = at("2026-04-01") + n * DAY
+        settled.store.add_fact("safe.code", str(5000 + n), scope="household", valid_from=since)
+    asked, reader = "What was the safe code in March?", Reader("ann")
+    before = settled.recall(asked, reader=reader, kinds={"fact"})
+    assert before[0].value == "1212"
+    settled.store.add_fact(
+        "safe.code",
+        "7777",
+        scope=scope,
+        valid_from=at("2026-03-05"),
+        level="private",
+        owner="bob",
+    )
+    settled.store.add_fact(
+        "safe.code", "8888", scope=scope, valid_from=at("2026-03-28"), level="private", owner="bob"
+    )
+    found = settled.recall(asked, reader=reader, kinds={"fact"})
+    assert not {"7777", "8888"} & {item.value for item in found}
+    if scope == "user:bob":
+        assert [item.id for item in found] == [item.id for item in before]
+        assert [item.score for item in found] == pytest.approx([item.score for item in before])
+    for nobody in (Reader("bob", frozenset({"ann"})), Reader("")):
+        assert "7777" not in [item.value for item in settled.recall(asked, reader=nobody, kinds={"fact"})]
+    his = [item.value for item in settled.recall(asked, reader=Reader("bob"), kinds={"fact"})]
+    assert "7777" in his[: 2 if scope == "user:bob" else 1]  # there, beside that of the household
+
+
+def test_what_was_forgotten_does_not_join(settled):
+    """Nothing of a key that was erased comes back with its date."""
+    for n in range(90):
+        settled.store.add_fact(
+            "safe.code", str(5000 + n), scope="household", valid_from=at("2026-01-01") + n * DAY
+        )
+    asked = "What was the safe code on 2026-01-04?"
+    assert settled.recall(asked, kinds={"fact"})[0].value == "5003"
+    settled.store.forget_fact("safe.code", scope="household")
+    assert "safe.code" not in [item.key for item in settled.recall(asked, kinds={"fact"})]
+
+
+def test_both_values_of_a_month_that_saw_a_change(settled):
+    """What held for the most of it comes first, what held for long as well next, then what holds now."""
+    for value, since in (("blue", "2026-01-01"), ("red", "2026-06-12"), ("green", "2026-08-01")):
+        settled.store.add_fact("gate.color", value, scope="household", valid_from=at(since))
+    found = settled.recall("What was the color of the gate in June?", kinds={"fact"})
+    assert [item.value for item in found if item.key == "gate.color"] == ["red", "blue", "green"]
+    found = settled.recall("What was the color of the gate in May and in July?", kinds={"fact"})
+    assert {item.value for item in found if item.key == "gate.color"} == {"blue", "red", "green"}
+    assert found[2].value == "green"
+
+
 @given(st.text(max_size=200))
 def test_any_text_has_times_that_are_over_or_none(text):
     """Whatever is asked, every time lies before now."""
     assert all(begin < end <= NOW for begin, end in times_over(take_apart(text, NOW), NOW))
 
 
-moments = st.floats(0, 100)
-intervals = st.lists(st.tuples(moments, moments).map(sorted).map(tuple), min_size=1, max_size=3)
+held_values = st.lists(
+    st.builds(HeldWithin, st.just(0), st.just(1), st.integers(1, 9), st.floats(0, 100)),
+    unique_by=lambda one: one.origin,
+    max_size=6,
+)
 
 
-@given(intervals, intervals)
-def test_a_share_is_between_nothing_and_all(held, times):
-    """What holds always holds in all of a time, what never does in none of it."""
-    assert 0 <= share_of(held, times) <= 1
-    assert share_of([], times) == 0
-    if any(end > begin for begin, end in times):
-        assert share_of([(0, 100)], times) == pytest.approx(1)
+@given(held_values)
+def test_what_is_meant_of_a_time(held):
+    """Nothing that held for less than a third of the longest is told, the best is worth all, and three are enough."""
+    meant = values_meant(held, 100.0)
+    seconds = {one.origin: one.seconds for one in held}
+    assert bool(meant) == (sum(seconds.values()) >= 5)
+    assert len(meant) <= 3
+    assert sorted(meant.values(), reverse=True) == list(meant.values())
+    for origin in meant:
+        assert seconds[origin] >= max(seconds.values()) / 3
 
 
 said = st.lists(
@@ -163,26 +319,31 @@ def test_what_held_within_a_time_is_what_of_all_meets_it(tmp_path_factory, said,
             store.add_fact(
                 key, str(n), valid_from=float(since), valid_to=None if for_ % 2 else float(since + for_)
             )
-        database, end = store.database, begin + length
+        database = store.database
+        times = [(float(begin), float(begin + length)), (3.0, 9.0)]
         origins = [row[0] for row in database.query("select id from facts where id = origin")]
         keys = keys_of(database, origins)
         assert set(keys) == set(origins)
-        everything = database.query("select origin, valid_from, valid_to from facts where known_to is null")
-        naive = [
-            (origin, since, math.inf if to is None else to)
-            for origin, since, to in everything
-            if since < end and (to is None or to > begin)
-        ]
-        assert sorted(held_within(database, set(keys.values()), begin, end)) == sorted(naive)
+        everything = database.query(
+            "select key_id, value, origin, valid_from, valid_to from facts where known_to is null and value is not null"
+        )
+        naive: dict[tuple[int, int, str], tuple[int, float]] = {}
+        for n, (begin, end) in enumerate(times):
+            for key, value, origin, since, to in everything:
+                if since < end and (to is None or to > begin):
+                    last, seconds = naive.get((n, key, value), (0, 0.0))
+                    more = min(end, math.inf if to is None else to) - max(begin, since)
+                    naive[n, key, value] = max(last, origin), seconds + more
+        found = held_within(database, set(keys.values()), times, reader=None)
+        assert sorted(found) == sorted((n, key, *held) for (n, key, _), held in naive.items())
 
 
 def test_other_times_of_a_key_are_not_read(settled):
     """A code that changed a thousand times costs no more than one that changed twice."""
-    sql = WITHIN.format("?, ?")
-    plan = [
-        row[3] for row in settled.store.database.query(f"explain query plan {sql}", (1, 2, 9.0, 3.0, 3.0))
-    ]
+    rule, values = reading_rule(Reader("ann"), "f.")
+    sql = WITHIN.format(times="(0, 3.0, 9.0), (1, 4.0, 5.0)", keys="1, 2", rule=rule)
+    plan = [row[3] for row in settled.store.database.query(f"explain query plan {sql}", values)]
     assert [step for step in plan if " f " in step] == [
         "SEARCH f USING INDEX facts_believed (key_id=? AND valid_from>? AND valid_from<?)"
     ]
-    assert not any(step.startswith("SCAN") for step in plan)
+    assert [step for step in plan if step.startswith("SCAN")] == ["SCAN 2 CONSTANT ROWS", "SCAN a"]

@@ -94,10 +94,20 @@ class Question(Asked, frozen=True, kw_only=True):
     """Of all its words that tell anything, those names included."""
     times: tuple[tuple[float, float, float], ...] = ()
     """Begin and end of the times that it speaks of, and how sure that is; their words are not looked for."""
+    dates: frozenset[str] = frozenset()
+    """Those of its terms that perhaps only say a time."""
 
     def of(self, people: frozenset[str]) -> Question:
         """Return the same question, of other people."""
         return msgspec.structs.replace(self, people=people)
+
+    def but(self, unknown: Collection[str]) -> Question:
+        """Return the same question without the words of times that stand nowhere, if it says anything else.
+
+        A text cannot have them, and they would be the rarest of its words.
+        """
+        left = tuple(term for term in self.terms if term not in self.dates or term not in unknown)
+        return msgspec.structs.replace(self, terms=left) if left else self
 
     def names(self, subject: str) -> bool:
         """Tell whether a subject, given by its stems with spaces between them, stands in it."""
@@ -207,6 +217,7 @@ def read_question(
         english=(language_of(words) if text.isascii() else language_in(text)) == "en",
         stems=frozenset(content),
         times=tuple((span.begin, span.end, span.sure) for span in spans),
+        dates=frozenset(term for span in spans for term in terms(span.said)),
     )
 
 

@@ -160,7 +160,7 @@ class Recall:
         people = {**{name: name for name in names}, **(called or {})}
         search, ranking = self._search(asked, reader, people, allowed, limits)
         if times:
-            choose_versions(ranking, self._truth, times, others=said_past)
+            choose_versions(ranking, self._truth, times, reader=reader, now=now, others=said_past)
         rows = Rows(
             partial(
                 fetch,

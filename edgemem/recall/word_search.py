@@ -103,6 +103,7 @@ class WordSearch:
                     question.people | people_heard(question.meaning, people, question.people)
                 )
             question = question.of(question.people.union(names[n] for n in question.people if n in names))
+            question = question.but([term for term in question.dates if not statistics.counts.get(term)])
             self._find(view, question, statistics, people)
             return question, view
 
@@ -223,13 +224,26 @@ class WordSearch:
         if question.english:
             self._find_related(view, question, said, statistics)
         for scores in (view.words, view.window, view.words + np.float32(_OTHER_WORDS) * view.related):
-            view.chosen[view.seen(_highest(scores, self._candidates))] = True
+            self._choose(view, scores)
         dated = view.seen(on_dates(view.columns, question)[: 4 * self._candidates])
         view.chosen[dated[: self._candidates // 2]] = True
         if question.times and not len(hits):  # "what did we do yesterday?": there is nothing else to go by
             then = view.seen(on_days(view.columns, question))
             view.chosen[then[-self._candidates :]] = True
         self._note_mentions(view, question, people)
+
+    def _choose(self, view: View, scores: NDArray[np.float32]) -> None:
+        """Make candidates of what has the highest scores."""
+        import numpy as np
+
+        if not self._only.past or self._only.held is not None:
+            view.chosen[view.seen(_highest(scores, self._candidates))] = True
+            return
+        # What does not hold any more has places of its own: of one thing there may be thousands, which all say the same words.
+        rows, past = view.columns.rows, np.zeros(len(scores), bool)
+        past[: view.n] = rows["past"][: view.n]
+        view.chosen[view.seen(_highest(np.where(past, 0, scores), self._candidates))] = True
+        view.chosen[view.seen(_highest(np.where(past, scores, 0), self._candidates, rows["at"]))] = True
 
     def _find_related(
         self, view: View, question: Question, said: Iterable[str], statistics: Statistics
@@ -337,11 +351,19 @@ def _addressed(columns: Columns, slots: NDArray[np.intp], stems: Collection[str]
     return found
 
 
-def _highest(scores: NDArray[np.float32], most: int) -> NDArray[np.intp]:
-    """Return the slots of the highest scores above 0."""
+def _highest(
+    scores: NDArray[np.float32], most: int, at: NDArray[np.float64] | None = None
+) -> NDArray[np.intp]:
+    """Return the slots of the highest scores above 0; of equals, where it is told when each was, those of the latest."""
     import numpy as np
 
     found = np.flatnonzero(scores > 0)
-    if len(found) > most:
-        found = found[np.argpartition(-scores[found], most)[:most]]
-    return found
+    if len(found) <= most:
+        return found
+    if at is None:
+        return found[np.argpartition(-scores[found], most)[:most]]
+    there = scores[found]
+    least = np.partition(there, -most)[-most]
+    more, even = found[there > least], found[there == least]
+    left = most - len(more)
+    return np.concatenate([more, even[np.argpartition(-at[even], left - 1)[:left]]])
