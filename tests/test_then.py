@@ -15,6 +15,7 @@ from edgemem.clock import Clock
 from edgemem.recall.question import take_apart
 from edgemem.recall.then import times_over, values_meant
 from edgemem.records import Reader
+from edgemem.store import beliefs
 from edgemem.store.beliefs import WITHIN, HeldWithin, held_within, keys_of
 from edgemem.store.facts import assert_fact
 from edgemem.store.memory_store import SQLiteMemoryStore
@@ -338,12 +339,26 @@ def test_what_held_within_a_time_is_what_of_all_meets_it(tmp_path_factory, said,
         assert sorted(found) == sorted((n, key, *held) for (n, key, _), held in naive.items())
 
 
+def test_of_very_many_versions_the_last_are_looked_at(robot, monkeypatch):
+    """A sensor that told a hundred thousand values in a year costs no more than a bounded number of them."""
+    monkeypatch.setattr(beliefs, "MOST_WITHIN", 10)
+    for n in range(40):
+        robot.store.add_fact("sensor.value", str(n), scope="household", valid_from=at("2026-03-01") + n)
+    (key,) = set(
+        keys_of(robot.truth, [row[0] for row in robot.truth.query("select max(id) from facts")]).values()
+    )
+    month = at("2026-03-01"), at("2026-04-01")
+    found = held_within(robot.truth, [key], [month], reader=None)
+    assert len(found) == 10
+    assert first_fact(robot, "What was the value of the sensor in March?") == ("sensor.value", "39")
+
+
 def test_other_times_of_a_key_are_not_read(settled):
     """A code that changed a thousand times costs no more than one that changed twice."""
     rule, values = reading_rule(Reader("ann"), "f.")
-    sql = WITHIN.format(times="(0, 3.0, 9.0), (1, 4.0, 5.0)", keys="1, 2", rule=rule)
+    sql = WITHIN.format(times="(0, 3.0, 9.0), (1, 4.0, 5.0)", keys="1, 2", rule=rule, most=9)
     plan = [row[3] for row in settled.store.database.query(f"explain query plan {sql}", values)]
-    assert [step for step in plan if " f " in step] == [
-        "SEARCH f USING INDEX facts_believed (key_id=? AND valid_from>? AND valid_from<?)"
-    ]
+    assert [step for step in plan if " f " in step] == ["SEARCH f USING INTEGER PRIMARY KEY (rowid=?)"]
+    assert "SEARCH b USING INDEX facts_believed (key_id=? AND valid_from>? AND valid_from<?)" in plan
+    assert "USE TEMP B-TREE FOR ORDER BY" not in plan
     assert [step for step in plan if step.startswith("SCAN")] == ["SCAN 2 CONSTANT ROWS", "SCAN a"]

@@ -236,12 +236,12 @@ class WordSearch:
         """Make candidates of what has the highest scores."""
         import numpy as np
 
-        if not self._only.past or self._only.held is not None:
+        rows = view.columns.rows
+        past = np.append(rows["past"][: view.n], False)
+        if not self._only.past or self._only.held is not None or not past.any():
             view.chosen[view.seen(_highest(scores, self._candidates))] = True
             return
         # What does not hold any more has places of its own: of one thing there may be thousands, which all say the same words.
-        rows, past = view.columns.rows, np.zeros(len(scores), bool)
-        past[: view.n] = rows["past"][: view.n]
         view.chosen[view.seen(_highest(np.where(past, 0, scores), self._candidates))] = True
         view.chosen[view.seen(_highest(np.where(past, scores, 0), self._candidates, rows["at"]))] = True
 
