@@ -12,7 +12,7 @@ from edgemem.recall.dates import asks_when, times_in
 from edgemem.recall.english_words import is_english
 from edgemem.recall.languages import language_of
 from edgemem.recall.misheard_dates import with_dates
-from edgemem.recall.past_words import asks_first, asks_past
+from edgemem.recall.past_words import asks_all, asks_first, asks_past
 from edgemem.recall.stemmer import stem
 from edgemem.recall.traits import zone_at
 from edgemem.recall.words import language_in, plain_words, terms
@@ -66,6 +66,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it asks for what was, and is not any more."""
     asks_first: bool = False
     """Whether for what was before all else."""
+    asks_all: bool = False
+    """Whether for all that was, one after the other."""
     asks_when: bool = False
     asks_number: bool = False
     asks_name: bool = False
@@ -163,6 +165,7 @@ def take_apart(text: str, now: float | None = None) -> Asked:
         spans=spans,
         asks_past=asks_past(untimed),
         asks_first=asks_first(untimed),
+        asks_all=asks_all(text),
         asks_when=now is not None and asks_when(text),
         asks_number=bool(_NUMBER.search(text)),
         asks_name=bool(_NAME.search(text)),

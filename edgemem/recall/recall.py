@@ -15,12 +15,13 @@ from edgemem.recall.found import fetch
 from edgemem.recall.fusion import Weights
 from edgemem.recall.groups import Rows, Wanted, best_of_group, first_of
 from edgemem.recall.linear import shipped_models
+from edgemem.recall.past_times import past_times
 from edgemem.recall.question import take_apart
 from edgemem.recall.search import Limits, RecallStats, Search
 from edgemem.recall.second_pass import Bounds, SecondPass, second_pass
 from edgemem.recall.sources import KINDS
 from edgemem.recall.tail import Tail
-from edgemem.recall.then import choose_versions, times_over
+from edgemem.recall.then import choose_versions
 from edgemem.recall.when import checked_when
 
 if TYPE_CHECKING:
@@ -138,8 +139,8 @@ class Recall:
         when = checked_when(valid_at, known_at)
         now = self._clock.now()
         asked = take_apart(query, now)
-        times = times_over(asked, now) if when is None and include_past is None else []
-        said_past = asked.asks_past if include_past is None else include_past
+        times = past_times(asked, now) if when is None and include_past is None else []
+        said_past = (asked.asks_past or asked.asks_all) if include_past is None else include_past
         past = said_past or bool(times)
         limits = Limits(
             candidates=self._settings.candidates,

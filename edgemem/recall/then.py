@@ -17,7 +17,6 @@ from edgemem.store.beliefs import held_within, keys_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from edgemem.recall.question import Asked
     from edgemem.recall.scoring import Ranking
     from edgemem.records import Reader
     from edgemem.store.beliefs import HeldWithin
@@ -25,22 +24,13 @@ if TYPE_CHECKING:
 
     Times = Sequence[tuple[float, float]]
 
-_SURE = 0.5  # a time that is less sure than this is one of several readings
 _ALSO, _NOW, _OTHER = 0.97, 0.95, 0.7
 """What is left of the score of a thing's versions that are not meant first: of what held then as well, of what holds now,
 which is often told, too, and of what neither holds nor held then."""
 _LEAST_SHARE = 0.05  # of the time that is asked for: a value that came in its last hours did not hold then
-_AS_LONG, _FOR_LONG = 0.8, 1 / 3
+_AS_LONG, _FOR_LONG = 0.8, 0.2
 """Of the time for which the one held that held longest: what is as good, and what is worth telling as well."""
-_MOST_MORE = 2
-
-
-def times_over(asked: Asked, now: float) -> list[tuple[float, float]]:
-    """Return begin and end of the times that a question speaks of, where they are over; the likeliest reading of each."""
-    likeliest = {span.said: span for span in reversed(asked.spans)}
-    return sorted(
-        (span.begin, span.end) for span in likeliest.values() if span.sure >= _SURE and span.end <= now
-    )
+_MOST_MORE = 3
 
 
 def choose_versions(
