@@ -137,9 +137,9 @@ class Recall:
         """
         begin = monotonic()
         when = checked_when(valid_at, known_at)
-        now = self._clock.now()
-        asked = take_apart(query, now)
-        times = past_times(asked, now) if when is None and include_past is None else []
+        asked_at = self._clock.now()
+        asked = take_apart(query, asked_at)
+        times = past_times(asked, asked_at) if when is None and include_past is None else []
         said_past = (asked.asks_past or asked.asks_all) if include_past is None else include_past
         past = said_past or bool(times)
         limits = Limits(
@@ -160,6 +160,7 @@ class Recall:
         )
         people = {**{name: name for name in names}, **(called or {})}
         search, ranking = self._search(asked, reader, people, allowed, limits)
+        now = self._clock.now()  # not before what the search has seen
         if times:
             choose_versions(ranking, self._truth, times, reader=reader, now=now, others=said_past)
         rows = Rows(

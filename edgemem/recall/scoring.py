@@ -139,7 +139,10 @@ class Ranking:
         self.rescore(self.scores)
 
     def join(self, refs: Sequence[int], like: Sequence[int]) -> None:
-        """Take in further things, each with all that is known of a candidate that is no message: versions of the same."""
+        """Take in further things, each with all that is known of a candidate that is no message: versions of the same.
+
+        They have no place in the order until `rescore` gives them one.
+        """
         import numpy as np
 
         rows = np.array(like, np.intp)
@@ -148,7 +151,6 @@ class Ranking:
         self.kinds = np.append(self.kinds, self.kinds[rows])
         self.refs = np.append(self.refs, np.array(refs, self.refs.dtype))
         self._at = np.append(self._at, np.array(refs) / 1e6)
-        self.rescore(self.scores)
 
     def rescore(self, scores: NDArray[np.float64]) -> None:
         """Rank by other scores; what is below 0 is left out."""
