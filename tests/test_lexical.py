@@ -119,6 +119,16 @@ def test_who_says_i_is_meant():
     assert read_question(take_apart("what are allergies"), reader="alice").people == frozenset()
 
 
+def test_words_of_a_date_that_stand_nowhere_are_not_looked_for():
+    """Else they would be the rarest words of a question, and no text could have much of it; alone they are all that was said."""
+    question = read_question(take_apart("What was the safe code in March?", 1.79e9))
+    assert question.terms == ("safe", "code", "march")
+    assert question.but({"march"}).terms == ("safe", "code")
+    assert question.but({"safe"}).terms == question.terms
+    alone = read_question(take_apart("What was in March?", 1.79e9))
+    assert alone.but({"march"}).terms == alone.terms == ("march",)
+
+
 @pytest.mark.parametrize("text", ["", "   ", "\0", "?!", "what is it", "\ud800"])
 def test_questions_that_say_nothing(text):
     """Nothing is looked for, and nothing breaks."""

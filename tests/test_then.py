@@ -293,6 +293,36 @@ def test_what_joins_may_be_read(settled, scope):
     assert "7777" in his[: 2 if scope == "user:bob" else 1]  # there, beside that of the household
 
 
+@pytest.mark.parametrize(
+    ("reader", "values"),
+    [
+        (None, {"open to all", "of the house", "of Bob"}),
+        (Reader("bob"), {"open to all", "of the house", "of Bob"}),
+        (Reader("bob", frozenset({"ann"})), {"open to all", "of the house"}),
+        (Reader("ann"), {"open to all", "of the house"}),
+        (Reader(""), {"open to all"}),
+    ],
+)
+def test_what_may_not_be_read_is_not_even_looked_up(robot, reader, values):
+    """Of one key whose versions belong to different people, everybody gets what is theirs, and no time that another's took."""
+    levels = (
+        ("open to all", "shared", None),
+        ("of the house", "household", None),
+        ("of Bob", "private", "bob"),
+    )
+    for n, (value, level, owner) in enumerate(levels):
+        since = at("2026-03-02") + n * DAY
+        robot.store.add_fact(
+            "drawer.holds", value, scope="global", valid_from=since, level=level, owner=owner
+        )
+    said = dict(robot.truth.query("select id, value from facts where id = origin"))
+    keys = set(keys_of(robot.truth, [ref for ref, value in said.items() if value == "of Bob"]).values())
+    month = at("2026-03-01"), at("2026-04-01")
+    found = held_within(robot.truth, keys, [month], reader=reader)
+    assert {said[one.origin] for one in found} == values
+    assert all(one.seconds == DAY for one in found if said[one.origin] != "of Bob")
+
+
 def test_what_was_forgotten_does_not_join(settled):
     """Nothing of a key that was erased comes back with its date."""
     for n in range(90):
