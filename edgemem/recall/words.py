@@ -34,6 +34,8 @@ _KANA = re.compile("[\u3040-\u30ff]")
 _UNSPACED = re.compile(f"[{_SIGNS}{_LETTERS}]")
 _PIECE = re.compile(f"[{_SIGNS}]|[{_LETTERS}]+|[^{_SIGNS}{_LETTERS}]+")
 _LETTERS_TOGETHER = 3
+_STEMMED = frozenset({"de", "es"})
+"""Languages that have stems of their own, beside the English ones."""
 _LATIN = re.compile("[a-zA-Z\u00aa-\u024f\u1e00-\u1eff]")
 
 
@@ -89,6 +91,14 @@ def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
     return found
 
 
+def stems_again(text: str, language: str) -> frozenset[str]:
+    """Return the English stems by which `terms` finds the words of a text once more, beside those of its language."""
+    if language not in _STEMMED:
+        return frozenset()
+    words = plain_words(text)
+    return frozenset(map(stem, words)).difference(stem(word, language) for word in words)
+
+
 def language_in(text: str) -> str:
     """Return the language of a text: de, es, vi, zh, other where most letters are no Latin ones, else en."""
     if text.isascii():
@@ -123,6 +133,11 @@ def _plain(word: str) -> str:
     return word if word.isascii() else _without_accents(word)
 
 
+def without_accents(text: str) -> str:
+    """Return a text as `plain_words` has its words: in small letters, without accents."""
+    return _without_accents.__wrapped__(unicodedata.normalize("NFKC", text).casefold())
+
+
 @lru_cache(maxsize=4096)
 def _without_accents(word: str) -> str:
     bare = _ACCENT.sub("", unicodedata.normalize("NFD", word)).replace("đ", "d")
@@ -146,7 +161,7 @@ def _numbered(words: list[str], language: str) -> list[str]:
 @lru_cache(maxsize=16384)
 def _stems(word: str, language: str) -> tuple[str, ...]:
     english = stem(word)
-    if language not in {"de", "es"}:
+    if language not in _STEMMED:
         return (english,)
     parts = parts_of(word) if language == "de" else ()
     return tuple(dict.fromkeys((stem(word, language), english, *parts)))
