@@ -70,7 +70,13 @@ _EMPTY = {
     # Without its accents chó, which is a dog, would be cho, and nothing.
     "vi": _ACCENTED_VIETNAMESE,
 }
-_LETTERS = {"de": re.compile("[äöüß]"), "es": re.compile("[ñáíóú]"), "vi": re.compile("[ăđơư\u1ea0-\u1ef9]")}
+_LETTERS = {
+    "de": re.compile("[äöüß]"),
+    "es": re.compile("[ñáíóú¿¡]"),
+    "vi": re.compile("[ăđơư\u1ea0-\u1ef9]"),
+}
+TELLING = {"de": frozenset({"schön"}), "es": frozenset({"té"})}
+"""Words that tell something, though without their accents they are little words."""
 
 TOLD = frozenset({"en", "de", "es", "vi", "zh"})
 """The languages that are told from one another."""
@@ -85,7 +91,7 @@ def language_of(plain: Collection[str], spelled: str = "") -> str:
 
     Args:
         plain: its words in small letters, without accents.
-        spelled: the text in small letters, if it has accents: they tell as much as a word.
+        spelled: the text in small letters, if it has accents or the signs of Spanish: they tell as much as a word.
     """
     if spelled and _LETTERS["vi"].search(spelled):
         return "vi"

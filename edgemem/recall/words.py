@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from edgemem.recall.compounds import parts_of
-from edgemem.recall.languages import EMPTY_SIGNS, STOP_WORDS, empty_words, language_of
+from edgemem.recall.languages import EMPTY_SIGNS, STOP_WORDS, TELLING, empty_words, language_of
 from edgemem.recall.number_words import with_digits
 from edgemem.recall.stemmer import stem, stems_version
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STOP_WORDS", "WORDS_VERSION", "language_in", "plain_words", "spell_out", "terms", "words_version"]
 
-WORDS_VERSION = "4"
+WORDS_VERSION = "5"
 """Changes with every rule below, see `words_version`."""
 
 _RUN = re.compile(r"[^\W_]+")
@@ -36,6 +36,7 @@ _PIECE = re.compile(f"[{_SIGNS}]|[{_LETTERS}]+|[^{_SIGNS}{_LETTERS}]+")
 _LETTERS_TOGETHER = 3
 _STEMMED = frozenset({"de", "es"})
 """Languages that have stems of their own, beside the English ones."""
+_SPANISH = re.compile("[¿¡]")
 _LATIN = re.compile("[a-zA-Z\u00aa-\u024f\u1e00-\u1eff]")
 
 
@@ -77,8 +78,8 @@ def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
         )
     spelled = _spelled(text)
     words = [_plain(word) for word in spelled]
-    language = language_of(words, " ".join(spelled))
-    empty = empty_words(language)
+    language = language_of(words, _signs_of(text, spelled))
+    empty, telling = empty_words(language), TELLING.get(language, ())
     numbered = _numbered(words, language)
     if numbered is not words:
         spelled = words = numbered
@@ -86,7 +87,7 @@ def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
     for word, plain in zip(spelled, words):  # noqa: B905 - as long as one another
         if not plain.isascii() and _UNSPACED.search(plain):
             found += _neighbours(plain, without)
-        elif (word if language == "vi" else plain) not in empty and plain not in without:
+        elif plain not in without and ((word if language == "vi" else plain) not in empty or word in telling):
             found += _stems(plain[:_MAX_LETTERS], language)
     return found
 
@@ -110,7 +111,7 @@ def language_in(text: str) -> str:
     if 2 * sum(1 for letter in letters if not _LATIN.match(letter)) > len(letters):
         return "other"
     spelled = _spelled(text)
-    return language_of([_plain(word) for word in spelled], "" if text.isascii() else " ".join(spelled))
+    return language_of([_plain(word) for word in spelled], _signs_of(text, spelled))
 
 
 def spell_out(key: str) -> str:
@@ -126,6 +127,11 @@ def _spelled(text: str) -> list[str]:
         letter if letter.isalnum() or unicodedata.category(letter)[0] == "M" else " " for letter in text
     )
     return [word for word in text.split() if _plain(word)]
+
+
+def _signs_of(text: str, spelled: list[str]) -> str:
+    """Return what tells the language of a text beside its words: their accents, and the signs of Spanish before them."""
+    return " ".join((*spelled, *_SPANISH.findall(text)))
 
 
 def _plain(word: str) -> str:
