@@ -112,7 +112,7 @@ _PREFIX = (
     "(?:be|emp|ent|er|ge|miss|ver|zer)?"
 )
 """What stands before a word and makes another one of it: an Ausgang is no Gang."""
-_IS_PREFIX, _BEGINS_SO = re.compile(_PREFIX), re.compile(f"{_PREFIX}[^aeiouy]*")
+_FIRST_LETTERS = "[^aeiouy]*"
 """With the letters that a word begins with: eingeschlafen holds no Schlaf, and geschwind no Wind."""
 _LEAST_WORD, _LEAST_PART = 7, 3
 _SURE_HEAD = 4
@@ -127,19 +127,19 @@ def parts_of(word: str) -> tuple[str, ...]:
     """
     if len(word) < _LEAST_WORD or not word.isascii() or word.endswith(("ieren", "iert")):
         return ()
-    nouns, single = _stems()
+    nouns, single, prefix, prefix_and_letters = _known()
     if stem(word, "de") in single:
         return ()
     begins = range(_LEAST_PART, len(word) - _LEAST_PART + 1)
     unsure: tuple[str, ...] = ()
     # By the stem that the noun has alone: Rechnung keeps its ending, and Stromrechnung loses it.
     for begin, head in zip(begins, stems([word[begin:] for begin in begins], "de")):  # noqa: B905 - as long
-        if head not in nouns or _IS_PREFIX.fullmatch(before := word[:begin]):
+        if head not in nouns or prefix.fullmatch(before := word[:begin]):
             continue
         rest = stem(before, "de")  # also without the s that binds: Weihnachts is of Weihnacht
         if rest in nouns:
             return _each_once(head, rest, *parts_of(word[begin:]), *parts_of(before))
-        if not unsure and len(head) >= _SURE_HEAD and not _BEGINS_SO.fullmatch(before):
+        if not unsure and len(head) >= _SURE_HEAD and not prefix_and_letters.fullmatch(before):
             unsure = _each_once(head, rest, *parts_of(word[begin:]), *parts_of(before))
     return unsure
 
@@ -149,7 +149,8 @@ def _each_once(*parts: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
-def _stems() -> tuple[frozenset[str], frozenset[str]]:
-    """Return the stems of what a compound may end in, and of what is none."""
+def _known() -> tuple[frozenset[str], frozenset[str], re.Pattern[str], re.Pattern[str]]:
+    """Return the stems of what a compound may end in, and of what is none; and what tells prefixes."""
     nouns, joined, whole = (stems(words.split(), "de") for words in (_NOUNS, _JOINED, _WHOLE))
-    return frozenset(nouns + joined), frozenset(nouns + whole)
+    patterns = re.compile(_PREFIX), re.compile(f"{_PREFIX}{_FIRST_LETTERS}")
+    return frozenset(nouns + joined), frozenset(nouns + whole), *patterns

@@ -13,7 +13,7 @@ words alone.
 from __future__ import annotations
 
 import functools
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.stemmer import stems
@@ -54,7 +54,7 @@ class Related(NamedTuple):
 
 def groups_of(language: str) -> list[str]:
     """Return the groups of a language as they are written in its file."""
-    lines = files("edgemem.recall").joinpath(f"related_words_{language}.txt").read_text("utf-8").splitlines()
+    lines = Path(__file__).with_name(f"related_words_{language}.txt").read_text("utf-8").splitlines()
     return [line for line in lines if line and line[0] != "#"]
 
 

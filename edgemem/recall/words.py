@@ -36,7 +36,6 @@ _PIECE = re.compile(f"[{_SIGNS}]|[{_LETTERS}]+|[^{_SIGNS}{_LETTERS}]+")
 _LETTERS_TOGETHER = 3
 _STEMMED = frozenset({"de", "es"})
 """Languages that have stems of their own, beside the English ones."""
-_SPANISH = re.compile("[¿¡]")
 _LATIN = re.compile("[a-zA-Z\u00aa-\u024f\u1e00-\u1eff]")
 
 
@@ -131,7 +130,7 @@ def _spelled(text: str) -> list[str]:
 
 def _signs_of(text: str, spelled: list[str]) -> str:
     """Return what tells the language of a text beside its words: their accents, and the signs of Spanish before them."""
-    return " ".join((*spelled, *_SPANISH.findall(text)))
+    return " ".join((*spelled, *(sign for sign in "¿¡" if sign in text)))
 
 
 def _plain(word: str) -> str:
