@@ -12,82 +12,96 @@ from functools import lru_cache
 from edgemem.recall.stemmer import stem, stems
 
 _NOUNS = """
-abend abfall abholung ablage abschluss absender abteil abteilung adapter adresse akku akte aktion alarm allee allergie
-alter ampel amt anfang angebot anhang anhanger ankunft anlage anleitung anprobe anruf ansage anschluss ansprache
-antenne antrag antwort anwalt anweisung anzeige anzug apfel apotheke apparat arbeit arbeiter arm armel artikel arzt
-arztin assistent atem aufgabe aufkleber auflauf aufnahme aufsatz aufsicht auftrag auftritt aufzug auge ausbildung
-ausflug ausgabe ausgang auskunft ausrustung ausschlag ausstellung auswahl ausweis auto automat bach backerei bad bahn
-balkon ball band bank bau bauer baum beamter becher becken bedarf beet befehl befeuchter beginn begleiter behalter
-behandlung beilage bein beitrag belag beleg beleuchtung berater bereich berg bericht beruf beschreibung besen besitzer
-besprechung besteck bestellung besuch betrag betreuer betrieb bett beutel bewerbung bezug biene bier bild birne blatt
-blick blume bluse blute boden bogen bohne bohrer boot bote brause brei brett brezel brief brille brot bruch brucke
-bruder brust bub buch buchse bude bugel buhne burg buro burste bus butler butter champion chef chor clown club code
-computer container creme dach dackel dame dampf datum dauer deckchen decke deckel dieb diele dienst ding diplom
-direktor dirndl dokument dorf dose dosis drache drachen draht dreck druck drucker druckerei duft durst dusche ecke ehe
-eimer eingang einkauf einladung einlage einrichtung eintritt eis eisen elektriker eltern empfanger ende engel ente
-entferner erde ergebnis erinnerung ernte essen essig etikett eule fabrik fach faden fahne fahrer fahrt fall
-falle familie fan farbe faser fass feder feger fehler feier feile feind feld felge fell fenster ferien fest feuer
-fieber figur film filter finger firma fisch flache flasche fleck fleisch fleischer fliege flieger floh flote flug flur
-fluss folge folie form forum foto fotograf frage frau freund freundin frist frosch frucht fruhling fuchs fuhrer
-fuhrung fund fuss futter gabe gabel galerie gang gans garage gardine garn garten gartner gas gasse gast gebaude gebiet
-gebuhr geburt gedicht gefass gehalt geheimnis gelander geld gelenk gemeinde gemuse gerat gericht geruch geschaft
-geschenk geschichte geschirr geschoss gesellschaft gesicht gespenst gesprach gestell getrank getriebe gewicht gewitter
-gewurz gift gitarre gitter glas glaser glocke gluck graben gras grenze griess griff grill grippe grosse grund gruppe
-gruss gummi gurke gurtel gymnastik haar hafen hahn hahnchen hai haken halle hals halter halterung hammer hand handel
-handler handy hase haube haus hauschen haut hebamme heber hecke heft heilung heim heizer heizung helfer helm hemd herd
-hersteller herz hexe hilfe himbeere himmel hirsch hitze hobel hocker hof hohe hohle holz honig horer horn hose hotel
-huhn huhnchen huhner hulle hummel hund hupe hut hutte igel imbiss impfung infekt ingenieur inhalt insel inspektion
-installateur interesse jacke jager jahr jause joghurt jubilaum junge kabel kabine kafer kaffee kafig kalb kalender
-kamera kamerad kamin kamm kammer kanal kandidat kanne kanten kanzlei kapelle kapitan kappe kapsel karte kartoffel
-karton kase kasse kasten kater katze kehrer keks kelle keller kellner kellnerin kern kerze kessel kette kiefer kind
-kirche kirsche kissen kiste kittel klammer klang klasse klassiker klavier kleber kleid kleidung klemme kletterer klima
-klingel klinik kloss knacker kneipe knodel knopf knoten koch kocher koffer kohl kohle kollege kommode kompott
-konferenz konig konto kontrolle konzert kopf kopie korb korper kosmetik kosten kraft kran krankheit kranz kratzer
-kraut krebs kreis kreuz krieg krippe krone kubel kuche kuchen kugel kuh kuhl kuhler kunde kunst kupplung kurs kuss
-kuste laden lager lamm lampe land landschaft lange lappen larm laterne latte laub laube lauf laune leben leder lehne
-lehre lehrer lehrerin leidenschaft leihe leine leistung leiter leitung lektion leser leuchte leute licht liebling lied
-lieferant lieferung liege likor limonade linie linse lippe liste loch locher locke loffel lohn losung lowe luft luster
-macher madchen maher mahlzeit makler maler mann mannschaft mantel mappe marder marke markise markt marmelade maschine
-maske massage matratze mauer maus maut mechaniker medikament medizin meer mehl meinung meister melder melone menge
-menu messe messer metall meter miete mieter milch minister minute mischung mitarbeiter mitglied mittag mitte mittel
-mixer mobel mode modell monat montag monteur moped morgen motor motte mull mund munze museum musik musiker musli
-muster mutter mutze nachbar nachricht nacht nadel nagel nahrung name nase nest netz neugier note notiz nudel nummer
-nuss oberteil obst ofen offner ohr oma onkel opa oper operation optiker orange orchester ordner ordnung orgel ort
-packung paket palme pantoffel papagei papier paradies parfum park partner party pass pasta paste patient pause pedal
-perle person personal pfahl pfand pfanne pfeffer pfeife pfeil pferd pflanze pflaster pflege pfleger pflicht pflug
-pforte pille pilz pinguin pinsel pirat pizza plage plan planer planung plastik platte platz platzchen polizei polizist
-polster portion post pracht praktikum praxis preis presse prinzessin probe produkt professor profi programm projekt
-prospekt protokoll prufer prufung pudding pulli pult pulver pumpe punkt puppe pute putzer qualitat quark quelle quiz
-rabatt rad radio radler rahmen rakete rampe rand rasen rasierer raster rat ratsel ratte raum reaktion rechner rechnung
-rede regal regel regen register reh reifen reihe reiniger reinigung reis reise reiter reparatur reserve rest
-restaurant rettung rezept richter riegel rind rinde ring rinne rock rohr rohre rolle roller roman rose route rucken
-ruder ruhe ruhrer runde rutsche saal sache sack safari saft sage sager salami salat salbe salz samen sammler sammlung
-sand sandale sanger sattel satz sauger saule schacht schaden schaf schaffner schal schale schalter schatz schaukel
-scheibe schein schema schere schicht schicksal schiene schiff schild schimmel schinken schirm schlaf schlafer schlag
-schlange schlauch schleife schleim schlitten schloss schluss schlussel schmerz schminke schmuck schnee schneider
-schnitt schnitte schnitzel schnur schokolade schoner schrank schraube schreiben schrift schritt schub schublade schuh
-schulden schule schuler schulter schuppen schurze schussel schutz schutzer schwamm schwanz schwein schwelle schwester
-schwimmer see segel seife seil seite sekretar sekunde semmel sender sendung sensor serie service sessel sicherung sieb
-sieger signal silber sinn situation sitz sitzung skala skizze socke socken sofa software sohn sommer sonne sorge sorte
-sosse spange spargel spass speck speicher speise spender sperre spezialist spiegel spiel spieler spinat spinne spion
-spitze splitter sport sprache sprecher spritze sprung spule spur stabchen stachel stadt stahl stall stamm stander
-station statte status stau staub stecker steg steig stein stelle stempel stern steuer stich stiefel stiege stift stil
-stimme stimmung stock stoff stoffe storung strahl strahler strand strasse strauch strauss strecke streit strom strumpf
-stube stuck student studie studio stufe stuhl stunde sturm suche sulze suppe symbol system tabelle tablett tablette
-tafel tag taler tanne tante tanz tape tapete tasche tasse taste tat tatigkeit taube tausch taxi technik techniker tee
-teich teig teil telefon teller tempel temperatur tempo tennis teppich termin test theater thema therapeut therapie
-ticket tier tisch tochter tomate ton tonne topf tor torte tour tourist trager trainer training transport traube traum
-treffen treppe tresor trikot tritt trockner tropfen truhe trunk tube tuch tur turm turnier tute typ uberraschung
-uberweisung ubung uhr umfrage umschlag umzug unfall uniform unterlagen unterricht untersuchung urkunde urlaub ursache
-vase vater verband verbot verein vereinbarung verfahren vergleich verkaufer verkehr verlag verleih verletzung verlust
-vermieter verpackung versand versicherung verspatung versteck versuch vertrag vertreter verwalter verwaltung
-verzeichnis viertel vogel vorhang vorrat vorschlag vorstellung waage wache wachter waffe waffel wagen wahl wald walze
-wand wanderung wanne wappen ware warmer wart warter wasche wascher wasser weber wechsel weck wecker weg wehr wein
-weise weite welle welpe welt werbung werk wespe weste wettbewerb wette wetter wickel wiege wiese wind winkel winter
-wirt wirtschaft witz woche wohnung wolf wolke wolle workshop wort wunde wunder wunsch wurfel wurm wurst wurstchen
-wurzel wuste zahl zahler zahlung zahn zange zauber zaun zebra zeichen zeichnung zeile zeit zeitung zelle zelt zement
-zentimeter zentrale zentrum zettel zeug zeuge zeugnis ziege ziegel zieher ziel ziffer zigarette zimmer zirkus zitrone
-zoll zone zopf zucht zucker zug zugang zustand zutat zweig zwerg zwiebel zwilling zylinder
+abend abfall abfluss abgabe abholung ablage abschluss absender abteil abteilung adapter adresse akkordeon akku akte
+aktion alarm allee allergie alter ambulanz ameise ampel amt ananas anbieter anfang angebot anhang anhanger ankunft
+anlage anleitung anprobe anrichte anruf ansage anschluss ansprache antenne antrag antwort anwalt anweisung anwohner
+anzeige anzug apfel apotheke apparat aquarium arbeit arbeiter arm armatur armel artikel arzt arztin assistent atem
+auffuhrung aufgabe aufkleber auflauf aufnahme aufsatz aufsicht auftrag auftritt aufzug auge ausbildung ausflug ausgabe
+ausgang auskunft ausrustung ausschlag ausstellung auswahl ausweis auto automat autor babysitter bach backer backerei
+bad bahn balkon ball band bank basis batterie bau bauch bauer baum beamter becher becken bedarf bedienung beerdigung
+beet befehl befeuchter beginn begleiter behalter behandlung beilage bein beitrag belag beleg beleuchtung berater
+bereich berg bericht beruf beschreibung besen besitzer besprechung besteck bestellung besuch betrag betreuer betrieb
+bett beutel bewerbung bezug bibliothek biene bier bike bild binde birne blatt blech blick blume bluse blute boden
+bogen bohne bohrer bonbon boot bord bote brand brause brei brett brezel brief brille brosche brot bruch brucke bruder
+bruhe brust bub buch buchhandlung buchse buchung bude bugel buhne bulette burg buro bursche burste bus butler butter
+champignon champion chef chor clown club coach code computer container creme dach dackel dame dampf datum dauer
+deckchen decke deckel delle dessert dieb diele dienst dimmer ding diplom direktor dirndl display doktor dokument dorf
+dose dosis drache drachen draht dreck drogerie druck drucker druckerei duft durchfall durst dusche echse ecke ehe
+eiche eimer einbrecher einbruch eingang eingriff einkauf einladung einlage einrichtung eintopf eintritt einzug eis
+eisen elektriker eltern email empfanger empfehlung ende engel enkel ente entferner entsorgung entwickler erbse
+erdbeere erde ergebnis erinnerung ernte ersatz erzahlung esel essen essig etikett eule fabrik fach faden fahne fahrer
+fahrt fall falle familie fan farbe faser fass feder feger fehler feier feile feind feld felge fell fenster ferien
+fernbedienung fernseher fest feuer fichte fieber figur film filter finger firma fisch flache flasche fleck fleisch
+fleischer fliege flieger fliese floh flote flug flugel flur fluss fohn folge folie forelle form forum foto fotograf
+fotografie frage frau freibad freund freundin friedhof friseur frisor frist frisur frosch frucht fruhling fuchs fuhrer
+fuhrung fuller fullung fund fuss fussmatte futter gabe gabel galerie gang gans garage garderobe gardine garn garnele
+garten gartner gas gasse gast gebaude gebiet gebrauch gebuhr geburt gedicht gefass gehalt geheimnis gelander geld
+gelenk gemeinde gemuse gerat gericht geruch geschaft geschenk geschichte geschirr geschoss gesellschaft gesicht
+gespenst gesprach gestell getrank getriebe gewicht gewitter gewurz gift gitarre gitter glas glaser glocke gluck graben
+gras grenze griess griff grill grippe grosse grund gruppe gruss gummi gurke gurtel gymnastik haar hafen hagel hahn
+hahnchen hai haken halfte halle hals halter halterung hammer hamster hand handel handler handy harfe hase haube haufen
+haus hauschen haut hebamme heber hecke hefe heft heilung heim heizer heizung helfer helm hemd herd hering hersteller
+herz hexe hilfe himbeere himmel hirsch hitze hobby hobel hocker hof hohe hohle holz honig horer horn hose hotel hufte
+huhn huhnchen huhner hulle hummel hund hunger hupe hut hutte igel imbiss impfung infekt ingenieur inhalt insel
+inspektion installateur interesse jacke jager jahr jalousie jause joghurt jubilaum junge kabel kabine kachel kafer
+kaffee kafig kaktus kalb kalender kamera kamerad kamille kamin kamm kammer kanal kandidat kanne kanten kanzlei kapelle
+kapitan kappe kapsel karte kartoffel karton kase kasse kasten kater katze kehrer keks kelle keller kellner kellnerin
+kern kerze kessel kette kiefer kilo kind kirche kirsche kissen kiste kittel klammer klang klasse klassiker klavier
+kleber kleid kleidung klemme kletterer klima klingel klinik kloss klub kluppe knacker kneipe knie knochel knodel knopf
+knoten koch kocher koffer kohl kohle kollege kommode komodie kompott konferenz konig konserve konsole konto kontrolle
+konzert kopf kopie korb korper kosmetik kosten kostum krach kraft kran krankheit kranz kratzer kraut krebs kreis kreuz
+krieg krimi krippe krone kubel kuche kuchen kugel kuh kuhl kuhler kunde kundigung kunst kupplung kurs kuss kuste laden
+lager lamm lampe land landschaft lange lappen laptop larm laterne latte laub laube lauch lauf laune leben leder lehne
+lehre lehrer lehrerin lehrling leidenschaft leihe leine leistung leiter leitung lektion lekture leser leuchte leute
+licht liebling lied lieferant lieferung liege likor limonade linie linse lippe liste liter loch locher locke loffel
+lohn lokal losung lowe luft luster macher madchen magazin maher mahlzeit mail makler maler mann mannschaft mantel
+mappe marder marke markise markt marmelade maschine maske massage match material matratze mauer maurer maus maut
+mechaniker medaille medikament medizin meer mehl meinung meister melder melone menge menu messe messer metall meter
+metzger miete mieter migrane mikrofon milch minister minute mischung mitarbeiter mitbewohner mitglied mittag mitte
+mittel mixer mobel mode modell modus mohre monat monitor montag monteur moped morgen motor motte muffin muhle mull
+mund munze museum musik musiker musli muster mutter mutze nachbar nachricht nacht nadel nagel nahrung name napf nase
+neffe nelke nest netz neugier nikolaus note notebook notiz nudel nummer nuss oberteil obst ofen offner ohr olive oma
+onkel opa oper operation optiker orange orchester orchidee ordner ordnung orgel ostern ort packung paket palme panik panne
+pantoffel papagei papier paradies parfum park partner party pass pasta paste patient pause pedal pension perle person
+personal pfahl pfand pfanne pfeffer pfeife pfeil pferd pflanze pflaster pflaume pflege pfleger pflicht pflug pforte
+phase piano pille pilz pinguin pinsel pirat piste pizza plage plan planer planung plastik platte platz platzchen
+plombe polizei polizist polster pool portion post pracht praktikum praline praxis preis presse prinzessin probe
+problem produkt professor profi programm programmierer projekt prospekt protokoll prufer prufung pudding pulli pult
+pulver pumpe punkt puppe pute putzer puzzle qualitat quark quelle quittung quiz rabatt rad radiator radio radler
+rahmen rakete rampe rand ranzen rasen rasierer raster rat ratsel ratte rauch raum reaktion rechner rechnung recycling
+rede regal regel regen register reh reifen reihe reiniger reinigung reis reise reiter rektor rente rentner reparatur
+reserve reservierung rest restaurant rettung rezept richter riegel rind rinde ring rinne riss roboter rock rohr rohre
+rolle roller roman rose rosine route rucken ruder ruhe ruhrer runde rutsche saal sache sack safari saft sage sager
+salami salat salbe salz samen sammler sammlung sand sandale sanger sattel satz sauger saule schacht schachtel schaden
+schaf schaffner schal schale schalter schatz schaukel scheibe schein schema schenkel schere schicht schicksal schiene
+schiff schild schimmel schinken schirm schlaf schlafer schlag schlange schlauch schleife schleim schlitten schloss
+schluss schlussel schmerz schminke schmuck schnaps schnee schneider schnitt schnitte schnitzel schnuller schnur
+schokolade schoner schrank schraube schraubendreher schreiben schrift schritt schub schublade schuh schulden schule
+schuler schulter schulung schuppen schurze schussel schutz schutzer schwager schwamm schwanz schwein schwelle
+schwester schwimmer see segel seife seil seite sekretar sekunde seminar semmel sender sendung senf sensor serie
+service sessel shampoo shop sicherung sieb sieger signal silber sinn sirup situation sitz sitzung skala skizze snack
+socke socken sofa software sohn sommer song sonne sorge sorte sosse spange spargel spass spatz speck speicher speise
+spender sperre spezialist spiegel spiel spieler spinat spinne spion spitze splitter sport sprache spray sprecher
+spritze sprung spule spur stabchen stachel stadt staffel stahl stall stamm stander station statte status stau staub
+stecker steg steig stein stelle stempel stern steuer stich stiefel stiege stift stil stimme stimmung stock stoff
+stoffe storch storung strahl strahler strand strasse strauch strauss strecke streit stress strom strudel strumpf stube
+stuck student studie studio studium stufe stuhl stunde sturm sturz suche sulze suppe symbol system tabelle tablett
+tablette tafel tag taler tanne tante tanz tape tapete tasche tasse taste tat tatigkeit taube tausch taxi team technik
+techniker tee teich teig teil telefon teller tempel temperatur tempo tennis teppich termin test theater thema
+therapeut therapie thermometer ticket tier tiger timer tisch titel toaster tochter toilette tomate ton tonne topf tor
+torte tour tourist trager trainer training transport traube traum treffen trennung treppe tresor trikot trip tritt
+trockner trompete tropfen truhe trunk tube tuch tulpe tur turm turnier tute typ uberraschung uberschwemmung
+uberweisung ubung uhr umbau umfrage umschlag umzug unfall uniform unterlagen unterricht untersuchung urkunde urlaub
+ursache vase vater ventil ventilator veranda verband verbot verbrauch verein vereinbarung verfahren vergleich
+verkaufer verkehr verlag verleih verletzung verlust vermieter verpackung versand versicherung verspatung versteck
+verstopfung versuch vertrag vertreter verwalter verwaltung verzeichnis viertel villa violine vitrine vogel vorhang
+vorhersage vorrat vorschlag vorspeise vorstellung waage wache wachter waffe waffel wagen wahl wald walze wand
+wanderung wanne wappen ware warmer wart warter wasche wascher wasser weber wechsel weck wecker weg wehr wein weise
+weite welle welpe welt werbung werk wespe weste wettbewerb wette wetter wettkampf wickel wiege wiese wind windel
+winkel winter wirt wirtschaft witz woche wohnung wolf wolke wolle workshop wort wunde wunder wunsch wurfel wurm wurst
+wurstchen wurzel wuste yoga zahl zahler zahlung zahn zange zauber zaun zebra zehe zeichen zeichnung zeile zeit zeitung
+zelle zelt zement zentimeter zentrale zentrum zettel zeug zeuge zeugnis ziege ziegel zieher ziel ziffer zigarette
+zimmer zirkus zitrone zoll zone zopf zucht zucker zug zugang zustand zutat zweig zwerg zwiebel zwilling zwirn zylinder
 """
 _JOINED = """
 abendessen akkuschrauber arbeitsplatz armband bahnhof baustelle bohrmaschine fahrkarte fahrplan fahrrad feuerwehr

@@ -75,6 +75,9 @@ _LETTERS = {
     "es": re.compile("[ñáíóú¿¡]"),
     "vi": re.compile("[ăđơư\u1ea0-\u1ef9]"),
 }
+_ALSO_ENGLISH = STOP_WORDS | {"will", "man", "son"}
+"""Little words of other languages that tell nothing alone: "Will Ann come?", "Has he a son?"."""
+
 TELLING = {"de": frozenset({"schön"}), "es": frozenset({"té"})}
 """Words that tell something, though without their accents they are little words."""
 
@@ -98,7 +101,8 @@ def language_of(plain: Collection[str], spelled: str = "") -> str:
     said = set(plain)
     most, best = len(said & STOP_WORDS), "en"
     for name, words in _LITTLE.items():
-        found = len(said & words)
+        little = said & words
+        found = len(little) if little - _ALSO_ENGLISH else 0
         if spelled and _LETTERS[name].search(spelled):
             found += 1
         if found > most:

@@ -106,7 +106,7 @@ def note_related(
             if new is None:
                 new = np.ones(view.n + 1, bool)
                 new[there.get(stem, here[0][:0])] = False
-            slots = np.unique(np.concatenate(here)) if len(here) > 1 else here[0]
+            slots = _once(np.concatenate(here)) if len(here) > 1 else here[0]
             slots = slots[new[slots]]
             new[slots] = False
             docs += int(np.count_nonzero(view.columns.read_by(slots, view.only)))
@@ -121,8 +121,18 @@ def _slots_of(phrase: Phrase, there: Mapping[str, Slots]) -> Slots:
 
     slots = there[phrase[0]]
     for stem in phrase[1:]:
-        slots = np.intersect1d(slots, there.get(stem, slots[:0]))
+        slots = np.intersect1d(_once(slots), _once(there.get(stem, slots[:0])), assume_unique=True)
     return slots
+
+
+def _once(slots: Slots) -> Slots:
+    """Return slots in order, each once: `np.unique` imports masked arrays when it is first called, for 10 to 30 ms."""
+    import numpy as np
+
+    slots = np.sort(slots)
+    new = np.ones(len(slots), bool)
+    new[1:] = slots[1:] != slots[:-1]
+    return slots[new]
 
 
 def _phrases(words: Sequence[str], language: str) -> set[Phrase]:
