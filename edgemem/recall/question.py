@@ -90,14 +90,19 @@ class Question(Asked, frozen=True, kw_only=True):
     """The people that it names, and the reader where it says "I"."""
     strange: frozenset[str] = frozenset()
     """Those of its terms that are no English words: where they stand nowhere, they were misheard."""
-    english: bool = True
-    """Whether it is in English, by the rules of which words sound alike."""
+    language: str = "en"
+    """That it is in, as `words.language_in` tells it: en where nothing tells."""
     stems: frozenset[str] = frozenset()
     """Of all its words that tell anything, those names included."""
     times: tuple[tuple[float, float, float], ...] = ()
     """Begin and end of the times that it speaks of, and how sure that is; their words are not looked for."""
     dates: frozenset[str] = frozenset()
     """Those of its terms that perhaps only say a time."""
+
+    @property
+    def english(self) -> bool:
+        """Whether it is in English, by the rules of which words sound alike."""
+        return self.language == "en"
 
     def of(self, people: frozenset[str]) -> Question:
         """Return the same question, of other people."""
@@ -217,7 +222,7 @@ def read_question(
         meaning=meaning,
         people=named,
         strange=frozenset(stem(word) for word in said if word.isalpha() and not is_english(word)),
-        english=(language_of(words) if text.isascii() else language_in(text)) == "en",
+        language=language_of(words) if text.isascii() else language_in(text),
         stems=frozenset(content),
         times=tuple((span.begin, span.end, span.sure) for span in spans),
         dates=frozenset(term for span in spans for term in terms(span.said)),
