@@ -106,8 +106,13 @@ class IdleWorker:
         def stop() -> bool:
             return monotonic() >= end or self._closed.is_set() or (yielding and self.held)
 
-        with self._lock:
+        # The worker may be at a step; whoever gives no time does not wait for its end.
+        if not self._lock.acquire(timeout=min(max(seconds, 0.0), threading.TIMEOUT_MAX)):
+            return False
+        try:
             return self._work(stop)
+        finally:
+            self._lock.release()
 
     @property
     def held(self) -> bool:
