@@ -221,9 +221,9 @@ class InjectionSettings(_Section, frozen=True):
     """Episodes that are considered, as in the EdgeVox memory module."""
     max_chars: CountOrZero = 1200
     """Characters that are considered before tokens are counted."""
-    min_score: Share = 0.18
+    min_score: Share = 0.6
     """Score below which no fact or preference is injected: a wrong memory is worse than none."""
-    min_asked_score: Share = 0.09
+    min_asked_score: Share = 0.1
     """The same for the best fact when somebody asks: a question in other words than the fact scores low."""
     min_episode_score: Share = 0.3
     """The same for what tools did."""

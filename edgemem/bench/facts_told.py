@@ -14,6 +14,7 @@ import msgspec
 
 from edgemem.bench import weeks_days
 from edgemem.bench.recall_talk import phrases
+from edgemem.bench.weeks_dice import Dice
 from edgemem.bench.weeks_facts import facts
 from edgemem.bench.weeks_forms import forms_of
 from edgemem.bench.weeks_talk import Talk
@@ -61,25 +62,30 @@ class FactsTold:
     Args:
         seed: of the weeks.
         forms: their words.
+        most: things of which something is stored; None: all. What asks for the others is answered by none.
     """
 
-    def __init__(self, made: Weeks, *, seed: int, forms: FormSet) -> None:
+    def __init__(self, made: Weeks, *, seed: int, forms: FormSet, most: int | None = None) -> None:
         self._made = made
         self._forms = forms_of(forms)
         self._half: Literal["seen", "unseen"] = "seen" if forms == "learnt" else "unseen"
         self._told = [one for one in Talk(self._forms, facts(seed), seed).tellings if one.version.value]
+        self._stored = self._told
+        if most is not None:
+            kept = set(Dice(f"{seed} facts").shuffled(sorted(self.keys))[:most])
+            self._stored = [one for one in self._told if self._key(one) in kept]
 
     @property
     def keys(self) -> set[str]:
-        """Return the keys of all of them."""
-        return {self._key(one) for one in self._told}
+        """Return the keys of all that is stored."""
+        return {self._key(one) for one in self._stored}
 
     def store(self, memory: Memory) -> None:
         """Store them."""
         memory.database.write(self._store)
 
     def _store(self, tx: Transaction) -> None:
-        for one in self._told:
+        for one in self._stored:
             at = float(weeks_days.moment(one.version.told, _NOON))
             if _lasts(one):
                 put_preference(tx, self._key(one), one.version.value, scope=SCOPE)
@@ -93,7 +99,7 @@ class FactsTold:
         Those about what holds now come twice more, of a day on which the value before did: with `valid_at`, and with the
         day in front of the question and nothing else to tell.
         """
-        by_evidence = {one.ids: one for one in self._told if one.version.date is None}
+        by_evidence = {one.ids: one for one in self._stored if one.version.date is None}
         for question in self._made.questions:
             one = by_evidence.get(question.evidence)
             if one is None or question.category not in ASKED_FOR:
@@ -112,7 +118,13 @@ class FactsTold:
 
     def off_topic(self) -> list[Question]:
         """Return the questions that nothing answers: of the same kinds, things and people."""
-        return [one for one in self._made.questions if one.category == "off_topic"]
+        stored = {one.ids for one in self._stored}
+        untold = {one.ids for one in self._told if one.version.date is None} - stored
+        return [
+            one
+            for one in self._made.questions
+            if one.category == "off_topic" or (one.category in ASKED_FOR and one.evidence in untold)
+        ]
 
     def foreign(self) -> list[str]:
         """Return questions of everyday life that speak of nothing which is told here."""

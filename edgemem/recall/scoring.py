@@ -1,4 +1,4 @@
-"""Scoring: candidates in the order of their scores: messages by a linear model, facts and the like by `fusion`."""
+"""Scoring: candidates in the order of their scores: messages and facts by what was learnt, all else by `fusion`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from edgemem.recall.fact_scores import clues_of
+from edgemem.recall.fact_scores import scores_of as fact_scores_of
 from edgemem.recall.fusion import Signals, reasons, scores_of
 from edgemem.recall.linear import reasons as turn_reasons
 from edgemem.recall.signals import SIGNALS, Field, signals_of
-from edgemem.recall.sources import KINDS, SUMMARY, TURN
+from edgemem.recall.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -38,6 +40,7 @@ _OF_BESIDE = {
     1: ("window", "window_rank"),
 }
 """Signals that a message has from those beside it."""
+_VALUES = (FACT, PREFERENCE)
 _HALF_LIFE_S = 30 * 86400.0
 _BY_WORDS = 0.4
 """What is left of a summary's score where words alone were looked for: a message that has all of them scores .1 then, and
@@ -68,7 +71,7 @@ class Ranking:
         """Score the candidates; whoever calls holds the lock of the columns.
 
         Args:
-            models: how messages are scored.
+            models: how messages, facts and preferences are scored.
             meaning: how much of its weight meaning has; 0 where the question has no vector.
             weights: how other kinds are scored.
             now: seconds since the epoch.
@@ -77,11 +80,13 @@ class Ranking:
 
         rows = view.columns.rows
         self._model: LinearModel = models.at(meaning)
+        self._fact_models, self._meaning = models.facts, meaning
         self._weights = weights = msgspec.structs.replace(weights, meaning=weights.meaning * meaning)
         slots = np.flatnonzero(view.chosen)
         slots = slots[view.may[slots]]
-        turn = rows["kind"][slots] == TURN
-        slots = np.concatenate([slots[turn], slots[~turn]])
+        kind = rows["kind"][slots]
+        turn, value = kind == TURN, np.isin(kind, _VALUES)
+        slots = np.concatenate([slots[turn], slots[value], slots[~turn & ~value]])
         self.turns = int(turn.sum())
         """How many of them are messages; they come first."""
         self.signals = _signals_of_turns(view, slots[: self.turns], question)
@@ -91,12 +96,22 @@ class Ranking:
         self._slots = slots[: self.turns]
         self._beside = {step: view.columns.beside(self._slots, step) for step in (-1, -2, 1)}
         """Which messages stand before and behind each."""
-        others = slots[self.turns :]
+        self._values = self.turns + int(value.sum())
+        values, others = slots[self.turns : self._values], slots[self._values :]
+        past = (
+            _pasts(view, values, first=question.asks_first) if question.asks_past else np.zeros(len(values))
+        )
+        self.clues = clues_of(view, values, question, past)
+        """Of the facts and preferences, one row each; they come next."""
         self._others = _signals_of_others(view, others, question, now)
         summary = weights.summary * (1.0 if meaning else _BY_WORDS)
         worth = np.where(rows["kind"][others] == SUMMARY, summary, 1.0)
         self.scores = np.concatenate(
-            [self._model.scores(self.signals, view.known), worth * scores_of(*self._others, weights)]
+            [
+                self._model.scores(self.signals, view.known),
+                fact_scores_of(models.facts.odds(self.clues, meaning)),
+                worth * scores_of(*self._others, weights),
+            ]
         ).astype(np.float64)
         self.kinds, self.refs, self._at = (rows[name][slots] for name in ("kind", "ref", "at"))
         self._order = np.lexsort((-self.refs, -self._at, -self.scores))
@@ -151,7 +166,9 @@ class Ranking:
             if self._parts is None:
                 self._parts = self._model.parts(self.signals)
             return turn_reasons(self._parts[hit.row].tolist())
-        words, meaning, *more = (float(column[hit.row - self.turns]) for column in self._others)
+        if hit.row < self._values:
+            return self._fact_models.reasons(self.clues[hit.row - self.turns].tolist(), self._meaning)
+        words, meaning, *more = (float(column[hit.row - self._values]) for column in self._others)
         signals = Signals(words, None if isnan(meaning) else meaning, *more)
         return reasons(signals, self._weights)
 
@@ -184,8 +201,8 @@ def _signals_of_turns(view: View, slots: Slots, question: Question) -> Numbers:
 
 def _signals_of_others(
     view: View, slots: Slots, question: Question, now: float
-) -> tuple[Numbers, Numbers, Numbers, NDArray[np.float64], NDArray[np.float64]]:
-    """Return words, meaning (not a number where it is not known), person, recent and past of facts and the like."""
+) -> tuple[Numbers, Numbers, Numbers, NDArray[np.float64]]:
+    """Return words, meaning (not a number where it is not known), person and recent of what is neither said nor known."""
     import numpy as np
 
     rows = view.columns.rows
@@ -197,8 +214,7 @@ def _signals_of_others(
             person[who == code] = 1.0
     recent = 0.5 ** (np.maximum(0.0, now - rows["at"][slots]) / _HALF_LIFE_S)
     meaning = np.where(view.near[slots], view.cosines[slots], np.float32("nan"))
-    past = _pasts(view, slots, first=question.asks_first) if question.asks_past else np.zeros(len(slots))
-    return view.words[slots], meaning, person, recent, past
+    return view.words[slots], meaning, person, recent
 
 
 def _pasts(view: View, slots: Slots, *, first: bool) -> NDArray[np.float64]:
