@@ -135,7 +135,7 @@ class Judge:
             key = f"min_{unasked}_score"
         if item.kind == "turn" and self._asked and least == floors.get("beside"):
             key = "min_beside_score"
-        if item.kind in VALUES and self._asked and (best is None or item.score >= best):
+        if item.kind in VALUES and self._asked:
             key = "min_asked_score"
         return f"under {least:.2f} ([injection] {key})"
 

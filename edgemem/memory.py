@@ -463,6 +463,15 @@ class Memory:
         """
         return self._parts.recall.signals_of(query, reader=None if speaker is None else Reader(speaker))
 
+    def fact_clues_of(
+        self, query: str, *, speaker: str | None = None
+    ) -> tuple[list[str], NDArray[np.float32]]:
+        """Return the facts and preferences that were considered for a question, as `kind:id`, and their clues.
+
+        For `edgemem bench fit`; see `recall.fact_scores`. A speaker of None is the operator.
+        """
+        return self._parts.recall.fact_clues_of(query, reader=None if speaker is None else Reader(speaker))
+
     def last_recall(self) -> RecallStats:
         """Return how the newest recall went."""
         return self._parts.recall.last

@@ -489,5 +489,16 @@ def test_own_corpus_is_asked_by_category_with_off_topic_and_small_talk(
     assert figures["nothing_found"]["cost_recall@5"] == pytest.approx(lost, abs=2e-4)
     assert lost > 0
     assert figures["small_talk"]["turns"] == 20
-    assert {"recall@5", "off_topic_empty", "cost_recall@5", "false_injections"} == set(figures["bars"])
+    assert set(figures["bars"]) == {
+        "recall@5", "off_topic_empty", "cost_recall@5", "false_injections", "facts_off_topic_in_block",
+        "facts_cost_recall@5", "facts_small_talk_in_block",
+    }  # fmt: skip
+    facts = figures["facts"]
+    assert {"present", "updated", "superseded", "preference", "at_a_time", "on_a_date"} <= set(facts)
+    assert facts["at_the_floor"]["recall@5"]["mean"] > 0.5
+    assert 0 < facts["among_all_kinds"]["first"]["mean"] <= facts["among_all_kinds"]["among_5"]["mean"] <= 1
+    assert facts["off_topic"]["n"] == 60
+    assert facts["small_talk"]["n"] == 20
+    assert facts["off_topic"]["found"]["mean"] > 0
+    assert facts["small_talk"]["in_block"]["mean"] < facts["off_topic"]["in_block"]["mean"]
     assert 0.3 < sides["all"]["recall@5"] < 1.0

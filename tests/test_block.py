@@ -91,12 +91,15 @@ def test_a_change_that_the_reader_may_not_read_is_not_told() -> None:
 
 
 def test_a_question_brings_its_best_fact_even_if_that_scores_low() -> None:
-    """In other words than the question's a fact scores low; the best one is said, the others are not."""
-    floors = {"fact": 0.2, "asked": 0.09}
-    best = Recalled("fact", "1", "wifi: frogs", 0.1)
-    second = Recalled("fact", "2", "oven: 250", 0.09)
-    assert worth_saying([best, second], floors, utterance="What is the code?") == [best]
-    assert worth_saying([best, second], floors, utterance="It is it.") == []
+    """In other words than the question's a fact scores low; the best one is said, and what scores about as much; the others are not."""
+    floors = {"fact": 0.6, "asked": 0.1}
+    best = Recalled("fact", "1", "wifi: frogs", 0.5)
+    near = Recalled("fact", "2", "bike shed: 4711", 0.45)
+    far = Recalled("fact", "3", "oven: 250", 0.1)
+    poor = Recalled("fact", "4", "bin day: Tuesday", 0.09)
+    assert worth_saying([best, near, far], floors, utterance="What is the code?") == [best, near]
+    assert worth_saying([far, poor], floors, utterance="What is the code?") == [far]
+    assert worth_saying([best, near, far], floors, utterance="It is it.") == []
 
 
 def test_facts_come_first_and_questions_not_at_all() -> None:

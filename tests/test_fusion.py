@@ -17,7 +17,6 @@ signals = st.builds(
     meaning=st.none() | share,
     person=share,
     recent=share,
-    past=share,
 )
 weights = st.builds(
     Weights,
@@ -25,7 +24,6 @@ weights = st.builds(
     meaning=st.floats(0, 2),
     person=share,
     recent=share,
-    past=share,
 )
 
 
@@ -41,7 +39,6 @@ def score(some, w):
         Signals,
         any_number,
         st.none() | any_number,
-        any_number,
         any_number,
         any_number,
     ),
@@ -74,7 +71,7 @@ def test_reasons_are_those_that_contribute(some, w):
     found = reasons(some, w)
     assert len(set(found)) == len(found)
     parts = {"words": some.words, "meaning": some.meaning or 0}
-    parts |= {"person": some.person, "recent": some.recent, "past": some.past}
+    parts |= {"person": some.person, "recent": some.recent}
     assert all(parts[name] > 0 for name in found)
 
 
@@ -102,9 +99,9 @@ def test_candidates_are_scored_alike_together(some, w):
     columns = [
         [float("nan") if each is None else each for each in column] for column in zip(*some, strict=True)
     ]
-    found = scores_of(*(columns or [[]] * 5), w)
+    found = scores_of(*(columns or [[]] * 4), w)
     assert found.tolist() == [score(each, w) for each in some]
-    alone = msgspec.structs.replace(w, person=0.0, recent=0.0, past=0.0)
+    alone = msgspec.structs.replace(w, person=0.0, recent=0.0)
     for each in some:
         own = own_score(each.words, each.meaning, alone)
         assert score(each, alone) == pytest.approx(own, abs=1e-12)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Truth = NDArray[np.bool_]
     Wide = NDArray[np.float64]
 
-_FIRST = 5
+FIRST = 5
 """Messages of each question that are looked at: what stands behind them is seldom told."""
 _WEAK, _PENALTY = 1e-6, 0.01
 """What the squares of coefficients cost, beside the mean loss of a question."""
@@ -48,11 +48,11 @@ def calibrated(
 
     bare = LinearModel(bias=0.0, scale=1.0, weights=weights, certainty=_UNSURE)
     sums = [bare.odds(x) for x in signals]
-    first = [np.argsort(-own, kind="stable")[:_FIRST] for own in sums]
+    first = [np.argsort(-own, kind="stable")[:FIRST] for own in sums]
     of = np.concatenate([own[best] for own, best in zip(sums, first, strict=True)])
     good = np.concatenate([y[best] for y, best in zip(right, first, strict=True)])
     # A weak prior at 1 keeps the scale finite where a line parts right from wrong.
-    bias, scale = _logistic(of[:, None], good, np.ones(len(of)), penalty=_WEAK, prior=1.0)
+    bias, scale = logistic(of[:, None], good, np.ones(len(of)), penalty=_WEAK, prior=1.0)
     model = LinearModel(bias=bias, scale=float(scale[0]), weights=weights, certainty=_UNSURE)
     certainty = _certainty(model, signals, right, known)
     return msgspec.structs.replace(model, certainty=_levelled(certainty, model, signals, right, known))
@@ -71,14 +71,14 @@ def _certainty(
     sums = [model.odds(x) for x in signals]
     usual = float(np.mean([np.median(odds) for odds in sums]))
     for odds, x, y, share in zip(sums, signals, right, known, strict=True):
-        found = bool(y[np.argsort(-odds, kind="stable")[:_FIRST]].any())
+        found = bool(y[np.argsort(-odds, kind="stable")[:FIRST]].any())
         if found or not y.any():
             clues.append(clues_of(odds, x, share, usual=usual))
             answered.append(found)
     of, good = np.stack(clues).astype(np.float64), np.array(answered)
     middle, spread = of.mean(axis=0), of.std(axis=0) + _WEAK
     each = np.where(good, 1 / max(1, good.sum()), 1 / max(1, (~good).sum())) * len(good) / 2
-    bias, found_weights = _logistic((of - middle) / spread, good, each, penalty=_PENALTY, prior=0.0)
+    bias, found_weights = logistic((of - middle) / spread, good, each, penalty=_PENALTY, prior=0.0)
     raw = found_weights / spread
     named = {name: float(weight) for name, weight in zip(CLUES, raw, strict=True) if weight > 0}
     return Certainty(bias=bias - float(middle @ raw), usual=usual, weights=named)
@@ -98,7 +98,7 @@ def _levelled(
     needed = []
     for x, y, share in zip(signals, right, known, strict=True):
         odds = model.odds(x)
-        first = np.argsort(-odds, kind="stable")[:_FIRST]
+        first = np.argsort(-odds, kind="stable")[:FIRST]
         of = np.maximum(shares(odds)[first][y[first]].astype(np.float64), 2 * LEVEL)
         sum_of = float(weights @ clues_of(odds, x, share, usual=certainty.usual))
         # sure * share = LEVEL, solved for the bias; one whose share is too small for any bias needs much.
@@ -108,7 +108,7 @@ def _levelled(
     )
 
 
-def _logistic(x: Wide, y: Truth, each: Wide, *, penalty: float, prior: float) -> tuple[float, Wide]:
+def logistic(x: Wide, y: Truth, each: Wide, *, penalty: float, prior: float) -> tuple[float, Wide]:
     """Return the bias, and coefficients that are not negative, by Newton's method; steps are halved until they help.
 
     Args:

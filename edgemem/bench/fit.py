@@ -7,7 +7,10 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from edgemem.bench.calibration import calibrated
+from edgemem.bench.fit_facts import asked_of_facts, fact_section, learnt_facts
 from edgemem.bench.ground import real_embedder, scratch
 from edgemem.bench.learning import learnt
 from edgemem.bench.recall_cases import ADVERSARIAL, LEFT_OUT, Case, read_cases, weeks_case
@@ -80,6 +83,11 @@ def run(
     other = [] if data is None else read_cases(data)[1]
     with scratch(home) as folder, closing(_embedder()) as embedder:
         asked = {case.name: list(_asked(case, folder, embedder, cache)) for case in [*own, *other]}
+        facts = [
+            one
+            for seed in range(first_seed, last_seed + 1)
+            for one in asked_of_facts(seed, folder, embedder, cache)
+        ]
     ours = [one for case in own for one in asked[case.name]]
     weights = _learnt(ours, l2)
     figures: dict[str, Any] = {"l2": l2, "questions": len(ours), "learnt": _recall(ours, weights)}
@@ -93,9 +101,12 @@ def run(
         }
     words = _learnt(ours, WORDS_L2, without=MEANING | RARITY)
     models = {"with_meaning": _calibrated(weights, ours), "words_only": _calibrated(words, _by_words(ours))}
-    figures["weights"] = {name: model.weights for name, model in models.items()}
+    fact_models = learnt_facts(facts)
+    figures["weights"] = {name: model.weights for name, model in models.items()} | {
+        "facts": msgspec.to_builtins(fact_models)
+    }
     if write is not None:
-        write.write_text(_toml(models), "utf-8")
+        write.write_text(_toml(models) + fact_section(fact_models), "utf-8")
     return report("fit", figures, {})
 
 
@@ -174,7 +185,7 @@ def _toml(models: dict[str, LinearModel]) -> str:
     lines = [
         "# Learnt by `edgemem bench fit` on the corpus of `edgemem.bench.weeks` alone: recall/signals.py says what each",
         "# signal is. The sum of weights times signals, times scale, plus bias, is the logarithm of the odds. How sure it is",
-        "# that anything answers is the same of the clues in recall/certainty.py.",
+        "# that anything answers is the same of the clues in recall/certainty.py. Those of facts are in recall/fact_scores.py.",
     ]
     for name, model in models.items():
         lines += [

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.bench.bootstrap import interval
+from edgemem.bench.facts_told import FactsTold
 from edgemem.bench.ground import real_embedder, real_tokenizer, scratch
 from edgemem.bench.recall_asking import Answered, Asking
 from edgemem.bench.recall_cases import Case, Form, form_set, longmemeval_cases, read_cases, weeks_case
@@ -50,7 +51,8 @@ def run(
 
     Messages alone are recalled (`kinds={"turn"}`), by the default profile: LoCoMo's and LongMemEval's as the operator, our
     own corpus by who asks. LoCoMo's adversarial questions and those without evidence are left out of all means. Of our own
-    corpus, what is told is then stored as facts too, and asked for: what holds, what held before, and what held at a time.
+    corpus, what is told is then stored as facts and preferences too, and asked for: what holds, what held before, and what
+    held at a time; and how often one is found or put before the model that nobody asks for.
 
     Args:
         data: a file of LoCoMo's or LongMemEval's form; default: our own corpus.
@@ -95,7 +97,8 @@ def run(
                     if with_facts:
                         say(f"{case.name}: asking for facts …")
                         named = form_set(forms)
-                        known = fact_figures(here, weeks(seed, named), seed=seed, forms=named)
+                        told = FactsTold(weeks(seed, named), seed=seed, forms=named)
+                        known = fact_figures(here, told, talk)
     finally:
         if real is not None:
             real.close()

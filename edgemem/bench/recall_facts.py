@@ -1,113 +1,132 @@
-"""Facts of our own corpus: whether a question finds the value that holds, the one before, and the one of another time.
+"""Facts of our own corpus: which questions find the value that answers, and which find one though none does.
 
-What people tell in the weeks is stored as facts, each version valid from when it was told, under keys such as a model would
-write (`cordless_drill.tools`). Asked are the questions of the corpus that ask for a value, among the messages of the same
-home and all other facts; and those about what holds now twice more, of a day on which the value before did: with `valid_at`, and
-with the day in front of the question and nothing else to tell.
+Asked are, among the messages of the same home and all other facts, the questions that ask for a value: what holds, what
+held before, and what held at a time. Then, by the floors of the profile: what the floor of a question costs of them, and how
+often a fact is found, or stands in the block of a turn, where nothing answers, and where nobody wants anything of a memory.
 """
 
 from __future__ import annotations
 
-import re
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.bench import weeks_days
 from edgemem.bench.bootstrap import interval
+from edgemem.bench.facts_told import ASKED_FOR, PREFERENCE, FactsTold
+from edgemem.bench.recall_block import READER, Turns
 from edgemem.bench.recall_home import IDLE_S
-from edgemem.bench.weeks_facts import facts
-from edgemem.bench.weeks_forms import forms_of
-from edgemem.bench.weeks_talk import Talk
-from edgemem.records import Heard
-from edgemem.store.facts import assert_fact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Sequence
 
+    from edgemem.bench.facts_told import FactAsked
     from edgemem.bench.recall_home import Filled
-    from edgemem.bench.weeks import FormSet, Question, Weeks
-    from edgemem.bench.weeks_forms import Forms
-    from edgemem.bench.weeks_talk import Telling
-    from edgemem.store.transaction import Transaction
+    from edgemem.records import Kind, Recalled
 
-SCOPE = "household"
 CUTS = (1, 5)
-_NOON = 12 * 3600
-_AT_A_TIME, _ON_A_DATE = "at_a_time", "on_a_date"
+_DEPTH = 100
+_VALUES: frozenset[Kind] = frozenset(("fact", "preference"))
 
 
-class FactAsked(msgspec.Struct, frozen=True):
-    """A question, and the fact that answers it."""
-
-    question: Question
-    category: str
-    key: str
-    value: str
-    valid_at: float | None = None
-
-
-def fact_figures(here: Filled, made: Weeks, *, seed: int, forms: FormSet) -> dict[str, Any]:
+def fact_figures(here: Filled, told: FactsTold, talk: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """Store the facts of the weeks in a home that holds what was said, ask for them, and return what was found.
 
     Args:
-        seed: of the weeks.
-        forms: their words.
+        talk: who says what that needs nothing of a memory.
     """
-    said = forms_of(forms)
-    told = [one for one in Talk(said, facts(seed), seed).tellings if one.version.value]
     now = here.clock.at
-    here.memory.database.write(lambda tx: _store(tx, told, said))
+    told.store(here.memory)
     here.memory.idle(IDLE_S)
+    asked = list(told.asked())
     scores: dict[str, list[list[float]]] = {}
-    for asked in _asked(made, told, said):
-        here.clock.at = max(now, float(asked.question.at))
-        found = here.memory.recall(
-            asked.question.text,
-            speaker=asked.question.asker,
-            k=max(CUTS),
-            kinds={"fact"},
-            valid_at=asked.valid_at,
-        )
-        right = [(item.key, item.value) == (asked.key, asked.value) for item in found]
-        scores.setdefault(asked.category, []).append([float(any(right[:cut])) for cut in CUTS])
+    kept, places = [], []
+    for one in asked:
+        here.clock.at = max(now, float(one.question.at))
+        right = [_of(item) == one.right for item in _found(here, one, kinds=_VALUES)]
+        scores.setdefault(one.category, []).append([float(any(right[:cut])) for cut in CUTS])
+        if one.category in (*ASKED_FOR, PREFERENCE):
+            least = here.memory.profile.injection.min_asked_score
+            kept.append(any(_of(item) == one.right for item in _found(here, one, kinds=_VALUES, least=least)))
+            there = [_of(item) == one.right for item in _found(here, one, k=_DEPTH)]
+            places.append(there.index(True) + 1 if any(there) else _DEPTH + 1)
+    here.clock.at = now
+    whole = [each[-1] for category in (*ASKED_FOR, PREFERENCE) for each in scores.get(category, [])]
     return {
-        category: {"n": len(each)}
-        | {
-            f"found@{cut}": msgspec.structs.asdict(interval([one[n] for one in each]))
-            for n, cut in enumerate(CUTS)
-        }
+        category: {"n": len(each)} | {f"found@{cut}": _share(one[n] for one in each) for n, cut in enumerate(CUTS)}
         for category, each in sorted(scores.items())
+    } | {
+        "at_the_floor": {
+            "recall@5": _share(whole),
+            "recall@5_min_score": _share(map(float, kept)),
+            "cost_recall@5": round(_mean(whole) - _mean(kept), 4),
+        },
+        "among_all_kinds": {
+            "first": _share(float(place == 1) for place in places),
+            "among_5": _share(float(place <= CUTS[-1]) for place in places),
+            "median_place": median(places) if places else None,
+        },
+        **_unasked_for(here, told, talk),
+    }  # fmt: skip
+
+
+def _unasked_for(here: Filled, told: FactsTold, talk: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return how often a fact is found, and put into a block, that nobody asks for."""
+    turns, keys = Turns(here.memory), [f"{key}: " for key in told.keys]
+
+    def told_in_block(text: str, speaker: str) -> float:
+        lines = turns.block(text, speaker).lines()
+        return float(any(key in line for line in lines for key in keys))
+
+    def returned(text: str, speaker: str) -> float:
+        least = here.memory.profile.injection.min_asked_score
+        return float(bool(here.memory.recall(text, speaker=speaker, kinds=_VALUES, min_score=least)))
+
+    sorts = {
+        "off_topic": [(one.asker, one.text) for one in told.off_topic()],
+        "foreign": [(READER, text) for text in told.foreign()],
+    }
+    return {
+        sort: {
+            "n": len(questions),
+            "found": _share(returned(text, speaker) for speaker, text in questions),
+            "in_block": _share(told_in_block(text, speaker) for speaker, text in questions),
+        }
+        for sort, questions in sorts.items()
+    } | {
+        "small_talk": {
+            "n": len(talk),
+            "in_block": _share(told_in_block(text, speaker) for speaker, text in talk),
+        }
     }
 
 
-def _store(tx: Transaction, told: list[Telling], forms: Forms) -> None:
-    for one in told:
-        at = float(weeks_days.moment(one.version.told, _NOON))
-        heard = Heard(speaker=one.speaker.name if one.speaker is not None else None, event_time=at)
-        assert_fact(tx, _key(one, forms), one.version.value, scope=SCOPE, valid_from=at, heard=heard)
+def _found(
+    here: Filled,
+    one: FactAsked,
+    *,
+    k: int = CUTS[-1],
+    kinds: frozenset[Kind] | None = None,
+    least: float = 0.0,
+) -> list[Recalled]:
+    return here.memory.recall(
+        one.question.text,
+        speaker=one.question.asker,
+        k=k,
+        kinds=kinds,
+        valid_at=one.valid_at,
+        min_score=least,
+    )
 
 
-def _asked(made: Weeks, told: list[Telling], forms: Forms) -> Iterator[FactAsked]:
-    """Yield the questions that ask for a value, and the same of another time."""
-    by_evidence = {one.ids: one for one in told if one.version.date is None}
-    for question in made.questions:
-        one = by_evidence.get(question.evidence)
-        if one is None or question.category not in ("present", "updated", "superseded"):
-            continue
-        key = _key(one, forms)
-        yield FactAsked(question, question.category, key, one.version.value)
-        if question.category == "updated":
-            # In the middle of the days on which the value before held.
-            *_, before, last = (each.version for each in told if each.fact is one.fact)
-            middle = weeks_days.moment(before.told, _NOON) + (last.told - before.told) * 43_200
-            yield FactAsked(question, _AT_A_TIME, key, before.value, float(middle))
-            dated = f"{weeks_days.written(weeks_days.number_of(middle))}: {question.text}"
-            yield FactAsked(msgspec.structs.replace(question, text=dated), _ON_A_DATE, key, before.value)
+def _of(item: Recalled) -> tuple[str | None, str | None]:
+    return item.key, item.value
 
 
-def _key(one: Telling, forms: Forms) -> str:
-    fact = one.fact
-    thing = forms.kinds[fact.kind].names(fact.thing)[0] if fact.thing is not None else ""
-    parts = (fact.holder.name if fact.holder is not None else "", thing.removeprefix("the "), fact.kind)
-    return ".".join(re.sub(r"\W+", "_", part).strip("_").lower() for part in parts if part)
+def _share(values: Iterable[float]) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.structs.asdict(interval(list(values)))
+    return found
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

@@ -81,6 +81,11 @@ def bars_of(figures: dict[str, Any], *, forms: str, noise: float, block: int) ->
         bars["cost_recall@5"] = at_most(figures["nothing_found"]["cost_recall@5"], 0.02)
         if "small_talk" in figures:
             bars["false_injections"] = at_most(figures["small_talk"]["false_injections"]["mean"], 0.02)
+        if "facts" in figures:
+            facts = figures["facts"]
+            bars["facts_off_topic_in_block"] = at_most(facts["off_topic"]["in_block"]["mean"], 0.10)
+            bars["facts_cost_recall@5"] = at_most(facts["at_the_floor"]["cost_recall@5"], 0.02)
+            bars["facts_small_talk_in_block"] = at_most(facts["small_talk"]["in_block"]["mean"], 0.02)
     return bars
 
 

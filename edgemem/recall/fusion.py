@@ -1,9 +1,9 @@
-"""Fusion: one score between 0 and 1 for a fact, a preference, an episode or a note, out of what each signal says, and why.
+"""Fusion: one score between 0 and 1 for an episode, a note or a summary, out of what each signal says, and why.
 
 The own score is the weighted mean of words and meaning. Everything else can only add to it, as independent pieces of
 evidence do: each takes away a share of the doubt that is left. So scores are bounded, never fall when a signal grows, do
-not depend on the order of candidates, and mean the same from one question to the next. Messages, of which there are many
-and which answer less plainly, are scored by `linear`.
+not depend on the order of candidates, and mean the same from one question to the next. Messages are scored by `linear`,
+facts and preferences by `fact_scores`: our own corpus has neither episodes nor notes that could be learnt from.
 
 The constants are few and round; nothing was fitted. `recent` only orders what is otherwise equal.
 """
@@ -26,7 +26,6 @@ class Weights(msgspec.Struct, frozen=True):
     meaning: float = 0.4
     person: float = 0.1
     recent: float = 0.02
-    past: float = 0.2
     summary: float = 0.5
     """What the score of a summary is worth beside others: what it says, the turns that it was made from say too."""
 
@@ -42,8 +41,6 @@ class Signals(NamedTuple):
     """1 if the question names who said it or whom it belongs to."""
     recent: float = 0.0
     """1 for now, halved with each half-life."""
-    past: float = 0.0
-    """1 if the question asks for what was, and this does not hold any more."""
 
 
 _MENTIONED = 0.01  # a signal that contributes less does not explain anything
@@ -85,14 +82,13 @@ def scores_of(
     meaning: ArrayLike,
     person: ArrayLike,
     recent: ArrayLike,
-    past: ArrayLike,
     weights: Weights,
 ) -> NDArray[np.float64]:
     """Return the scores of candidates, given their signals one array each; where meaning is not known, it is not a number."""
     import numpy as np
 
-    words, meaning, person, recent, past = (
-        np.asarray(each, np.float64) for each in (words, meaning, person, recent, past)
+    words, meaning, person, recent = (
+        np.asarray(each, np.float64) for each in (words, meaning, person, recent)
     )
     total = weights.words + weights.meaning
     both = (
@@ -102,7 +98,6 @@ def scores_of(
     )
     own = np.clip(np.where(np.isnan(meaning), words, both), 0.0, 1.0)
     doubt = (1.0 - own) * (1.0 - weights.person * person) * (1.0 - weights.recent * recent)
-    doubt *= 1.0 - weights.past * past
     scores: NDArray[np.float64] = np.clip(1.0 - doubt, 0.0, 1.0)
     return scores
 
@@ -115,7 +110,6 @@ def reasons(signals: Signals, weights: Weights) -> tuple[str, ...]:
         "meaning": own_score(signals.words, signals.meaning, weights) - words,
         "person": weights.person * _clip(signals.person),
         "recent": weights.recent * _clip(signals.recent),
-        "past": weights.past * _clip(signals.past),
     }
     said = [name for name, part in parts.items() if part >= _MENTIONED]
     return tuple(sorted(said, key=lambda name: (-parts[name], name)))

@@ -14,6 +14,7 @@ import msgspec
 
 from edgemem.provisions import provided
 from edgemem.recall.certainty import Certainty, clues_of, mixed, shares
+from edgemem.recall.fact_scores import FactModels
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     with_meaning: LinearModel
     words_only: LinearModel
+    facts: FactModels
+    """The same of facts and preferences."""
 
     def at(self, meaning: float) -> LinearModel:
         """Return the model whose log odds are those of both, mixed: 0 takes words alone, 1 the one with meaning."""

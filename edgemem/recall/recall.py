@@ -204,6 +204,14 @@ class Recall:
         _, ranking = self._search(asked, reader, {}, allowed, limits)
         return list(map(str, ranking.refs[: ranking.turns].tolist())), ranking.signals, ranking.known
 
+    def fact_clues_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], NDArray[np.float32]]:
+        """Return the names of the facts and preferences that were considered for a question, and their clues."""
+        allowed = make_filter(reader, past=asks_past(query))
+        limits = Limits(candidates=self._settings.candidates)
+        _, ranking = self._search(query, reader, {}, allowed, limits)
+        rows = range(ranking.turns, ranking.turns + len(ranking.clues))
+        return [f"{KINDS[int(ranking.kinds[row])]}:{ranking.refs[row]}" for row in rows], ranking.clues
+
     def _search(
         self,
         asked: Asked,

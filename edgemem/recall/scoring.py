@@ -1,4 +1,4 @@
-"""Scoring: candidates in the order of their scores: messages by a linear model, facts and the like by `fusion`."""
+"""Scoring: candidates in the order of their scores: messages and facts by what was learnt, all else by `fusion`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from edgemem.recall.columns import NOBODY
+from edgemem.recall.fact_scores import clues_of
+from edgemem.recall.fact_scores import scores_of as fact_scores_of
 from edgemem.recall.fusion import Signals, reasons, scores_of
 from edgemem.recall.linear import reasons as turn_reasons
 from edgemem.recall.signals import SIGNALS, Field, signals_of
-from edgemem.recall.sources import KINDS, SUMMARY, TURN
+from edgemem.recall.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.traits import DISCLAIMS
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 _PLACES = {name: place for place, name in enumerate(SIGNALS)}
 _OF_THE_BEST = ("words", "window", "meaning_share", "related")
 """Signals that are a share of the best message's."""
+_VALUES = (FACT, PREFERENCE)
 _HALF_LIFE_S = 30 * 86400.0
 _BY_WORDS = 0.4
 """What is left of a summary's score where words alone were looked for: a message that has all of them scores .1 then, and
@@ -62,7 +65,7 @@ class Ranking:
         """Score the candidates; whoever calls holds the lock of the columns.
 
         Args:
-            models: how messages are scored.
+            models: how messages, facts and preferences are scored.
             meaning: how much of its weight meaning has; 0 where the question has no vector.
             weights: how other kinds are scored.
             now: seconds since the epoch.
@@ -71,27 +74,41 @@ class Ranking:
 
         rows = view.columns.rows
         self._model: LinearModel = models.at(meaning)
+        self._fact_models, self._meaning = models.facts, meaning
         self._weights = weights = msgspec.structs.replace(weights, meaning=weights.meaning * meaning)
         slots = np.flatnonzero(view.chosen)
         slots = slots[view.may[slots]]
         slots = slots[~_tells_nothing(view, slots)]
-        turn = rows["kind"][slots] == TURN
-        slots = np.concatenate([slots[turn], slots[~turn]])
+        kind = rows["kind"][slots]
+        turn, value = kind == TURN, np.isin(kind, _VALUES)
+        slots = np.concatenate([slots[turn], slots[value], slots[~turn & ~value]])
         self.turns = int(turn.sum())
         """How many of them are messages; they come first."""
         self.signals = _signals_of_turns(view, slots[: self.turns], question)
         """Of the messages, one row each."""
         self._parts: Numbers | None = None
         self.known = view.known
-        others = slots[self.turns :]
+        self._values = self.turns + int(value.sum())
+        values, others = slots[self.turns : self._values], slots[self._values :]
+        past = (
+            _pasts(view, values, first=question.asks_first) if question.asks_past else np.zeros(len(values))
+        )
+        self.clues = clues_of(view, values, question, past)
+        """Of the facts and preferences, one row each; they come next."""
         self._others = _signals_of_others(view, others, question, now)
         summary = weights.summary * (1.0 if meaning else _BY_WORDS)
         worth = np.where(rows["kind"][others] == SUMMARY, summary, 1.0)
         self.scores = np.concatenate(
-            [self._model.scores(self.signals, view.known), worth * scores_of(*self._others, weights)]
+            [
+                self._model.scores(self.signals, view.known),
+                fact_scores_of(models.facts.odds(self.clues, meaning)),
+                worth * scores_of(*self._others, weights),
+            ]
         ).astype(np.float64)
         self.kinds, self.refs, self._at = (rows[name][slots] for name in ("kind", "ref", "at"))
         self._order = np.lexsort((-self.refs, -self._at, -self.scores))
+        self._like: dict[int, int] = {}
+        """Of what joined later: whose reasons it has."""
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -126,14 +143,14 @@ class Ranking:
         self.rescore(self.scores)
 
     def join(self, refs: Sequence[int], like: Sequence[int]) -> None:
-        """Take in further things, each with all that is known of a candidate that is no message: versions of the same.
+        """Take in further things, each for the reasons of a candidate: versions of the same.
 
         They have no place in the order until `rescore` gives them one.
         """
         import numpy as np
 
         rows = np.array(like, np.intp)
-        self._others = tuple(np.append(each, each[rows - self.turns]) for each in self._others)  # type: ignore[assignment]
+        self._like.update(zip(range(len(self), len(self) + len(refs)), like, strict=True))
         self.scores = np.append(self.scores, self.scores[rows])
         self.kinds = np.append(self.kinds, self.kinds[rows])
         self.refs = np.append(self.refs, np.array(refs, self.refs.dtype))
@@ -148,11 +165,14 @@ class Ranking:
 
     def why(self, hit: Hit) -> tuple[str, ...]:
         """Return the signals that made a score, strongest first."""
-        if hit.row < self.turns:
+        row = self._like.get(hit.row, hit.row)
+        if row < self.turns:
             if self._parts is None:
                 self._parts = self._model.parts(self.signals)
-            return turn_reasons(self._parts[hit.row].tolist())
-        words, meaning, *more = (float(column[hit.row - self.turns]) for column in self._others)
+            return turn_reasons(self._parts[row].tolist())
+        if row < self._values:
+            return self._fact_models.reasons(self.clues[row - self.turns].tolist(), self._meaning)
+        words, meaning, *more = (float(column[row - self._values]) for column in self._others)
         signals = Signals(words, None if isnan(meaning) else meaning, *more)
         return reasons(signals, self._weights)
 
@@ -200,8 +220,8 @@ def _signals_of_turns(view: View, slots: Slots, question: Question) -> Numbers:
 
 def _signals_of_others(
     view: View, slots: Slots, question: Question, now: float
-) -> tuple[Numbers, Numbers, Numbers, NDArray[np.float64], NDArray[np.float64]]:
-    """Return words, meaning (not a number where it is not known), person, recent and past of facts and the like."""
+) -> tuple[Numbers, Numbers, Numbers, NDArray[np.float64]]:
+    """Return words, meaning (not a number where it is not known), person and recent of what is neither said nor known."""
     import numpy as np
 
     rows = view.columns.rows
@@ -213,8 +233,7 @@ def _signals_of_others(
             person[who == code] = 1.0
     recent = 0.5 ** (np.maximum(0.0, now - rows["at"][slots]) / _HALF_LIFE_S)
     meaning = np.where(view.near[slots], view.cosines[slots], np.float32("nan"))
-    past = _pasts(view, slots, first=question.asks_first) if question.asks_past else np.zeros(len(slots))
-    return view.words[slots], meaning, person, recent, past
+    return view.words[slots], meaning, person, recent
 
 
 def _pasts(view: View, slots: Slots, *, first: bool) -> NDArray[np.float64]:

@@ -1,0 +1,152 @@
+"""Fact scores: how sure it is that a fact or a preference answers a question, 0 to 1 like that of a message, and why.
+
+A logistic model over a handful of clues, learnt on the corpus of `edgemem.bench.weeks` alone by `edgemem bench fit`, which
+writes it into `ranking.toml`. The best fact scores how likely it answers, another one that times its share of the best, as
+messages do; and as many of the facts that answer reach the score .1 as of the messages that do (`edgemem.bench.fit_facts`).
+So one floor means the same of both, and facts and messages may stand in one list.
+"""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.recall.certainty import shares
+from edgemem.recall.words import terms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.recall.question import Question
+    from edgemem.recall.view import View
+
+    Numbers = NDArray[np.float32]
+    Slots = NDArray[np.intp]
+
+CLUES: dict[str, str] = {
+    "words": "words", "related": "related", "meaning": "meaning", "named": "subject", "theirs": "person", "past": "past",
+}  # fmt: skip
+"""What is looked at, each with the reason that it stands for in `Recalled.why`; each can only speak for a fact.
+
+words: how much of what the question's words tell apart is in the fact.
+related: the same, of what it says by other words.
+meaning: cosine, with that of what the fact says of its subject (`fusion.fact_meaning`).
+named: whether the question names the subject of the fact.
+theirs: whether it is about who asks ("my"), or belongs to somebody whom the question names and says of nobody else.
+past: whether it is what was before, where the question asks for that.
+"""
+MEANING = "meaning"
+_MENTIONED = 0.1  # of the log odds: a clue that contributes less does not explain anything
+_PLACES = {name: place for place, name in enumerate(CLUES)}
+_MOST = 30.0  # of the log odds, of which the exponential is still a number
+
+
+class FactModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Weights of clues; those that are not named weigh nothing."""
+
+    bias: float
+    weights: dict[str, float]
+
+    def odds(self, clues: Numbers) -> Numbers:
+        """Return the logarithm of the odds that each fact answers, given `float32[n, len(CLUES)]`."""
+        import numpy as np
+
+        weights = np.array([self.weights.get(name, 0.0) for name in CLUES], np.float32)
+        found: Numbers = clues @ weights + np.float32(self.bias)
+        return found
+
+    def parts(self, clues: Sequence[float]) -> dict[str, float]:
+        """Return what each reason adds to the log odds of one fact."""
+        return {
+            reason: self.weights.get(name, 0.0) * value
+            for (name, reason), value in zip(CLUES.items(), clues, strict=True)
+        }
+
+
+class FactModels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One model for questions that have a vector, one for those, and for facts, that have none."""
+
+    with_meaning: FactModel
+    words_only: FactModel
+
+    def odds(self, clues: Numbers, meaning: float) -> Numbers:
+        """Return the log odds of both models, mixed.
+
+        Args:
+            clues: `float32[n, len(CLUES)]`; the meaning of what waits for its vector is not a number.
+            meaning: 0 takes words alone, 1 the model with meaning.
+        """
+        import numpy as np
+
+        late = np.isnan(clues[:, _PLACES[MEANING]])
+        clues = np.nan_to_num(clues)
+        share = np.where(late, 0.0, meaning).astype(np.float32)
+        return share * self.with_meaning.odds(clues) + (1 - share) * self.words_only.odds(clues)
+
+    def reasons(self, clues: Sequence[float], meaning: float) -> tuple[str, ...]:
+        """Return what speaks for one fact, strongest first."""
+        share = 0.0 if isnan(clues[_PLACES[MEANING]]) else meaning
+        known = [0.0 if isnan(value) else value for value in clues]
+        both = self.with_meaning.parts(known), self.words_only.parts(known)
+        parts = {reason: share * both[0][reason] + (1 - share) * both[1][reason] for reason in both[0]}
+        said = [name for name, part in parts.items() if part >= _MENTIONED]
+        return tuple(sorted(said, key=lambda name: (-parts[name], name)))
+
+
+def scores_of(odds: Numbers) -> NDArray[np.float64]:
+    """Return the scores of all facts that were found for a question, 0 to 1."""
+    import numpy as np
+
+    if not len(odds):
+        return np.zeros(0)
+    sure = 1 / (1 + np.exp(-np.clip(odds.max(), -_MOST, _MOST)))
+    found: NDArray[np.float64] = np.float64(sure) * shares(odds)
+    return found
+
+
+def clues_of(view: View, slots: Slots, question: Question, past: NDArray[np.float64]) -> Numbers:
+    """Return the clues of some facts, `float32[n, len(CLUES)]`.
+
+    Args:
+        past: how well each is what was before; 0 where the question does not ask for that.
+    """
+    import numpy as np
+
+    found = np.zeros((len(slots), len(CLUES)), np.float32)
+    cosines = np.clip(view.cosines[slots], 0.0, 1.0)
+    named, theirs = _about(view, slots, question)
+    columns: dict[str, Any] = {
+        "words": np.minimum(view.words[slots], 1.0),
+        "related": np.minimum(view.related[slots], 1.0),
+        MEANING: np.where(view.near[slots], cosines, np.float32("nan")),
+        "named": named,
+        "theirs": theirs,
+        "past": past,
+    }
+    for name, place in _PLACES.items():
+        found[:, place] = columns[name]
+    return found
+
+
+def _about(view: View, slots: Slots, question: Question) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which facts are about what the question names, and which about or of somebody whom it means otherwise."""
+    import numpy as np
+
+    who, facts = view.columns.rows["who"], view.columns.facts
+    people = {" ".join(terms(name)) for name in question.people}
+    codes = {view.columns.code(name) for name in question.people}
+    named, theirs = np.zeros((2, len(slots)), bool)
+    for place, slot in enumerate(slots.tolist()):
+        subject = facts.get(slot, (None, None))[0]
+        if subject is None:
+            theirs[place] = int(who[slot]) in codes
+        elif question.names(subject):
+            named[place] = True
+        else:
+            theirs[place] = subject in people
+    return named, theirs
