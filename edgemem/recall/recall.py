@@ -206,9 +206,10 @@ class Recall:
 
     def fact_clues_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], NDArray[np.float32]]:
         """Return the names of the facts and preferences that were considered for a question, and their clues."""
-        allowed = make_filter(reader, past=asks_past(query))
+        asked = take_apart(query, self._clock.now())
+        allowed = make_filter(reader, past=asked.asks_past)
         limits = Limits(candidates=self._settings.candidates)
-        _, ranking = self._search(query, reader, {}, allowed, limits)
+        _, ranking = self._search(asked, reader, {}, allowed, limits)
         rows = range(ranking.turns, ranking.turns + len(ranking.clues))
         return [f"{KINDS[int(ranking.kinds[row])]}:{ranking.refs[row]}" for row in rows], ranking.clues
 
