@@ -44,11 +44,76 @@ def test_a_question_is_one_in_each_language(utterance: str) -> None:
 @pytest.mark.parametrize(
     "utterance",
     [
+        "pip where is my phone",
+        "gizmo when does the bus go",
+        "hey gizmo did nora call",
+        "ok and when does the shop open",
+        "hey so what was the code again",
+        "um what was the name of the uh the dentist",
+        "hang on what did you say the code is",
+        "wait didn't we already book that",
+        "the thing i told you about the car what was that",
+        "ok we're at the station which platform is it",
+        "anyone called",
+        "you remember that plumber what was he called",
+        "oye dónde está la llave",
+        "äh wo ist die Taschenlampe",
+    ],
+)
+def test_a_question_is_one_behind_whatever_it_begins_with(utterance: str) -> None:
+    """Fillers, a name, and what it is about, without a comma between them."""
+    assert asks(utterance)
+
+
+@pytest.mark.parametrize(
+    "utterance",
+    [
+        "I wonder where I put my gloves.",
+        "I can't remember when she comes",
+        "not sure when the bin goes",
+        "No clue where the manual is.",
+        "I forgot which day we said",
+        "remind me who rang",
+        "Remind me about the dentist.",
+        "help me remember the pin",
+        "I need the address of the vet",
+        "The wifi password, please.",
+        "I'm looking for my phone",
+        "i can't find my keys",
+        "my wallet must be somewhere but where",
+        "Tell me about Sofia's new job.",
+        "Ich weiß nicht mehr wo der Schlüssel ist",
+        "ich suche mein Handy",
+        "erinnere mich an den Termin",
+        "no sé dónde están las llaves",
+        "recuérdame cuándo viene Nora",
+        "no encuentro mis gafas",
+    ],
+)
+def test_whoever_says_what_they_do_not_know_asks(utterance: str) -> None:
+    """In the form of a statement or of an order."""
+    assert asks(utterance)
+
+
+@pytest.mark.parametrize(
+    "utterance",
+    [
         "",
         "dim the hall please",
         "We are out of rice.",
         "Thanks, that is what I wanted.",
         "Tell me a joke.",
+        "Tell me a story about the sea",
+        "remind me to buy milk",
+        "ok computer turn it off",
+        "I know where it is.",
+        "He told me where he lives.",
+        "I forgot my umbrella at the office",
+        "I have to find my own way",
+        "I need the loo",
+        "anything will do",
+        "I can't stand the smell",
+        "We met where the old mill is",
         "Set a timer for nine minutes",
         "Mach das Licht im Flur an",
         "Pon un temporizador de nueve minutos",
@@ -119,3 +184,9 @@ def test_what_wants_no_more_than_a_nod_asks_nothing(utterance: str) -> None:
 def test_in_doubt_it_is_a_question(utterance: str) -> None:
     """One that has more in it than a nod, or stands alone, may be answered by what is remembered."""
     assert asks(utterance)
+
+
+@pytest.mark.parametrize("unit", ["so, ", "hey a ", ", ", "n't a ", "forgot the ", "I can't ", "anyn"])
+def test_a_long_text_is_looked_at_once(unit: str) -> None:
+    """Nothing that people begin with is looked for more than a few times: 400 kB would take minutes."""
+    assert not asks(unit * (400_000 // len(unit)))

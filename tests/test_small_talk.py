@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from zlib import crc32
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +30,27 @@ def test_what_a_memory_answers_is_asked_of_it(half: str) -> None:
     assert sum(map(wants_memory, needed)) >= len(needed) * 0.95
 
 
+def said(need: str, half: int) -> list[str]:
+    """Return what stands in `data/utterances.toml`; the lines of half 0 were looked at when rules were made."""
+    written = (Path(__file__).parent / "data" / "utterances.toml").read_bytes()
+    groups = msgspec.toml.decode(written, type=dict[str, dict[str, str]])[need]
+    return [one for group in groups.values() for one in group.split("\n") if crc32(one.encode()) % 2 == half]
+
+
+@pytest.mark.parametrize(("half", "least"), [(0, 0.967), (1, 0.944)])
+def test_nearly_all_that_people_want_to_know_is_asked_of_a_memory(half: int, least: float) -> None:
+    """However freely they put it; what is left are questions like "how much?", which name nothing."""
+    needed = said("needed", half)
+    assert sum(map(wants_memory, needed)) >= len(needed) * least
+
+
+@pytest.mark.parametrize(("half", "most"), [(0, 0.517), (1, 0.504)])
+def test_idle_questions_are_not_taken_for_more_often(half: int, most: float) -> None:
+    """Half of what has no use for a memory is told from what has, in words that no rule was made for."""
+    idle = said("idle", half)
+    assert sum(map(wants_memory, idle)) <= len(idle) * most
+
+
 @pytest.mark.parametrize(
     "utterance",
     [
@@ -42,6 +67,23 @@ def test_what_a_memory_answers_is_asked_of_it(half: str) -> None:
         "Isn't the light lovely this evening?",
         "I can't decide what to wear. But who am I to judge.",
         "I've got paint on my nose, haven't I? What do you say to that, Pip?",
+        "gizmo how are you",
+        "morning pip how are we today",
+        "I wonder how we ever lived without the dishwasher.",
+        "The baker winked at me, I don't know what that means.",
+        "I forgot why I came in here.",
+        "I don't know what to say.",
+        "Is anybody home?",
+        "Are we there yet?",
+        "Guess what?",
+        "How come?",
+        "Do you know that song?",
+        "What's the hurry?",
+        "Is a tomato a fruit?",
+        "Where do penguins live?",
+        "What day is it?",
+        "What's today's date?",
+        "How many legs does a spider have?",
         "Wie geht es dir?",
         "¿Qué hora es?",
         "Comment vas-tu ?",
@@ -96,6 +138,15 @@ def test_it_wants_nothing_of_a_memory(utterance: str) -> None:
         "Are you done with the dishes?",
         "Are we ready for the guests?",
         "Was the tap leaking?",
+        "pip where is my phone",
+        "hey do you know if nora is coming",
+        "you know the blue folder where'd it go",
+        "I wonder who has the spare key, did anyone say?",
+        "The nurse wants to know my blood type. What is it?",
+        "Is that the one we bought in Spain?",
+        "Could you put the alarm to the time we agreed?",
+        "Who are you supposed to call in an emergency?",
+        "I forgot why we changed banks.",
         "Khi nào chúng ta đi?",
         "钥匙在哪里",
         "Where is the torch? " * 100,

@@ -10,9 +10,10 @@ English; of eight other languages the greetings, the clock and the weather are k
 from __future__ import annotations
 
 import re
-from functools import cached_property
 
-from edgemem.context.asking import MOST_CHARS, asks, clauses, plain
+from edgemem.context.asking import LATER, MOST_CHARS, OPENING, WONDERS, asks, clauses, plain
+from edgemem.patterns import Pattern
+from edgemem.provisions import provided
 from edgemem.recall.stemmer import stem
 from edgemem.recall.words import terms
 
@@ -21,31 +22,18 @@ _AUX = r"(?:is|was|are|were|do|does|did|has|have|had|can|could|will|would|should
 _NOT = r"n['’]?t"
 _WE = r"(?:i|you|he|she|it|we|they|that|this|there|one)"
 
-
-class _Any:
-    """Patterns of which any will do, put together when they are first asked for: that takes longer than an import may."""
-
-    def __init__(self, *each: str) -> None:
-        self._each = each
-
-    @cached_property
-    def _together(self) -> re.Pattern[str]:
-        return re.compile("|".join(f"(?:{each})" for each in self._each))
-
-    def search(self, said: str) -> re.Match[str] | None:
-        """Return where one of them stands."""
-        return self._together.search(said)
+_ADDRESS = Pattern(rf"^{OPENING}(?:[^,]*?{WONDERS}|\w+ (?={LATER}))?")
+"""What stands before a question, and is none of it; one word may be a name, and what is wondered about is judged by itself."""
 
 
-_ADDRESS = re.compile(
-    r"^(?:(?:oh|ah|well|so|and|but|then|hey|hi|hello|okay|ok|now|please|sorry|honestly|seriously|tell me|say|excuse me"
-    r"|good (?:morning|evening|afternoon|night)|i mean|by the way|just|anyway|wait|no|yes)[ ,]+)+"
-)
-"""What stands before a question, and is none of it."""
-_EMPTY = frozenset(map(stem, (
-    ["thing", "think", "know", "mean", "say", "said", "agree", "believe", "imagine", "hear", "heard", "sound", "sense", "right", "wrong", "world", "ever", "such", "always", "happen", "happened", "ask", "much", "strange", "funny", "odd", "weird", "lovely", "nice", "good", "bad", "great", "wonderful", "awful", "terrible", "true", "real", "really", "serious", "sure", "like", "want", "wish", "guess", "wonder", "thought", "suppose", "get", "make", "let", "see", "look", "well", "way", "lot", "too", "again", "then", "else", "anybody", "anyone", "somebody", "someone", "everybody", "everyone", "matter", "point", "fair", "possible", "pip", "robot", "okay", "do", "mind", "expect", "understand", "stop", "start", "new"]
-)))  # fmt: skip
-"""Words that name nothing which could be remembered."""
+@provided
+def _empty() -> frozenset[str]:
+    """Return the stems of words that name nothing which could be remembered."""
+    return frozenset(map(stem, (
+        ["thing", "think", "know", "mean", "say", "said", "agree", "believe", "imagine", "hear", "heard", "sound", "sense", "right", "wrong", "world", "ever", "such", "always", "happen", "happened", "ask", "much", "strange", "funny", "odd", "weird", "lovely", "nice", "good", "bad", "great", "wonderful", "awful", "terrible", "true", "real", "really", "serious", "sure", "like", "want", "wish", "guess", "wonder", "thought", "suppose", "get", "make", "let", "see", "look", "well", "way", "lot", "too", "again", "then", "else", "anybody", "anyone", "somebody", "someone", "everybody", "everyone", "matter", "point", "fair", "possible", "pip", "robot", "okay", "do", "mind", "expect", "understand", "stop", "start", "new"]
+    )))  # fmt: skip
+
+
 _REFERS = re.compile(r"^(?:and |so |but |then )?(?:what|where|when|whose|which|who|how)\b")
 """How a question begins that may be about what was said just before: "I'm at the gate. What was it?"."""
 _ENGLISH = re.compile(
@@ -64,7 +52,7 @@ _OURS = re.compile(
 _MINE = re.compile(r"\b(?:i|me|my|mine|we|us|our|ours)\b")
 """The asker is spoken of: "what did I wish for?"."""
 _AS_TOLD = re.compile(
-    r"\b(?:my|our|his|her|their|that|which|who|what|where|when|how|usual|favou?rite|again|likes|wants?|wanted|as|same|always|else)\b"
+    r"\b(?:my|our|his|her|their|that|which|who|what|where|when|how|usual|favou?rite|again|likes|wants?|wanted|as|same|always|else|last|agreed|planned|said|told)\b"
     r"|['’]s\b"
 )
 """How a deed is to be done depends on what was told."""
@@ -75,14 +63,14 @@ _LOOKS_UP = re.compile(
 _DEED = re.compile(
     rf"^(?:can|could|will|would|wo{_NOT}|ca{_NOT}|could{_NOT}) (?:you|somebody|someone|anybody|anyone)(?P<deed> .*)"
 )
-_ITSELF = _Any(
+_ITSELF = Pattern(
     rf"^(?:do|are|were|do{_NOT}|are{_NOT}|what would|what could) you\b(?! (?:done|finished|going|still|supposed|already|think|believe|suppose|reckon)\b)",
-    rf"^(?:how|what|where|who|why|when)(?: \w+)?(?:{_BE}| (?:made|built|named|invented)) your?\b",
+    rf"^(?:how|what|where|who|why|when)(?: \w+)?(?:{_BE}| (?:made|built|named|invented)) your?\b(?! (?:supposed|going)\b)",
     (r"^(?:how|what|where|why|when)(?: \w+)? (?:do|can|could|would|will|have) you (?:ever |really |usually |always )*"
     r"(?:like|love|hate|want|prefer|eat|drink|dream|wear|feel|do|mean|weigh|cost|come|live|sleep|work|look|spend|enjoy|fear|choose|pick|recommend|suggest|call yourself)\b"),
     r"^(?:did|have) you (?:ever|sleep|slept|miss|missed|dream\w*|laugh\w*|lost your|been|just|enjoy\w*|really|grow\w*|mean)\b",
 )  # fmt: skip
-_WORLD = _Any(
+_WORLD = Pattern(
     r"^how many \w+ (?:does|do|has|have) an? \w+ have$",
     r"^(?:is|are|can|could|does|do|has) an? \w+ (?:an? )?\w+$",
     r"^how many \w+ (?:are|is|has|have|does) (?:there )?(?:in )?(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\d+)\b",
@@ -100,7 +88,7 @@ _WORLD = _Any(
     r"^what(?:['’]s| is) [\w ]*\b(?:plus|minus|times|divided by)\b",
     r"^why did the chicken\b|^what do you call an?\b",
 )  # fmt: skip
-_CLOCK = _Any(
+_CLOCK = Pattern(
     r"^what time is it\b",
     r"^what(?:['’]s| is) the (?:time|date|weather|news|temperature)(?: (?:like|today|now|outside|tomorrow|out|again))*$",
     r"^what(?:['’]s| is) on the (?:news|radio|telly|tv)$",
@@ -110,12 +98,11 @@ _CLOCK = _Any(
     r"|cloudy|freez\w+|weekend|monday|tuesday|wednesday|thursday|friday|saturday|sunday)(?: (?:yet|already|outside|today|tonight|tomorrow|now|this \w+))*$"),
     r"^how (?:warm|cold|hot|late|windy|wet) is it(?: (?:outside|today|now|out))*$",
 )  # fmt: skip
-_NOBODY = _Any(
+_NOBODY = Pattern(
     # Greetings
-    rf"^how(?:{_BE}| have| do| did) you(?: (?:been|doing|feeling|sleep|do|today|tonight|this|all)\b.*)?$",
+    rf"^how(?:{_BE}| have| do| did) (?:you|we)(?: (?:been|doing|feeling|sleep|do|today|tonight|this|all)\b.*)?$",
     rf"^how(?:{_BE}| goes) (?:it|it going|things|life|everything|your \w+)(?: (?:today|tonight|going))*$",
     r"^is (?:anybody|anyone|somebody|this thing) (?:home|there|on|listening|awake)\b",
-    r"^what are you up to\b",
     # What was just said or done, or is going on
     (r"^what(?:['’]s| is) (?:up|new|not to \w+|the (?:point|use|matter)|going on|happening|wrong|that supposed to mean|so funny)"
     r"(?: (?:here|now|then|there|with you|of (?:life|it|all|this)))*$"),
@@ -124,9 +111,8 @@ _NOBODY = _Any(
     r"^(?:can|could|would|will) you (?:please )?(?:say|repeat) (?:that|it|this|the last)\b",
     r"^(?:have|do|can|could) you (?:just )?(?:notice\w*|see|hear|smell|feel|saw) (?:that|this|it|what i|how|me)\b",
     r"^did you (?:just )?(?:notice|see|hear|smell|feel) (?:that|this|it|him|her|them|how)\b",
-    r"^(?:is|was) (?:that|this) (?:the|an?|your)\b",
+    r"^(?:is|was) (?:that|this) (?:the|an?|your)\b(?!.*\b(?:i|we|my|our)\b)",
     r"^(?:is|are)\b.*\b(?:boiling|ringing|barking|burning|beeping|humming|raining|leaking|crying|singing|snoring|buzzing|flickering|dripping|shaking)\b(?: again| still| already| now| for you)*$",
-    r"^(?:is|was) (?:that|this) (?:so|right|true|it|all|you|a joke|a fact)$",
     r"^are (?:we|you) (?:there|done|ready)(?: yet| now)?$",
     # Exclamations
     r"^who (?:cares|would(?: ever)? have|could have|am i|do you think you are|asked you|says so|knows$|needs \w+ anyway)\b",
@@ -138,21 +124,17 @@ _NOBODY = _Any(
     rf"^how (?!long|much|many|old|often|far|big|large|small|wide|tall|high|hot|warm|broad|deep|heavy|soon|late|expensive)\w+{_BE} (?:that|this|it|he|she|they)$",
     r"^(?:what|where|how) would (?:i|we|anybody|anyone|the world) \w+ without\b",
     r"^(?:can|could|would|will) (?:you|anybody|anyone) (?:believe|imagine)\b",
-    r"^(?:guess (?:what|who)|you know(?: what)?|did anybody ask)\b",
-    r"^(?:are|is) (?:you|he|she|that|this) (?:kidding|joking|serious|for real)\b",
-    rf"^(?:can|could|must|does|would){_NOT} (?:a|an|one|anyone|anybody|i|we) (?:person|man|woman|just|ever|have (?:some|a))\b",
+    r"^(?:guess (?:what|who)|you know(?: what)?$|did anybody ask)\b",
     r"^am i (?:the only|mad|crazy|dreaming|right|too|wrong|boring|getting|losing)\b",
     rf"^(?:do|do{_NOT}|did) i (?:look|sound|smell|seem)\b|^does my \w+ (?:look|sound|smell|suit)\b",
     (rf"^{_AUX}{_NOT} (?!i\b).*\b(?:lovely|beautiful|nice|great|wonderful|gorgeous|adorable|cute|sweet|funny|strange|weird|odd|crazy|awful"
     r"|terrible|horrible|delicious|tasty|amazing|awesome|charming|silly|marvellous|ridiculous|fun|brilliant|clever|terrific|a good|a beautiful)\b"
     r"(?: \w+)?(?: (?:this|in|out|here|today|tonight)\b.*)?$"),
-    rf"^do{_NOT} you (?:just |also )?(?:love|hate|like|agree|find|wish|feel)\b",
     rf"^{_AUX}(?:{_NOT})? {_WE}(?: not| so| really)?$",
     r"^(?:really|seriously|pardon|huh|how come|how so|since when|says who)$",
     r"^why (?:is|are|am|do|does|must) (?:it|this|that|these|those|everything|everyone|everybody|life|people|i|you)\b.*\b(?:always|never|ever|every time|so \w+$)",
     r"^how (?:can|could|do|does) (?:anyone|anybody|people|a person|somebody|someone|they)\b",
     r"^(?:when|where|how|what) (?:will|does|did|has|have|had) (?:it|this|that|the (?:time|day|week|weekend|year|summer|winter)|all the \w+|time)\b.*\b(?:ever|end|stop|go|gone|come to)\b",
-    r"^when (?:will|is) (?:it|this|that|all this)\b.*\b(?:ever|finally|over)\b",
     r"^how (?:much longer|long (?:must|do|shall|should|will) i (?:have to )?wait)\b",
     r"^is (?:it|that) (?:just |only )?(?:me|too much to ask)\b",
     r"^is there anything (?:\w+er|more \w+) than\b|^is there anything (?:as|so) \w+ as\b",
@@ -161,12 +143,15 @@ _NOBODY = _Any(
     r"^where(?:['’]s| is) the (?:fun|justice|harm|sense|point)\b",
     r"^did you know\b|^have you heard(?! (?:from|of|what|when|where|whether|if|who)\b)",
     r"^do you (?:really |honestly )?(?:think|believe|suppose|reckon) (?:so|it|that|this|i|we|you|people|there)\b",
-    r"^(?:what|who|why|how) do you (?:think|suppose|reckon)(?: (?:so|now|it|that|this|of (?:it|that|this)|about (?:it|that|this)))*$",
     r"^why (?:do|would|must) you\b(?! (?:think|believe|suppose|reckon)\b)",
     r"^do you know (?:the|that) (?:feeling|joke|song|one|story|saying|type|kind|difference)\b",
     r"^what(?:['’]s| is)(?: all)? th(?:e|is|at) (?:hurry|rush|fuss|noise|big deal|drama|catch)\b",
     r"^(?:could|can|would|will)\b.*\b(?:be|get) (?:any|even)\b",
     r"\b(?:if|what would) (?:you|i|robots|we|people) (?:were|could|had|would)\b|\bwould you rather\b",
+    # Wondered at: "I don't know how we ever lived without it"
+    (r"^(?:how (?:did )?(?:i|we|you|they|people|anyone|anybody) ever|(?:what|where|how) (?:i|we|anybody|anyone|the world)(?:['’]d| would) \w+ without"
+    r"|what (?:that|this|it|he|she) mean[st]$|when i (?:last|ever)\b.*\b(?:so|such)|why (?:people|anyone|anybody|nobody|everyone|everybody|it always|i (?:came|went|walked|stood|got up|opened))"
+    r"|who (?:would|thought|comes up with)|if (?:it|that|this)(?:['’]s| is) (?:just |only )?me)\b"),
     # What is seen and heard just now
     r"^(?:did|does|do|is|are|was|were|has|have)\b.*\b(?:just|right) now$",
     r"^what(?:['’]s| is| was) (?:that|this) (?:\w+ )?(?:noise|sound|smell|light|mess|racket)\b",
@@ -183,7 +168,7 @@ _NOBODY = _Any(
     r"^do you (?:have|got) (?:an?|any|some)? ?(?:minute|second|moment|time|feelings|friends|fun|soul|family|idea)\b",
     r"^do you know (?:any|an?) (?:\w+ )?(?:joke|song|story|poem|riddle|game|trick)s?\b",
 )  # fmt: skip
-_ELSEWHERE = _Any(
+_ELSEWHERE = Pattern(
     r"\bwie geht(?:['’]?s| es)\b|\bwie (?:spät|viel uhr) ist\b|\bwie ist das wetter\b|\b(?:regnet|schneit) es\b|\bwird es (?:regnen|schneien|kalt|warm)\b",
     r"^(?:hast du gut geschlafen|bist du (?:da|wach|müde))\b",
     r"\bc[oó]mo (?:est[aá]s?|te va|va todo|andas|vai)$|\bqu[eé] (?:tal|pasa)$|\bqu[eé] hora es\b|\bqu[eé] tiempo hace\b|\bva a (?:llover|nevar)\b",
@@ -201,7 +186,7 @@ def wants_memory(utterance: str) -> bool:
     if len(utterance) > MOST_CHARS:
         return True
     said = plain(utterance)
-    topic = not _EMPTY.issuperset(terms(said))
+    topic = not _empty().issuperset(terms(said))
     asking = clauses(said)
     return any(not is_small_talk(clause, topic=topic) for clause in asking) if asking else topic
 
@@ -216,7 +201,7 @@ def is_small_talk(clause: str, *, topic: bool = False) -> bool:
     said = _ADDRESS.sub("", clause.strip(" .,!?¿？。！;")).strip()
     if _NOBODY.search(said) or _CLOCK.search(said) or _ELSEWHERE.search(said):
         return True
-    if _EMPTY.issuperset(terms(said)):
+    if _empty().issuperset(terms(said)):
         about = _MINE.search(said) or (topic and _REFERS.search(said))
         return _ENGLISH.search(said) is not None and not about
     deed = _DEED.search(said)
