@@ -14,6 +14,7 @@ from edgemem.recall.languages import language_of
 from edgemem.recall.misheard_dates import with_dates
 from edgemem.recall.past_words import asks_first, asks_past
 from edgemem.recall.stemmer import stem
+from edgemem.recall.time_alone import TimeAlone, time_alone
 from edgemem.recall.traits import zone_at
 from edgemem.recall.words import language_in, plain_words, terms
 
@@ -83,6 +84,8 @@ class Question(msgspec.Struct, frozen=True):
     """Whether it says that it asks for what holds now, of what may have changed."""
     in_past: bool = False
     """Whether it speaks of the past at all, as in "what did you eat?"."""
+    alone: TimeAlone | None = None
+    """What it asks for if it names a time and little else; then there are no words to look for."""
 
     def of(self, people: frozenset[str]) -> Question:
         """Return the same question, of other people."""
@@ -152,6 +155,7 @@ def read_question(
     words = plain_words(text)
     said = set(words)
     named = people_in(text, people)
+    alone = None if now is None else time_alone(asked, spans, named=named, reader=reader, now=now)
     name_words = {word for name in named.difference(subjects) for word in plain_words(name)}
     content = terms(text)
     wanted = terms(text, without=name_words)
@@ -162,7 +166,7 @@ def read_question(
     if reader and said & _MYSELF:
         named = named | {reader}
     return Question(
-        terms=tuple(dict.fromkeys(wanted or content)),
+        terms=() if alone is not None else tuple(dict.fromkeys(wanted or content)),
         meaning=meaning,
         people=named,
         strange=frozenset(stem(word) for word in said if word.isalpha() and not is_english(word)),
@@ -176,6 +180,7 @@ def read_question(
         asks_first=asks_first(asked),
         asks_now=bool(_NOW.search(asked)) and not _PAST.search(asked),
         in_past=bool(_PAST.search(asked) or (_WAS.search(asked) and not _NOW.search(asked))),
+        alone=alone,
     )
 
 

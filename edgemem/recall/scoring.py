@@ -12,6 +12,7 @@ from edgemem.recall.fusion import Signals, reasons, scores_of
 from edgemem.recall.linear import reasons as turn_reasons
 from edgemem.recall.signals import SIGNALS, Field, signals_of
 from edgemem.recall.sources import KINDS, SUMMARY, TURN
+from edgemem.recall.then_told import told_then
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -78,10 +79,14 @@ class Ranking:
         rows = view.columns.rows
         self._model: LinearModel = models.at(meaning)
         self._weights = weights = msgspec.structs.replace(weights, meaning=weights.meaning * meaning)
-        slots = np.flatnonzero(view.chosen)
+        told = None if question.alone is None else told_then(view, question)
+        self._told = told is not None
+        """Whether no word of the question tells them apart; see `then_told`."""
+        slots = np.flatnonzero(view.chosen) if told is None else told[0]
         slots = slots[view.may[slots]]
         turn = rows["kind"][slots] == TURN
-        slots = np.concatenate([slots[turn], slots[~turn]])
+        order = np.argsort(~turn, kind="stable")
+        slots = slots[order]
         self.turns = int(turn.sum())
         """How many of them are messages; they come first."""
         self.signals = _signals_of_turns(view, slots[: self.turns], question)
@@ -95,9 +100,13 @@ class Ranking:
         self._others = _signals_of_others(view, others, question, now)
         summary = weights.summary * (1.0 if meaning else _BY_WORDS)
         worth = np.where(rows["kind"][others] == SUMMARY, summary, 1.0)
-        self.scores = np.concatenate(
-            [self._model.scores(self.signals, view.known), worth * scores_of(*self._others, weights)]
-        ).astype(np.float64)
+        self.scores = (
+            np.concatenate(
+                [self._model.scores(self.signals, view.known), worth * scores_of(*self._others, weights)]
+            ).astype(np.float64)
+            if told is None
+            else told[1][order]
+        )
         self.kinds, self.refs, self._at = (rows[name][slots] for name in ("kind", "ref", "at"))
         self._order = np.lexsort((-self.refs, -self._at, -self.scores))
 
@@ -124,6 +133,10 @@ class Ranking:
         gone = np.isin(self.refs[: self.turns], list(refs))
         echo = gone & (self.signals[:, _PLACES["meaning"]] > _ECHO)
         kept = np.flatnonzero(~gone & (self.scores[: self.turns] >= 0))
+        if self._told:
+            self.scores[: self.turns][gone] = -1.0
+            self.rescore(self.scores)
+            return
         self.scores[: self.turns] = -1.0
         for step, names in _OF_BESIDE.items():
             beside = np.isin(self._beside[step], self._slots[echo])
@@ -147,6 +160,8 @@ class Ranking:
 
     def why(self, hit: Hit) -> tuple[str, ...]:
         """Return the signals that made a score, strongest first."""
+        if self._told:
+            return ("date",)
         if hit.row < self.turns:
             if self._parts is None:
                 self._parts = self._model.parts(self.signals)

@@ -13,12 +13,13 @@ from edgemem.recall.words import plain_words, terms
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-ASKS, SAYS_I, SAYS_YOU, COUNTS, NAMES, CHANGES = 1, 2, 4, 8, 16, 32
+ASKS, SAYS_I, SAYS_YOU, COUNTS, NAMES, CHANGES, GREETS = 1, 2, 4, 8, 16, 32, 64
 """The text asks; says "I"; says "you"; holds a number; holds a word with a capital that begins no sentence; says that
-something is not as it was."""
+something is not as it was; greets or thanks, and says nothing else."""
 
 MOST_TIMES = 4
 _MAX_CHARS = 2000
+_GREETING_CHARS = 60
 _I = frozenset(
     [
         "i",
@@ -180,6 +181,14 @@ _CALLED = re.compile(
     rf"(?:^|[.!?,;]\s*|\b(?:{_GREETING})[,!]?\s+)((?:(?:{_TITLE})\.?\s)?[^\W\d_][\w'’-]*)\s*(?=[,.!?]|$)",
     re.IGNORECASE,
 )
+# Perhaps with whom it greets, in one word.
+_ONLY_GREETS = re.compile(
+    rf"\W*(?:(?:{_GREETING}|good (?:evening|afternoon|day|bye)|goodbye|see you|sleep well|thanks a lot|you['’]re welcome|welcome back"
+    r"|guten (?:morgen|tag|abend)|gute nacht|schlaf gut|tschüss|vielen dank|buen[oa]s (?:días|tardes|noches)|adiós|hasta mañana"
+    r"|muchas gracias|(?:xin )?chào|cảm ơn|chúc ngủ ngon|tạm biệt|早上好|早安|晚上好|晚安|你好|您好|谢谢|謝謝|再见|再見)(?!\w)\W*)+"
+    r"(?:\w+\W*)?",
+    re.IGNORECASE,
+)
 
 
 class Traits(NamedTuple):
@@ -201,6 +210,7 @@ def traits_of(text: str, at: float) -> Traits:
     marks |= SAYS_I * (not words.isdisjoint(_I)) | SAYS_YOU * (not words.isdisjoint(_YOU))
     marks |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(_NUMBER_WORDS))
     marks |= NAMES * bool(_NAME.search(text)) | CHANGES * bool(_CHANGE.search(text))
+    marks |= GREETS * bool(len(text) <= _GREETING_CHARS and _ONLY_GREETS.fullmatch(text))
     spans = mentions(with_dates(text), at, zone_at(at))
     times = tuple((span.begin, span.end, span.sure) for span in spans[:MOST_TIMES])
     return Traits(int(marks), called_by(text), times)
