@@ -17,6 +17,7 @@ from edgemem.bench.recall_facts import fact_figures
 from edgemem.bench.recall_figures import bars_of, compare, figures_of, read_scores, write_scores
 from edgemem.bench.recall_home import filled
 from edgemem.bench.recall_talk import HALVES, phrases, small_talk
+from edgemem.bench.recall_times import time_figures
 from edgemem.bench.report import report, say
 from edgemem.bench.weeks import Weeks, weeks
 from edgemem.bench.weeks_longmemeval import longmemeval as in_longmemeval_form
@@ -78,6 +79,7 @@ def run(
     everyday: dict[str, float] = {}
     left: dict[str, int] = {}
     known: dict[str, Any] = {}
+    times: dict[str, Any] = {}
     real, tokenizer = _real(profile) if embedder else None, real_tokenizer() if block else None
     try:
         with scratch(home) as folder:
@@ -93,8 +95,11 @@ def run(
                         talked += asking.talk(talk)
                         everyday = {half: _share_with_block(asking, talk[0][0], half) for half in HALVES}
                     if with_facts:
-                        say(f"{case.name}: asking for facts …")
+                        say(f"{case.name}: asking for times and facts …")
                         named = form_set(forms)
+                        times = time_figures(
+                            here, weeks(seed, named), seed=seed, forms=named, block=bool(block)
+                        )
                         known = fact_figures(here, weeks(seed, named), seed=seed, forms=named)
     finally:
         if real is not None:
@@ -116,7 +121,7 @@ def run(
             "everyday": everyday,
         }
     if known:
-        figures["facts"] = known
+        figures |= {"times": times, "facts": known}
     if against is not None:
         figures["against"] = compare(read_scores(against), answered)
     if save is not None:

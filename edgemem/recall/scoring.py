@@ -79,7 +79,7 @@ class Ranking:
         rows = view.columns.rows
         self._model: LinearModel = models.at(meaning)
         self._weights = weights = msgspec.structs.replace(weights, meaning=weights.meaning * meaning)
-        told = None if question.alone is None else told_then(view, question)
+        told = None if question.alone is None else told_then(view, question, now)
         self._told = told is not None
         """Whether no word of the question tells them apart; see `then_told`."""
         slots = np.flatnonzero(view.chosen) if told is None else told[0]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.recall.sources import EPISODE, FACT, NOTE, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.times_asked import spoken_of
-from edgemem.recall.traits import ASKS, GREETS
+from edgemem.recall.traits import ASKS, CHANGES, COUNTS, GREETS, NAMES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,8 +33,9 @@ _SILENT = 0.05
 """The score of what asks, and of a fact that was told by a message: below every floor."""
 _LIKELY = 0.5
 """Of several readings of a time, those that are as sure count, or else the likeliest."""
-_ABOUT = 0.3
-"""How much of a text's time must be the question's, where it was not said then."""
+_ABOUT, _ABOUT_COMING = 0.6, 0.3
+"""How much of a text's time must be the question's, times how sure both are, where it was not said then; of a time to come
+nothing else can tell."""
 _LONGEST = 20
 """Stems: what is longer is cut before it is said."""
 _LEAST, _LEAST_REPLY = 3, 6
@@ -43,13 +44,21 @@ _REPLY = 0.4
 """and what it says at length is worth less than what people told it."""
 _COMMON = 0.2
 """What the commonest word is worth beside one that was said once."""
+_VALUES, _VALUE = (COUNTS, NAMES, CHANGES), 0.3
+"""Who tells something to be remembered says a number, a name, what is not as it was, or, as `dated`, a day: by how much each makes a
+text worth more. On seeds 1 to 3 of our own corpus, in the words that weights are learnt on, .85 of the first five told a
+fact with .3, .80 with 0, .85 with .6."""
 _SLICES = 8
 _SAME_S = 120.0
 """A fact that was told so soon before or after a message was told by it."""
 
 
-def told_then(view: View, question: Question) -> tuple[Slots, NDArray[np.float64]]:
-    """Return the slots of what was told at the times of a question that names little else, and their scores, 0 to 1."""
+def told_then(view: View, question: Question, now: float) -> tuple[Slots, NDArray[np.float64]]:
+    """Return the slots of what was told at the times of a question that names little else, and their scores, 0 to 1.
+
+    Args:
+        now: seconds since the epoch.
+    """
     import numpy as np
 
     alone = question.alone
@@ -63,7 +72,8 @@ def told_then(view: View, question: Question) -> tuple[Slots, NDArray[np.float64
     if alone is None or not times:
         return np.zeros(0, np.intp), np.zeros(0)
     if not alone.words and alone.of != "robot":
-        there |= spoken_of(view.columns, question)[:n] >= _ABOUT
+        coming = all(begin > now for begin, _, _ in times)
+        there |= spoken_of(view.columns, question)[:n] >= (_ABOUT_COMING if coming else _ABOUT)
     there &= view.may[:n]
     replies = _replies(view)
     if alone.of == "robot":
@@ -108,6 +118,9 @@ def _worth(view: View, slots: Slots, replies: NDArray[np.bool_]) -> NDArray[np.f
     if view.whole:  # else nobody knows how often a word is said
         rare = columns.rarity.of(slots, known=bool(view.only.values.get("known", 1))).mean
         worth *= _COMMON + (1 - _COMMON) * rare
+    marks = columns.rows["marks"][slots]
+    values = sum(((marks & mark) > 0).astype(np.float64) for mark in _VALUES) + columns.rows["dated"][slots]
+    worth *= 1 + _VALUE * values
     worth[replies] *= _REPLY
     silent = (length < np.where(replies, _LEAST_REPLY, _LEAST)) | (
         (columns.rows["marks"][slots] & GREETS) > 0

@@ -67,6 +67,8 @@ def time_alone(
         return None
     for said in sorted({span.said for span in spans}, key=len, reverse=True):
         text = text.replace(said, " ")
+    if len(named) > 1 and not _BOTH.search(text):
+        return None
     for name in sorted(named, key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?:['’]s)?(?!\w)", " ", text, flags=re.IGNORECASE)
     left = " ".join(text.casefold().replace("’", "'").split())
@@ -93,6 +95,8 @@ def time_alone(
     return None
 
 
+_BOTH = re.compile(r"\b(?:and|und|y|và|va)\b|[和跟与與,、]", re.IGNORECASE)
+"""Without it, of two people that are named it is asked what one did for the other."""
 _FEW = 2
 """Words that are a question with nothing but its mark: "and yesterday?"."""
 _WHAT_IS = frozenset("what which was s is it ist es das que wer".split())  # noqa: SIM905
@@ -146,7 +150,7 @@ def _languages() -> tuple[_Language, ...]:
             speech=r"\b(?:s(?:ay|aid|ays|aying)|t(?:ell|old|elling|ells)|talk\w*|sp(?:eak|oke|oken|eaking)|mention\w*|discuss\w*|chat\w*|ask\w*)\b",
             asker=r"\b(?:did|have|had|what|things?|everything|anything|all|was|ve|that) i\b(?! miss)|\bwhat i['’]ve\b",
             robot=r"\b(?:did|have|had|what|everything|all) you (?:\w+ )?(?:s|t|d|m|asked|spoke|talk)(?:ay|ell|id|old|o|one|ention\w*|alk\w*)?\b",
-            not_asked=r"\bwhat an?\b|\bwho (?:am|are|is)\b|\b(?:are|were) you\b|\bdo you (?!(?:still )?(?:remember|recall|know|have)\b)"
+            not_asked=r"\bgoing to (?!happen)|\bwhat an?\b|\bwho (?:am|are|is)\b|\b(?:are|were) you\b|\bdo you (?!(?:still )?(?:remember|recall|know|have)\b)"
             r"|\bwhat (?:do|does) \w+ do\b",
         ),
         _language(
