@@ -11,6 +11,7 @@ from collections import defaultdict
 from math import inf, nextafter
 from typing import TYPE_CHECKING
 
+from edgemem.recall.date_ranges import EVER
 from edgemem.recall.dates import MAX_CHARS, times_in
 from edgemem.recall.sources import FACT
 from edgemem.recall.traits import zone_at
@@ -28,15 +29,16 @@ _SURE = 0.5  # a time that is less sure than this is one of several readings
 _NOW, _OTHER = 0.95, 0.7
 """What is left of the score of a thing's versions that are not meant: of what holds now, which is often told as well,
 and of what neither holds nor held then."""
+_DAY_S = 86400.0
 _LEAST_SHARE = 0.05  # of the time that is asked for: a value that came in its last hours did not hold then
 
 
 def past_times(query: str, now: float) -> list[tuple[float, float]]:
     """Return begin and end of the times that a question speaks of, where they are over; the likeliest reading of each."""
     likeliest = {span.said: span for span in reversed(times_in(query[-MAX_CHARS:], now, zone_at(now)))}
-    return sorted(
-        (span.begin, span.end) for span in likeliest.values() if span.sure >= _SURE and span.end <= now
-    )
+    over = [span for span in likeliest.values() if span.sure >= _SURE and span.end <= now]
+    # Of all that was before a day, what held last.
+    return sorted((span.end - _DAY_S if span.begin == EVER else span.begin, span.end) for span in over)
 
 
 def choose_versions(ranking: Ranking, truth: Database, times: Times, *, others: bool) -> None:

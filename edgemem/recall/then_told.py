@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from edgemem.recall.columns import NOBODY
 from edgemem.recall.sources import EPISODE, FACT, NOTE, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.times_asked import spoken_of
 from edgemem.recall.traits import ASKS, CHANGES, COUNTS, GREETS, NAMES
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.question import Question
+    from edgemem.recall.time_alone import TimeAlone
     from edgemem.recall.view import View
 
     Slots = NDArray[np.intp]
@@ -25,10 +27,10 @@ if TYPE_CHECKING:
 MOST = 64
 """Texts that are returned."""
 _SCORES = {
-    TURN: (0.5, 0.9), EPISODE: (0.3, 0.5), FACT: (0.2, 0.45), PREFERENCE: (0.2, 0.45), NOTE: (0.4, 0.45), SUMMARY: (0.2, 0.25),
+    TURN: (0.5, 0.9), EPISODE: (0.3, 0.5), FACT: (0.2, 0.45), PREFERENCE: (0.2, 0.45), NOTE: (0.2, 0.35), SUMMARY: (0.2, 0.25),
 }  # fmt: skip
-"""By kind, the score of what tells next to nothing, and of what tells most: both pass the floors of the profile, and a
-message the one beside facts. Less than 1, so that none is said where nobody asks."""
+"""By kind, the score of what tells next to nothing, and of what tells most: above the floors of the profile, a message also
+above that beside facts, but a note below: it stands in the prompt anyway. Less than 1, so that none is said unasked."""
 _SILENT = 0.05
 """The score of what asks, and of a fact that was told by a message: below every floor."""
 _LIKELY = 0.5
@@ -63,7 +65,7 @@ def told_then(view: View, question: Question, now: float) -> tuple[Slots, NDArra
 
     alone = question.alone
     rows, n = view.columns.rows, view.n
-    at, kind, who = rows["at"][:n], rows["kind"][:n], rows["who"][:n]
+    at, kind = rows["at"][:n], rows["kind"][:n]
     least = min(_LIKELY, max((sure for _, _, sure in question.times), default=1.0))
     times = [each for each in question.times if each[2] >= least]
     there = np.zeros(n, bool)
@@ -74,33 +76,38 @@ def told_then(view: View, question: Question, now: float) -> tuple[Slots, NDArra
     if not alone.words and alone.of != "robot":
         coming = all(begin > now for begin, _, _ in times)
         there |= spoken_of(view.columns, question)[:n] >= (_ABOUT_COMING if coming else _ABOUT)
-    there &= view.may[:n]
-    replies = _replies(view)
+    slots = np.flatnonzero(there & view.may[:n])
+    replies = _replies(view, slots)
     if alone.of == "robot":
-        there &= replies | ((kind == EPISODE) & (not alone.words))
-    elif alone.of != "anyone":
-        others = question.people - {alone.reader}
-        people = {alone.reader} if alone.of == "asker" else others or question.people
-        theirs = np.isin(who, [code for name in people if (code := view.columns.code(name)) is not None])
-        there &= theirs if alone.words else theirs | view.mentioned[:n]
-    slots = np.flatnonzero(there)
+        kept = replies | ((kind[slots] == EPISODE) & (not alone.words))
+    else:
+        kept = np.ones(len(slots), bool) if alone.of == "anyone" else _theirs(view, slots, question, alone)
+    slots, replies = slots[kept], replies[kept]
     if not len(slots):
         return slots, np.zeros(0)
-    scores = _scores(view, slots, _worth(view, slots, replies[slots] & (alone.of != "robot")))
+    scores = _scores(view, slots, _worth(view, slots, replies & (alone.of != "robot")))
     best = np.lexsort((-at[slots], -scores))[:MOST]
     best = best[scores[best] > 0]
     return slots[best], scores[best]
 
 
-def _replies(view: View) -> NDArray[np.bool_]:
-    """Tell which messages were said by the robot: a turn begins with what somebody says to it."""
+def _theirs(view: View, slots: Slots, question: Question, alone: TimeAlone) -> NDArray[np.bool_]:
+    """Tell which texts are by the people that are asked for, or, if they did anything, speak of them."""
     import numpy as np
 
-    rows, n = view.columns.rows, view.n
-    slots = np.arange(n)
+    others = question.people - {alone.reader}
+    people = {alone.reader} if alone.of == "asker" else others or question.people
+    codes = [code for name in people if (code := view.columns.code(name)) is not None]
+    theirs: NDArray[np.bool_] = np.isin(view.columns.rows["who"][slots], codes)
+    return theirs if alone.words else theirs | view.mentioned[slots]
+
+
+def _replies(view: View, slots: Slots) -> NDArray[np.bool_]:
+    """Tell which messages were said by the robot: a turn begins with what somebody says to it."""
+    rows = view.columns.rows
     before = view.columns.beside(slots, -1)
-    same = (before >= 0) & (rows["turn"][before] == rows["turn"][:n])
-    found: NDArray[np.bool_] = same & (rows["kind"][:n] == TURN) & (rows["who"][:n] == 0)
+    same = (before >= 0) & (rows["turn"][before] == rows["turn"][slots])
+    found: NDArray[np.bool_] = same & (rows["kind"][slots] == TURN) & (rows["who"][slots] == NOBODY)
     return found
 
 
