@@ -16,6 +16,7 @@ from edgemem.context.block import worth_saying
 from edgemem.loop import AgentLoop, Reply
 from edgemem.recall import word_search
 from edgemem.recall.postings import ResidentPostings
+from edgemem.recall.recall import Recall
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.searching import floors_of
 from edgemem.store import turns
@@ -135,6 +136,23 @@ def test_an_evening_is_not_crowded_out_by_a_morning(robot):
     first = told(robot, "What happened yesterday?")[:4]
     assert DRILL in first
     assert PLUMBER in first
+
+
+class Unasked:
+    """A reranker that nobody may ask."""
+
+    def score(self, query, texts, **_):
+        """Fail."""
+        raise AssertionError(query)
+
+
+def test_no_model_reads_a_question_without_words(robot):
+    """A second pass would put in order by chance what was found."""
+    recaller = Recall(robot.truth, robot.index, reranker=Unasked(), clock=robot.truth.clock)
+    found = recaller.recall("What happened yesterday?", reader=BEN)
+    assert [item.text for item in found] == robot.texts("What happened yesterday?", reader=BEN)
+    with pytest.raises(AssertionError):
+        recaller.recall("Who lost a scarf yesterday?", reader=BEN)
 
 
 def test_what_the_robot_said(robot):

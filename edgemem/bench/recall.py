@@ -87,6 +87,11 @@ def run(
                 with filled(
                     case, folder, embedder=real, profile=profile, tokenizer=tokenizer, cache=cache
                 ) as here:
+                    if with_facts:
+                        say(f"{case.name}: asking for times …")
+                        named = form_set(forms)
+                        made = weeks(seed, named)
+                        times = time_figures(here, made, seed=seed, forms=named, block=bool(block))
                     say(f"{case.name}: asking {len(case.asked)} questions …")
                     asking = Asking(here, case, form=form, least=least, count=_counter(tokenizer))
                     answered += asking.all()
@@ -95,12 +100,8 @@ def run(
                         talked += asking.talk(talk)
                         everyday = {half: _share_with_block(asking, talk[0][0], half) for half in HALVES}
                     if with_facts:
-                        say(f"{case.name}: asking for times and facts …")
-                        named = form_set(forms)
-                        times = time_figures(
-                            here, weeks(seed, named), seed=seed, forms=named, block=bool(block)
-                        )
-                        known = fact_figures(here, weeks(seed, named), seed=seed, forms=named)
+                        say(f"{case.name}: asking for facts …")
+                        known = fact_figures(here, made, seed=seed, forms=named)
     finally:
         if real is not None:
             real.close()

@@ -1,6 +1,6 @@
 """Times of our own corpus: whether "what happened yesterday?" finds what was told then, and nothing of another day.
 
-On the Monday after the ten weeks somebody asks for ten times, some of several days, in four ways: what happened, what we
+Early on the Monday after the ten weeks somebody asks for ten times, some of several days, in four ways: what happened, what we
 did, what I said and what somebody else said. The facts that were told then answer, small talk of that day does not, and
 little may come of other days. Of four more times nobody has anything to tell.
 """
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from edgemem.bench.weeks import FormSet, Weeks
 
 CUT = 5
-_NINE = 9 * 3600
+_SIX = 6 * 3600
+"""Before anybody asks the questions of the corpus: a memory's clock never runs backwards."""
 _TIMES = {
     "yesterday": (69, 70), "last weekend": (68, 70), "on Saturday": (68, 69), "three days ago": (67, 68), "on Thursday": (66, 67),
     "last week": (63, 70), "between Tuesday and Thursday": (64, 67), "since Friday": (67, 70), "on the tenth of April": (39, 40),
@@ -58,7 +59,7 @@ def time_figures(here: Filled, made: Weeks, *, seed: int, forms: FormSet, block:
         forms: their words.
         block: also look at the block that a turn would have.
     """
-    here.clock.at = float(weeks_days.moment(DAYS, _NINE))
+    here.clock.at = float(weeks_days.moment(DAYS, _SIX))
     said = {one.id: Said(one.id, one.session, one.at, one.speaker, one.text, one.role) for one in made.turns}
     turns, least = Turns(here.memory) if block else None, here.memory.profile.injection.min_turn_score
     scores: dict[str, list[float]] = {}

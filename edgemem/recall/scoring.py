@@ -80,7 +80,7 @@ class Ranking:
         self._model: LinearModel = models.at(meaning)
         self._weights = weights = msgspec.structs.replace(weights, meaning=weights.meaning * meaning)
         told = None if question.alone is None else told_then(view, question, now)
-        self._told = told is not None
+        self.told = told is not None
         """Whether no word of the question tells them apart; see `then_told`."""
         slots = np.flatnonzero(view.chosen) if told is None else told[0]
         slots = slots[view.may[slots]]
@@ -133,7 +133,7 @@ class Ranking:
         gone = np.isin(self.refs[: self.turns], list(refs))
         echo = gone & (self.signals[:, _PLACES["meaning"]] > _ECHO)
         kept = np.flatnonzero(~gone & (self.scores[: self.turns] >= 0))
-        if self._told:
+        if self.told:
             self.scores[: self.turns][gone] = -1.0
             self.rescore(self.scores)
             return
@@ -160,7 +160,7 @@ class Ranking:
 
     def why(self, hit: Hit) -> tuple[str, ...]:
         """Return the signals that made a score, strongest first."""
-        if self._told:
+        if self.told:
             return ("date",)
         if hit.row < self.turns:
             if self._parts is None:
