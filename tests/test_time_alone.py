@@ -33,6 +33,8 @@ ALONE = {
         "what's been going on since Friday",
         "Did I miss anything yesterday?",
         "do you remember yesterday?",
+        "hey robot, what's happened since I left on Friday",
+        "give me a summary of yesterday",
         "and last Monday?",
         "Was war gestern?",
         "Was haben wir letztes Wochenende gemacht?",
@@ -68,7 +70,12 @@ ALONE = {
         "今天早上我跟你说了什么?",
     ),
     "named": ("What did Anna do yesterday?", "what happened to Anna on Monday?"),
-    "named, words": ("what did Anna say yesterday?", "Was hat Anna gestern gesagt?", "¿Qué dijo Anna ayer?"),
+    "named, words": (
+        "what did Anna say yesterday?",
+        "Was hat Anna gestern gesagt?",
+        "¿Qué dijo Anna ayer?",
+        "昨天Anna说了什么",
+    ),
     "robot": ("what did you do yesterday?",),
     "robot, words": (
         "what did you tell me this morning?",
@@ -94,6 +101,8 @@ def test_a_question_of_a_time_alone(of: str, text: str) -> None:
         "what did I do with the key yesterday?",
         "what did Ben cook yesterday?",  # nobody here is called so, and whom we do not know, we look for
         "when did we talk yesterday?",
+        "what did I ask you yesterday?",
+        "what did Anna tell Ben yesterday?",
         "What are you doing today?",
         "What can we do tomorrow?",
         "What a day yesterday was",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from edgemem.recall.dates import Span
 
 _MAX_CHARS = 200  # who asks for a time alone says so in few words
+_LETTER = "[^\\W\u3400-\u9fff]"  # no spaces stand around a name in Chinese
 _WORD = re.compile(r"[\u3400-\u9fff]|[^\W\d_\u3400-\u9fff]+")
 
 
@@ -70,7 +71,9 @@ def time_alone(
     if len(named) > 1 and not _BOTH.search(text):
         return None
     for name in sorted(named, key=len, reverse=True):
-        text = re.sub(rf"(?<!\w){re.escape(name)}(?:['’]s)?(?!\w)", " ", text, flags=re.IGNORECASE)
+        text = re.sub(
+            rf"(?<!{_LETTER}){re.escape(name)}(?:['’]s)?(?!{_LETTER})", " ", text, flags=re.IGNORECASE
+        )
     left = " ".join(text.casefold().replace("’", "'").split())
     for language in _languages():
         # Vietnamese words mean something else without their accents.
@@ -111,15 +114,15 @@ what who which did do does done doing was were is are be been being s re ve d ha
 they it our of a the on in at to for with from by about so and or that this those there here then else anything something
 everything anyone anybody someone somebody everyone everybody all any some ever just please also too new news happen happened
 happening happens go goes going went on say said saying says tell told telling tells talk talked talking talks speak spoke spoken
-speaking speaks mention mentioned mentions discuss discussed chat chatted ask asked hear heard learn learned learnt know knew
+speaking speaks mention mentioned mentions discuss discussed chat chatted hear heard learn learned learnt know knew
 remember recall recap summary summarize summarise miss missed occur occurred take took taken place away out absent asleep off while
 when during gone not home house thing things stuff event events exactly actually really interesting important special notable
-experience experienced came far
+experience experienced came left far give hey hi hello ok okay well robot listen sum since until before after
 """
 _GERMAN = """
 was wer welche welches passiert passierte passieren geschehen geschah gab gibt es los war waren ist sind hat hatte habe hab haben habt
 hast hatten ich wir du ihr er sie man uns mir mich dir euch dich gemacht machte machten getan tat taten gesagt sagte sagten erzahlt
-erzahlte gesprochen sprachen geredet redeten besprochen unterhalten gehort berichtet mitgeteilt erwahnt gefragt woruber wovon uber von
+erzahlte gesprochen sprachen geredet redeten besprochen unterhalten gehort berichtet mitgeteilt erwahnt woruber worum ging s lief so wovon uber von
 mit denn so alles etwas irgendwas irgendetwas neues neu sonst noch bitte das der die den dem des am an im in und oder aber als
 wahrend weg fort nicht da unterwegs hier zu hause daheim bei eigentlich genau vorgefallen ereignet sich erlebt verpasst weisst
 erinnerst erinnere daran sag erzahl mal zusammenfassung ab abgelaufen ablief
@@ -129,10 +132,10 @@ que quien quienes cual paso pasado pasa pasaba pasando sucedio sucedido ocurrio 
 hiciste hecho dije dijo dijimos dijeron dijiste dicho conte conto contaste contamos contado hable hablamos hablo hablaron hablaste
 hablado comente comento comentado he ha has hemos han habia de con te me nos le les lo la el los las se a en por para y o sobre algo
 todo nada nuevo mas alguien mientras cuando yo estaba estuve estabamos fuera ausente casa recuerdas acuerdas sabes dime cuentame
-fue era es novedades tu ella ellos nosotros durante no aqui importante interesante resumen vivimos perdi
+fue era es novedades tu ella ellos nosotros durante no aqui importante interesante resumen vivimos perdi estuvimos estuvo haciendo
 """
 _VIETNAMESE = """
-gì chuyện có đã xảy ra diễn tôi mình chúng ta bạn em anh chị con cháu nói kể bảo làm biết hỏi về điều việc sự kiện trong khi lúc vào
+gì chuyện có đã xảy ra diễn tôi mình chúng ta bạn em anh chị con cháu nói kể bảo làm biết về điều việc sự kiện trong khi lúc vào
 những cái nào ai không chưa vậy thế à nhỉ nghe trò với của và thì là mà vắng nhà đi ở đây mới nhớ cho các được nhắc đến những gì rồi
 """
 _CHINESE = (
@@ -147,18 +150,18 @@ def _languages() -> tuple[_Language, ...]:
         _language(
             _ENGLISH,
             asks=r"\b(?:what|who|anything|something|everything|recap|summar\w+|(?:do|can) you (?:still )?(?:remember|recall))\b",
-            speech=r"\b(?:s(?:ay|aid|ays|aying)|t(?:ell|old|elling|ells)|talk\w*|sp(?:eak|oke|oken|eaking)|mention\w*|discuss\w*|chat\w*|ask\w*)\b",
+            speech=r"\b(?:s(?:ay|aid|ays|aying)|t(?:ell|old|elling|ells)|talk\w*|sp(?:eak|oke|oken|eaking)|mention\w*|discuss\w*|chat\w*)\b",
             asker=r"\b(?:did|have|had|what|things?|everything|anything|all|was|ve|that) i\b(?! miss)|\bwhat i['’]ve\b",
-            robot=r"\b(?:did|have|had|what|everything|all) you (?:\w+ )?(?:s|t|d|m|asked|spoke|talk)(?:ay|ell|id|old|o|one|ention\w*|alk\w*)?\b",
+            robot=r"\b(?:did|have|had|what|everything|all) you (?:\w+ )?(?:say|said|tell|told|do|done|mention\w*|talk\w*|spoke|spoken)\b",
             not_asked=r"\bgoing to (?!happen)|\bwhat an?\b|\bwho (?:am|are|is)\b|\b(?:are|were) you\b|\bdo you (?!(?:still )?(?:remember|recall|know|have)\b)"
             r"|\bwhat (?:do|does) \w+ do\b",
         ),
         _language(
             _GERMAN,
-            asks=r"\b(?:was|wer|woruber|wovon|etwas|irgend\w+|neues|zusammenfassung|erinnerst)\b",
-            speech=r"\b(?:ge)?(?:sag\w*|sprochen|sprachen|redet\w*)|\b(?:erzahl\w*|besprochen|unterhalten|erwahnt|mitgeteilt|gefragt|berichtet)\b",
-            asker=r"\b(?:hab|habe|hatte|was|sagte|erzahlte|tat|machte) (?:(?:dir|euch|mit|alles) )*ich\b",
-            robot=r"\b(?:hast|hattest) du (?:(?:mir|uns|alles) )*(?:gesagt|erzahlt|gemacht|getan|gefragt|berichtet)\b",
+            asks=r"\b(?:was|wer|woruber|worum|wovon|etwas|irgend\w+|neues|zusammenfassung|erinnerst)\b",
+            speech=r"\b(?:ge)?(?:sag\w*|sprochen|sprachen|redet\w*)|\b(?:erzahl\w*|besprochen|unterhalten|erwahnt|mitgeteilt|berichtet)\b",
+            asker=r"\b(?:hab|habe|hatte|was|sagte|erzahlte|tat|machte) (?:(?:dir|euch|mit|alles) )*ich\b(?!.*\bverpasst\b)",
+            robot=r"\b(?:hast|hattest) du (?:(?:mir|uns|alles) )*(?:gesagt|erzahlt|gemacht|getan|berichtet)\b",
             not_asked=r"\b(?:was|wer) (?:bist|machst)\b",
         ),
         _language(
@@ -172,9 +175,9 @@ def _languages() -> tuple[_Language, ...]:
         _language(
             f"{_VIETNAMESE} {fold(_VIETNAMESE)}",
             asks=r"\b(?:gì|nào|ai|chuyện|gi|nao|chuyen)\b",
-            speech=r"\b(?:nói|kể|bảo|hỏi|trò chuyện|nhắc|noi|ke|tro chuyen|nhac)\b",
-            asker=r"(?<!chúng )(?<!chung )\b(?:tôi|toi|mình|minh)(?: (?:đã|có|da|co))* (?:nói|kể|bảo|làm|hỏi|noi|ke|lam|hoi)\b",
-            robot=r"\b(?:bạn|ban)(?: (?:đã|có|da|co))* (?:nói|kể|bảo|làm|hỏi|noi|ke|lam|hoi)\b",
+            speech=r"\b(?:nói|kể|bảo|trò chuyện|nhắc|noi|ke|tro chuyen|nhac)\b",
+            asker=r"(?<!chúng )(?<!chung )\b(?:tôi|toi|mình|minh)(?: (?:đã|có|da|co))* (?:nói|kể|bảo|làm|noi|ke|lam)\b",
+            robot=r"\b(?:bạn|ban)(?: (?:đã|có|da|co))* (?:nói|kể|bảo|làm|noi|ke|lam)\b",
             not_asked=r"\b(?:là|la) (?:ai|gì|gi)\b|\b(?:ngày|thứ) (?:gì|nào)\b",
         ),
         _language(
