@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.date_readings import listed_of, readings_of
@@ -30,7 +31,7 @@ _BETWEEN_GAP = 12
 """Pieces from "between" to its "and"."""
 _ABSOLUTE = ("day", "date", "span", "year", "period", "shift")
 """Parts that tell by themselves which one is meant."""
-_MOVED = re.compile(
+_MOVED = (
     r"\b(?:mov(?:e|ed|es|ing)|chang\w+|shift\w*|re-?schedul\w+|postpon\w+|swapp?\w*|switch\w*|put off|push\w*|brought|delay\w*|convert\w*"
     r"|verschob\w*|verschieb\w*|verleg\w*|(?:um)?(?:ge)?änder\w*|umgestellt|umgezogen|vorgezogen|wechsel\w*|gewechselt"
     r"|movi\w+|mover\w*|muev\w+|cambi\w+|aplaz\w+|pospu\w+|pospon\w+|traslad\w+|adelant\w+"
@@ -47,6 +48,12 @@ class Range(NamedTuple):
     ends: tuple[Cluster, ...]
     begin: int
     end: int
+
+
+@lru_cache(maxsize=1)
+def _moved() -> re.Pattern[str]:
+    """Return what tells that something is moved, put together when it is first asked for."""
+    return re.compile(_MOVED)
 
 
 def part_at_and(pieces: Sequence[Piece]) -> None:
@@ -92,7 +99,7 @@ def ranges_in(
                 "weak": opener in {"from", "since"},
             }.get(joined, False)
             if spans and joined != "and":
-                moved = _MOVED.search(written) is not None if moved is None else moved
+                moved = _moved().search(written) is not None if moved is None else moved
                 spans = not moved
             if spans and _is_time(cluster, other, opener):
                 end = pieces[closed].end if closed is not None and closer == "between" else other.end

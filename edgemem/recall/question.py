@@ -66,8 +66,8 @@ class Question(msgspec.Struct, frozen=True):
     """The people that it names, and the reader where it says "I"."""
     strange: frozenset[str] = frozenset()
     """Those of its terms that are no English words: where they stand nowhere, they were misheard."""
-    english: bool = True
-    """Whether it is in English, by the rules of which words sound alike."""
+    language: str = "en"
+    """That it is in, as `words.language_in` tells it: en where nothing tells."""
     stems: frozenset[str] = frozenset()
     """Of all its words that tell anything, those names included."""
     times: tuple[tuple[float, float, float], ...] = ()
@@ -86,6 +86,11 @@ class Question(msgspec.Struct, frozen=True):
     """Whether it speaks of the past at all, as in "what did you eat?"."""
     alone: TimeAlone | None = None
     """What it asks for if it names a time and little else; then there are no words to look for."""
+
+    @property
+    def english(self) -> bool:
+        """Whether it is in English, by the rules of which words sound alike."""
+        return self.language == "en"
 
     def of(self, people: frozenset[str]) -> Question:
         """Return the same question, of other people."""
@@ -170,7 +175,7 @@ def read_question(
         meaning=meaning,
         people=named,
         strange=frozenset(stem(word) for word in said if word.isalpha() and not is_english(word)),
-        english=(language_of(words) if text.isascii() else language_in(text)) == "en",
+        language=language_of(words) if text.isascii() else language_in(text),
         stems=frozenset(content),
         times=tuple((span.begin, span.end, span.sure) for span in spans),
         asks_when=now is not None and asks_when(asked),

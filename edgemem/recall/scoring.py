@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from edgemem.recall.columns import NOBODY
 from edgemem.recall.fusion import Signals, reasons, scores_of
 from edgemem.recall.linear import reasons as turn_reasons
 from edgemem.recall.signals import SIGNALS, Field, signals_of
 from edgemem.recall.sources import KINDS, SUMMARY, TURN
 from edgemem.recall.then_told import told_then
+from edgemem.recall.traits import DISCLAIMS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -31,14 +33,6 @@ if TYPE_CHECKING:
 _PLACES = {name: place for place, name in enumerate(SIGNALS)}
 _OF_THE_BEST = ("words", "window", "meaning_share", "related")
 """Signals that are a share of the best message's."""
-_ECHO = 0.85
-"""A message that tells nothing and is nearer to the question than this is the same question."""
-_OF_BESIDE = {
-    -1: ("words_before", "meaning_before", "words_led", "words_asked", "window", "window_rank"),
-    -2: ("words_led",),
-    1: ("window", "window_rank"),
-}
-"""Signals that a message has from those beside it."""
 _HALF_LIFE_S = 30 * 86400.0
 _BY_WORDS = 0.4
 """What is left of a summary's score where words alone were looked for: a message that has all of them scores .1 then, and
@@ -83,7 +77,8 @@ class Ranking:
         self.told = told is not None
         """Whether no word of the question tells them apart; see `then_told`."""
         slots = np.flatnonzero(view.chosen) if told is None else told[0]
-        slots = slots[view.may[slots]]
+        kept = view.may[slots] & ~_tells_nothing(view, slots)
+        slots = slots[kept]
         turn = rows["kind"][slots] == TURN
         order = np.argsort(~turn, kind="stable")
         slots = slots[order]
@@ -93,9 +88,6 @@ class Ranking:
         """Of the messages, one row each."""
         self._parts: Numbers | None = None
         self.known = view.known
-        self._slots = slots[: self.turns]
-        self._beside = {step: view.columns.beside(self._slots, step) for step in (-1, -2, 1)}
-        """Which messages stand before and behind each."""
         others = slots[self.turns :]
         self._others = _signals_of_others(view, others, question, now)
         summary = weights.summary * (1.0 if meaning else _BY_WORDS)
@@ -105,7 +97,7 @@ class Ranking:
                 [self._model.scores(self.signals, view.known), worth * scores_of(*self._others, weights)]
             ).astype(np.float64)
             if told is None
-            else told[1][order]
+            else told[1][kept][order]
         )
         self.kinds, self.refs, self._at = (rows[name][slots] for name in ("kind", "ref", "at"))
         self._order = np.lexsort((-self.refs, -self._at, -self.scores))
@@ -125,23 +117,18 @@ class Ranking:
     def leave_out(self, refs: Collection[int]) -> None:
         """Score messages as if some of them had not been found.
 
-        They have no say in how sure it is that one answers. Of those that ask the same, what stands beside them is no nearer
-        for it: who asks "can you hear that humming" again is not answered by what was said next the last time.
+        They have no say in how sure it is that one answers. What was said next to them keeps what it has of that: the answer to a
+        question that is asked again.
         """
         import numpy as np
 
         gone = np.isin(self.refs[: self.turns], list(refs))
-        echo = gone & (self.signals[:, _PLACES["meaning"]] > _ECHO)
         kept = np.flatnonzero(~gone & (self.scores[: self.turns] >= 0))
         if self.told:
             self.scores[: self.turns][gone] = -1.0
             self.rescore(self.scores)
             return
         self.scores[: self.turns] = -1.0
-        for step, names in _OF_BESIDE.items():
-            beside = np.isin(self._beside[step], self._slots[echo])
-            for name in names:
-                self.signals[beside, _PLACES[name]] = 0.0
         if len(kept):
             for name in _OF_THE_BEST:
                 column = self.signals[kept, _PLACES[name]]
@@ -169,6 +156,21 @@ class Ranking:
         words, meaning, *more = (float(column[hit.row - self.turns]) for column in self._others)
         signals = Signals(words, None if isnan(meaning) else meaning, *more)
         return reasons(signals, self._weights)
+
+
+def _tells_nothing(view: View, slots: Slots) -> NDArray[np.bool_]:
+    """Return which texts are the robot's word, or that of a voice that nobody knows, that it does not know.
+
+    They stand beside what answers a question, and answer none themselves. That one of the family does not know is worth
+    knowing.
+    """
+    rows = view.columns.rows
+    nothing: NDArray[np.bool_] = (
+        ((rows["marks"][slots] & DISCLAIMS) > 0)
+        & (rows["who"][slots] == NOBODY)
+        & (rows["kind"][slots] == TURN)
+    )
+    return nothing
 
 
 def _signals_of_turns(view: View, slots: Slots, question: Question) -> Numbers:

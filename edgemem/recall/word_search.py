@@ -12,14 +12,14 @@ from edgemem.recall.lexical import K1, Statistics
 from edgemem.recall.matching import matched, stands_of
 from edgemem.recall.mentions import LONG, Ways, people_heard, ways_of
 from edgemem.recall.question import Question, people_in, read_question
-from edgemem.recall.related_words import note_related
+from edgemem.recall.related_words import LANGUAGES, note_related
 from edgemem.recall.rules import has_older
 from edgemem.recall.sounds import with_names, with_people
 from edgemem.recall.sources import bound, in_batches, marks
 from edgemem.recall.state import FIRST_OTHER
 from edgemem.recall.times_asked import on_dates, on_days
 from edgemem.recall.view import View
-from edgemem.recall.words import terms
+from edgemem.recall.words import stems_again, terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -226,7 +226,7 @@ class WordSearch:
         view.known = (K1 + 1) * sum(statistics.rarity(count) for count in docs if count) / best
         hits = np.flatnonzero(view.words > 0)
         view.words[hits] = np.minimum(view.words[hits] / np.float32(best), 1.0)
-        if question.english:
+        if question.language in LANGUAGES:
             self._find_related(view, question, said, statistics)
         for scores in (view.words, view.window, view.words + np.float32(_OTHER_WORDS) * view.related):
             view.chosen[view.seen(_highest(scores, self._candidates))] = True
@@ -242,12 +242,13 @@ class WordSearch:
     ) -> None:
         """Find what says the words of the question by other ones; no name means anything."""
         names = {stem for name in question.people for stem in terms(name)}
-        words = [term for term in said if term not in names]
+        again = stems_again(question.meaning, question.language)
+        words = [term for term in said if term not in names and term not in again]
 
         def find(wanted: Sequence[str]) -> list[tuple[str, Any, Any]]:
             return [*self._find_in_file(view, wanted, statistics), *self._standing(view, wanted)]
 
-        note_related(view, words, find, statistics)
+        note_related(view, words, find, statistics, question.language)
 
     def _find_in_file(
         self, view: View, wanted: Sequence[str], statistics: Statistics
