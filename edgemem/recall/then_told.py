@@ -34,7 +34,7 @@ _SCORES = {
 """By kind, the score of what tells next to nothing, and of what tells most: above the floors of the profile, a message also
 above that beside facts, but a note below: it stands in the prompt anyway. Less than 1, so that none is said unasked."""
 _SILENT = 0.05
-"""The score of what asks, and of a fact that was told by a message: below every floor."""
+"""The score of a fact that was told by a message: below every floor."""
 _LIKELY = 0.5
 """Of several readings of a time, those that are as sure count, or else the likeliest."""
 _ABOUT, _ABOUT_COMING = 0.6, 0.3
@@ -53,6 +53,7 @@ _VALUES, _VALUE = (COUNTS, NAMES, CHANGES), 0.3
 text worth more. On seeds 1 to 3 of our own corpus, in the words that weights are learnt on, .85 of the first five told a
 fact with .3, .80 with 0, .85 with .6."""
 _SLICES = 8
+"""Parts of the time from the first to the last that was found."""
 _SAME_S = 120.0
 """A fact that was told so soon before or after a message was told by it."""
 
@@ -134,9 +135,7 @@ def _worth(view: View, slots: Slots, replies: NDArray[np.bool_]) -> NDArray[np.f
     values = sum(((marks & mark) > 0).astype(np.float64) for mark in _VALUES) + columns.rows["dated"][slots]
     worth *= 1 + _VALUE * values
     worth[replies] *= _REPLY
-    silent = (length < np.where(replies, _LEAST_REPLY, _LEAST)) | (
-        (columns.rows["marks"][slots] & GREETS) > 0
-    )
+    silent = (length < np.where(replies, _LEAST_REPLY, _LEAST)) | ((marks & (ASKS | GREETS)) > 0)
     return np.where(silent & (columns.rows["kind"][slots] == TURN), 0.0, worth)
 
 
@@ -145,11 +144,9 @@ def _scores(view: View, slots: Slots, worth: NDArray[np.float64]) -> NDArray[np.
     import numpy as np
 
     rows = view.columns.rows
-    at, kind, marks = rows["at"][slots], rows["kind"][slots], rows["marks"][slots]
+    at, kind = rows["at"][slots], rows["kind"][slots]
     span = max(float(at.max() - at.min()), 1.0)
     slices = np.minimum((at - at.min()) / span * _SLICES, _SLICES - 1).astype(np.intp)
-    asks = (kind == TURN) & ((marks & ASKS) > 0)
-    worth = np.where(asks, 0.0, worth)
     order = np.lexsort((-worth, slices))
     firsts = np.searchsorted(slices[order], slices[order])
     spread = np.empty(len(slots))
@@ -158,7 +155,7 @@ def _scores(view: View, slots: Slots, worth: NDArray[np.float64]) -> NDArray[np.
     lowest, highest = np.array([_SCORES[each] for each in range(len(_SCORES))])[kind].T
     scores: NDArray[np.float64] = np.where(worth > 0, lowest + (highest - lowest) * share, 0.0)
     told = _told_by_a_message(at, kind, worth)
-    return np.where(asks | told, _SILENT, scores)
+    return np.where(told, _SILENT, scores)
 
 
 def _told_by_a_message(
