@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.recall.dates import times_in
-from edgemem.recall.question import read_question
+from edgemem.recall.question import read_question, take_apart
 from edgemem.recall.time_alone import TimeAlone, time_alone
 
 ZONE = timezone(timedelta(hours=2))
@@ -136,10 +136,10 @@ def test_a_voice_that_nobody_knows_has_said_nothing_of_its_own() -> None:
 
 def test_a_question_of_a_time_alone_has_no_words() -> None:
     """Nothing is looked for but the time."""
-    question = read_question("What happened yesterday?", reader="ben", now=NOW)
+    question = read_question(take_apart("What happened yesterday?", NOW), reader="ben")
     assert question.alone is not None
     assert question.terms == ()
-    assert read_question("What did the cat do yesterday?", now=NOW).terms == ("cat",)
+    assert read_question(take_apart("What did the cat do yesterday?", NOW)).terms == ("cat",)
 
 
 @given(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from edgemem.recall.date_words import Lexicon
 
+Ranges = Literal["asked", "told", "none"]
+"""How "from Monday to Friday" is read: as one time, and "since Monday" as all days since; as one time and both its ends;
+as two times."""
 _GAP = 3
 """Words that may stand between a phrase and the one that makes a time of it."""
 _QUESTION = re.compile(
@@ -42,23 +45,25 @@ class Phrase(msgspec.Struct, frozen=True):
 
 
 def phrases_in(
-    written: str, plain: str, tokens: Sequence[Token], lexicon: Lexicon, day: Today, *, asked: bool
+    written: str, plain: str, tokens: Sequence[Token], lexicon: Lexicon, day: Today, *, ranges: Ranges
 ) -> Iterator[Phrase]:
     """Yield the times that a text tells in one language.
 
     Args:
         written: the text in small letters.
         plain: the same as the lexicon has its words: without accents, if it has none.
-        asked: whether a question tells them, of which "since Monday" is all days since.
+        ranges: how those are read that tell from when to when.
     """
     past = lexicon.speaks_of_past(written, plain)
     pieces, known = pieces_of(tokens, lexicon, day, past=past)
-    part_at_and(pieces)
+    if ranges != "none":
+        part_at_and(pieces)
     if past is None and _QUESTION.search(plain):
         past = True  # people ask a memory about what was
     clusters = list(clusters_in(pieces, lexicon))
     said = {id(each): _phrase(each, pieces, known, lexicon, day, past=past) for each in clusters}
-    for one in ranges_in(written, pieces, clusters, asked=asked):
+    asked = ranges == "asked"
+    for one in ranges_in(written, pieces, clusters, asked=asked) if ranges != "none" else ():
         if readings := _read(partial(range_readings, one, lexicon, day, past=past)):
             ends = [said.pop(id(end), None) for end in one.ends]
             # A text that tells from when to when speaks of both ends; who asks so wants all that lies between.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import tzinfo
 
-    from edgemem.recall.date_phrases import Phrase
+    from edgemem.recall.date_phrases import Phrase, Ranges
 
 MAX_CHARS = 2000
 MAX_SPANS = 16
@@ -65,10 +65,15 @@ def times_in(text: str, now: float, zone: tzinfo) -> tuple[Span, ...]:
         now: when it was said, seconds since the epoch.
         zone: where: a day begins there at midnight.
     """
-    return _times(text, now, zone, asked=True)
+    return _times(text, now, zone, ranges="asked")
 
 
-def _times(text: str, now: float, zone: tzinfo, *, asked: bool) -> tuple[Span, ...]:
+def ends_in(text: str, now: float, zone: tzinfo) -> tuple[Span, ...]:
+    """Return the same, but of each range what its words say by themselves: of "since Monday" Monday."""
+    return _times(text, now, zone, ranges="none")
+
+
+def _times(text: str, now: float, zone: tzinfo, *, ranges: Ranges) -> tuple[Span, ...]:
     text = _composed(text[-MAX_CHARS:])
     said = list(_TOKEN.finditer(text))
     tokens = [
@@ -88,20 +93,20 @@ def _times(text: str, now: float, zone: tzinfo, *, asked: bool) -> tuple[Span, .
         spelled = [
             Token(each.kind, text[each.begin : each.end].casefold(), each.begin, each.end) for each in tokens
         ]
-        phrases = phrases_in(written, written, spelled, known.accented, seen_from, asked=asked)
+        phrases = phrases_in(written, written, spelled, known.accented, seen_from, ranges=ranges)
         return tuple(_spans(text, list(phrases)))
     found: list[Phrase] = []
     for lexicon in known.lexicons:
         # Figures are the same in all languages, but a word of any may stand before them.
         if dated or (years and lexicon.join) or not lexicon.anchors.isdisjoint(words):
-            found += phrases_in(written, plain, tokens, lexicon, seen_from, asked=asked)
+            found += phrases_in(written, plain, tokens, lexicon, seen_from, ranges=ranges)
     return tuple(_spans(text, found))
 
 
 def mentions(text: str, said_at: float, zone: tzinfo) -> tuple[Span, ...]:
     """Return the times that a statement speaks of, for an index: one reading of each, where it is likely enough."""
     best: dict[str, Span] = {}
-    for span in _times(text, said_at, zone, asked=False):
+    for span in _times(text, said_at, zone, ranges="told"):
         best.setdefault(span.said, span)
     return tuple(best.values())
 

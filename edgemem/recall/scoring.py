@@ -17,7 +17,7 @@ from edgemem.recall.then_told import told_then
 from edgemem.recall.traits import DISCLAIMS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -137,6 +137,20 @@ class Ranking:
             self._parts = None
             self.scores[kept] = self._model.scores(self.signals[kept], self.known)
         self.rescore(self.scores)
+
+    def join(self, refs: Sequence[int], like: Sequence[int]) -> None:
+        """Take in further things, each with all that is known of a candidate that is no message: versions of the same.
+
+        They have no place in the order until `rescore` gives them one.
+        """
+        import numpy as np
+
+        rows = np.array(like, np.intp)
+        self._others = tuple(np.append(each, each[rows - self.turns]) for each in self._others)  # type: ignore[assignment]
+        self.scores = np.append(self.scores, self.scores[rows])
+        self.kinds = np.append(self.kinds, self.kinds[rows])
+        self.refs = np.append(self.refs, np.array(refs, self.refs.dtype))
+        self._at = np.append(self._at, np.array(refs) / 1e6)
 
     def rescore(self, scores: NDArray[np.float64]) -> None:
         """Rank by other scores; what is below 0 is left out."""

@@ -11,7 +11,7 @@ from edgemem.recall.file_words import FileWords
 from edgemem.recall.lexical import K1, Statistics
 from edgemem.recall.matching import matched, stands_of
 from edgemem.recall.mentions import LONG, Ways, people_heard, ways_of
-from edgemem.recall.question import Question, people_in, read_question
+from edgemem.recall.question import Asked, Question, people_in, read_question
 from edgemem.recall.related_words import LANGUAGES, note_related
 from edgemem.recall.rules import has_older
 from edgemem.recall.sounds import with_names, with_people
@@ -47,7 +47,6 @@ class WordSearch:
         tail: what the index does not know yet.
         only: what may be found.
         candidates: how many the words hand over.
-        now: seconds since the epoch.
         patient: whether it may take as long as it needs.
     """
 
@@ -59,7 +58,6 @@ class WordSearch:
         only: Filter,
         *,
         candidates: int,
-        now: float,
         patient: bool = False,
     ) -> None:
         self._index = index
@@ -67,23 +65,22 @@ class WordSearch:
         self._tail = tail
         self._only = only
         self._candidates = candidates
-        self._now = now
         self._patient = patient
         self._resident = False
         """Whether memory holds the words of the index."""
         self._file: FileWords | None = None
         """Those words, where it does not."""
 
-    def look_up(self, query: str, *, names: Mapping[str, str], reader: str | None) -> tuple[Question, View]:
-        """Take a question apart and find its words.
+    def look_up(self, asked: Asked, *, names: Mapping[str, str], reader: str | None) -> tuple[Question, View]:
+        """Find the words of a question.
 
         Args:
             names: further names of people who speak here, each with the speaker that it means.
             reader: who asks, if known.
         """
         people = {*names, *self._tail.people, *self._people()}
-        query = with_people(query, people)
-        question = self._take_apart(query, people, reader)
+        query = with_people(asked.text, people)
+        question = self._read(asked, query, people, reader)
         postings = self._index.postings
         state = self._state
         if self._patient and state is not None and (state.docs <= _SOON_READ or has_older(state)):
@@ -95,17 +92,18 @@ class WordSearch:
             self._tail.pour(columns)
             if self._state is not None and not self._resident:
                 self._file = FileWords(self._index.database, self._only)
-            view = View(columns, self._only, self._read if self._file is not None else None)
+            view = View(columns, self._only, self._rows_of if self._file is not None else None)
             statistics = self._statistics(view, question.terms)
             heard = self._heard(query, question, statistics, names, people)
             if heard != query:
-                question = self._take_apart(heard, people, reader)
+                question = self._read(asked, heard, people, reader)
                 statistics = self._statistics(view, question.terms)
             if question.english:
                 question = question.of(
                     question.people | people_heard(question.meaning, people, question.people)
                 )
             question = question.of(question.people.union(names[n] for n in question.people if n in names))
+            question = question.but([term for term in question.dates if not statistics.counts.get(term)])
             self._find(view, question, statistics, people)
             return question, view
 
@@ -115,11 +113,9 @@ class WordSearch:
         rows = self._index.database.query("select name from people")
         return [name for (name,) in rows if isinstance(name, str)]
 
-    def _take_apart(self, query: str, people: Collection[str], reader: str | None) -> Question:
-        named = people_in(query, people)
-        return read_question(
-            query, people=named, subjects=self._subjects(named), reader=reader, now=self._now
-        )
+    def _read(self, asked: Asked, text: str, people: Collection[str], reader: str | None) -> Question:
+        named = people_in(text, people)
+        return read_question(asked, text, people=named, subjects=self._subjects(named), reader=reader)
 
     def _subjects(self, people: Collection[str]) -> set[str]:
         """Return those people that facts are about."""
@@ -229,13 +225,26 @@ class WordSearch:
         if question.language in LANGUAGES:
             self._find_related(view, question, said, statistics)
         for scores in (view.words, view.window, view.words + np.float32(_OTHER_WORDS) * view.related):
-            view.chosen[view.seen(_highest(scores, self._candidates))] = True
+            self._choose(view, scores)
         dated = view.seen(on_dates(view.columns, question)[: 4 * self._candidates])
         view.chosen[dated[: self._candidates // 2]] = True
         if question.times and not len(hits):  # "what did we do yesterday?": there is nothing else to go by
             then = view.seen(on_days(view.columns, question))
             view.chosen[then[-self._candidates :]] = True
         self._note_mentions(view, question, people)
+
+    def _choose(self, view: View, scores: NDArray[np.float32]) -> None:
+        """Make candidates of what has the highest scores."""
+        import numpy as np
+
+        rows = view.columns.rows
+        past = np.append(rows["past"][: view.n], False)
+        if not self._only.past or self._only.held is not None or not past.any():
+            view.chosen[view.seen(_highest(scores, self._candidates))] = True
+            return
+        # What does not hold any more has places of its own: of one thing there may be thousands, which all say the same words.
+        view.chosen[view.seen(_highest(np.where(past, 0, scores), self._candidates))] = True
+        view.chosen[view.seen(_highest(np.where(past, scores, 0), self._candidates, rows["at"]))] = True
 
     def _find_related(
         self, view: View, question: Question, said: Iterable[str], statistics: Statistics
@@ -272,7 +281,7 @@ class WordSearch:
             stands.append((term, slots[slots >= 0], times[slots >= 0]))
         return stands
 
-    def _read(self, numbers: Sequence[int]) -> list[Row]:
+    def _rows_of(self, numbers: Sequence[int]) -> list[Row]:
         """Read what may be found of some docs."""
         found: list[Row] = []
         for ids in in_batches(numbers):
@@ -344,11 +353,19 @@ def _addressed(columns: Columns, slots: NDArray[np.intp], stems: Collection[str]
     return found
 
 
-def _highest(scores: NDArray[np.float32], most: int) -> NDArray[np.intp]:
-    """Return the slots of the highest scores above 0."""
+def _highest(
+    scores: NDArray[np.float32], most: int, at: NDArray[np.float64] | None = None
+) -> NDArray[np.intp]:
+    """Return the slots of the highest scores above 0; of equals, where it is told when each was, those of the latest."""
     import numpy as np
 
     found = np.flatnonzero(scores > 0)
-    if len(found) > most:
-        found = found[np.argpartition(-scores[found], most)[:most]]
-    return found
+    if len(found) <= most:
+        return found
+    if at is None:
+        return found[np.argpartition(-scores[found], most)[:most]]
+    there = scores[found]
+    least = np.partition(there, -most)[-most]
+    more, even = found[there > least], found[there == least]
+    left = most - len(more)
+    return np.concatenate([more, even[np.argpartition(-at[even], left - 1)[:left]]])
