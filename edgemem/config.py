@@ -290,7 +290,7 @@ class IdleSettings(_Section, frozen=True):
     """`[idle]`: upkeep while nobody speaks."""
 
     settle_s: AmountOrZero = 0.5
-    """Seconds of quiet before upkeep begins; people pause within a sentence."""
+    """Seconds of quiet before upkeep begins, also once a memory was opened; people pause within a sentence."""
     index_rows: Count = 120
     """Rows that are indexed together, about 25 turns with a tool call each: each commit of the index writes many pages,
     and fewer rows are searched directly."""

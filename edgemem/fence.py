@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 
 from edgemem.errors import InvalidInputError
+from edgemem.patterns import Pattern
 
 OPEN = "<memory>"
 CLOSE = "</memory>\n"
@@ -26,7 +27,7 @@ _LONGEST_CLUSTER = 16
 
 # What nobody can see but a tokenizer can: controls, direction overrides and marks, zero-width spaces, BOM, tag
 # characters, variation selectors that no text needs. Arabic number signs (also "format characters") stay.
-_INVISIBLE = re.compile(
+_INVISIBLE = Pattern(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
     "\ufe00-\ufe0d\ufeff\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
@@ -35,10 +36,10 @@ _INVISIBLE = re.compile(
 _JOINED = (
     "\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u18af\u20e3\u2190-\u2bff\ufe0e\ufe0f\U0001f000-\U0001faff"
 )
-_LOOSE_JOINER = re.compile(f"(?<![{_JOINED}])[\u200c\u200d]|[\u200c\u200d](?![{_JOINED}])")
-_SELECTORS = re.compile("([\ufe0e\ufe0f])[\ufe0e\ufe0f]+")
-_ATTACHED = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
-_LINE_ENDS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+_LOOSE_JOINER = Pattern(f"(?<![{_JOINED}])[\u200c\u200d]|[\u200c\u200d](?![{_JOINED}])")
+_SELECTORS = Pattern("([\ufe0e\ufe0f])[\ufe0e\ufe0f]+")
+_ATTACHED = Pattern("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
+_LINE_ENDS = Pattern(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 # Letters, brackets and bars that look like ASCII ones, beside those that NFKC folds.
 _LETTERS = dict(zip("аеорсухтіјѕԁоεορτυмкнᴀᴅᴇᴍᴏʀʏꜱᴛᴜı", "aeopcyxtijsdoeoptumkhademorystui", strict=True))
@@ -50,21 +51,21 @@ _ROLE = (
     r"(?: (?:prompt|message|result|name))?)"
 )
 # All of these run over folded text (lower case, look-alikes replaced), which has the same length as the text.
-_TAG = re.compile(r"<(?![\s\d=-])[^<>]{1,80}>|<\d[^<>\s]{0,40}>")
-_FENCE = re.compile(rf"<\s*(?:[|/\\]\s*)*memory|<\s*[|/\\]|<\s*{_ROLE}\b(?=[^<>]{{0,40}}>)")
-_CLOSING = re.compile(r"[^<>]{0,80}>")
-_OPENING = re.compile(r"<(?=[^\s\d=\-.,;:)…])")
-_SQUARE = re.compile(r"\[\s*/?\s*[@\w]{2,40}\s*\]")
-_WAVE = re.compile(r"(?<=[\[\]])~|~(?=[\[\]])")
-_HASHES = re.compile(r"#{2,} *")
-_MARKER = re.compile(rf"(?<![\w\s])([\s_*#]{{0,8}})({_ROLE})[\s*_]{{0,8}}:")
+_TAG = Pattern(r"<(?![\s\d=-])[^<>]{1,80}>|<\d[^<>\s]{0,40}>")
+_FENCE = Pattern(rf"<\s*(?:[|/\\]\s*)*memory|<\s*[|/\\]|<\s*{_ROLE}\b(?=[^<>]{{0,40}}>)")
+_CLOSING = Pattern(r"[^<>]{0,80}>")
+_OPENING = Pattern(r"<(?=[^\s\d=\-.,;:)…])")
+_SQUARE = Pattern(r"\[\s*/?\s*[@\w]{2,40}\s*\]")
+_WAVE = Pattern(r"(?<=[\[\]])~|~(?=[\[\]])")
+_HASHES = Pattern(r"#{2,} *")
+_MARKER = Pattern(rf"(?<![\w\s])([\s_*#]{{0,8}})({_ROLE})[\s*_]{{0,8}}:")
 
 # What the rules above begin with, in every form that folds to it: most lines have none of them.
-_ANGLED = re.compile("[<︽︿＜﹤‹«\u2329〈《⟨❮ᐸ˂≺]")
-_SQUARED = re.compile(r"[\[\]［］﹇﹈]")
-_COLON = re.compile("[:：﹕︓]")
+_ANGLED = Pattern("[<︽︿＜﹤‹«\u2329〈《⟨❮ᐸ˂≺]")
+_SQUARED = Pattern(r"[\[\]［］﹇﹈]")
+_COLON = Pattern("[:：﹕︓]")
 
-_PLAIN = re.compile(r"[ !\"$-9;=-Z\\^-~]*")
+_PLAIN = Pattern(r"[ !\"$-9;=-Z\\^-~]*")
 """Text without any character that a rule below looks at; most of what is said aloud."""
 
 
@@ -181,7 +182,7 @@ def _defang(text: str) -> str:
     return " ".join(text.split())
 
 
-def _edit(text: str, pattern: re.Pattern[str], change: Callable[[str, re.Match[str]], str]) -> str:
+def _edit(text: str, pattern: Pattern, change: Callable[[str, re.Match[str]], str]) -> str:
     """Return the text with each match in its folded form changed; `change` gets the original part."""
     parts = []
     end = 0

@@ -69,8 +69,9 @@ class IdleWorker:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread, once."""
+        """Start the thread, once; it begins with what was due when the memory was opened, and what the first turn needs."""
         if self._thread is None and not self._closed.is_set():
+            self._wake.set()
             self._thread = threading.Thread(target=self._loop, name="edgemem-idle", daemon=True)
             self._thread.start()
 
@@ -105,8 +106,13 @@ class IdleWorker:
         def stop() -> bool:
             return monotonic() >= end or self._closed.is_set() or (yielding and self.held)
 
-        with self._lock:
+        # The worker may be at a step; whoever gives no time does not wait for its end.
+        if not self._lock.acquire(timeout=min(max(seconds, 0.0), threading.TIMEOUT_MAX)):
+            return False
+        try:
             return self._work(stop)
+        finally:
+            self._lock.release()
 
     @property
     def held(self) -> bool:

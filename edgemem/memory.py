@@ -143,7 +143,7 @@ class Memory:
             parts.recall.recall,
             stamp=self._stamp,
             late=lambda: parts.recall.last.late,
-            warm=lambda stop: parts.index.warm(stop=stop),
+            warm=parts.warm,
             now=self.clock.now,
         )
         self._use_ahead(self.profile)

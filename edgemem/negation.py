@@ -9,8 +9,9 @@ language is no order: the tool asks first, and erases after a yes in one of thes
 
 from __future__ import annotations
 
-import re
 import unicodedata
+
+from edgemem.patterns import Pattern
 
 _VERB = (
     r"(?:forget|forgets|forgot|forgotten|forgetting|erased?|erasing|deleted?|deleting|removed?|wiped?|discard(?:ed)?"
@@ -36,7 +37,7 @@ _BETWEEN = (
 )
 """What may stand between a negation and its verb; any other word begins another thought: "I don't live there, forget it"."""
 
-_BEFORE = re.compile(
+_BEFORE = Pattern(
     r"\b(?:do not|don't|dont|did not|didn't|never|must not|mustn't|should not|shouldn't|shall not|may not|will not|won't"
     r"|have not|haven't|has not|hasn't|is not|isn't|are not|aren't"
     r"|can't(?! you)|cannot|let's not|no need|not|nunca|jamas|tampoco|non|mai|nao|niet|nooit|dung|cho|khong|chua"
@@ -51,7 +52,7 @@ _BEFORE = re.compile(
 
 _SUBJECT = r"(?!(?:ich|wir|er|ist|bin|sind|war|hab\w*|mag|weil|denn|dass|das[sz]|was|wie|wo|wer|wenn|ob|dat|hoe|ik|ben|is)\b)"
 
-_BEHIND = re.compile(
+_BEHIND = Pattern(
     rf"\b(?:vergiss|vergesst|vergessen|losch\w*|entfern\w*|vergeet|wis|verwijder)(?:\s+{_SUBJECT}[\w']+){{0,6}}?"
     r"\s+(?:nicht|nichts|nie|niemals|keinesfalls|auf (?:gar )?keinen fall|niet|niets|nooit|in geen geval)\b"
     r"|\b(?:oubli\w*|efface\w*|supprim\w+)(?:[\s-]+(?:surtout|donc|le|la|les|ca|moi))?\s+(?:pas|jamais|rien)\b"
@@ -59,12 +60,12 @@ _BEHIND = re.compile(
 )
 """The negation comes last: "vergiss das bloß nicht", "n'oublie pas", "vergeet het niet", "delete nothing"."""
 
-_ASIDE = re.compile(
+_ASIDE = Pattern(
     r"\b(?:why don't you|why do not you|can't you|couldn't you|could you not just|won't you)(?: just)?\b"
 )
 """What sounds like a negation and asks for the thing: "why don't you forget it"."""
 
-_AFTER_ANOTHER_THOUGHT = re.compile(
+_AFTER_ANOTHER_THOUGHT = Pattern(
     rf"(?:^|[.,;:!?]\s*|\b(?:please|and|then|but|just|now|can you|could you|you can|i want you to|bitte|und|aber|dann"
     rf"|y|pero|por favor|et|mais|puis|s'il te plait|e|ma|mas|en|maar|hay)\s+){_VERB}\b"
 )
@@ -89,7 +90,7 @@ _LAST = (
 )
 """The forms behind a request: "kannst du das vergessen", "quiero que olvides", "hãy quên"."""
 
-_REQUEST = re.compile(
+_REQUEST = Pattern(
     r"(?:\bplease|\b(?:can|could|would|will) you|\byou (?:can|may|could|should|must|have to|need to)"
     r"|\bi (?:want|need|ask|order|would like|told|asked) you to|\bi'd like you to|\bi (?:want|would like) to|\bgo ahead and"
     r"|\bbitte|\b(?:kannst|konntest|wurdest|wirst) du|\b(?:konnen|konnten|wurden) sie|\bdu (?:sollst|kannst|darfst|musst)"
@@ -108,32 +109,32 @@ _SMALL = (
     r"(?:no|yes|ok|okay|well|oh|so|and|but|now|then|right|actually|just|do|never mind|nein|ja|also|doch|und|aber|bueno"
     r"|si|pues|non|oui|bon|alors|nao|sim|nee|hey \w+|hallo \w+|hi \w+|ne)"
 )
-_LEAD_IN = re.compile(rf"^(?:{_SMALL}[,\s]+)*(?:[\w']+(?: \w+)?,\s*)?(?:{_SMALL}(?:[,\s]+|$))*$")
+_LEAD_IN = Pattern(rf"^(?:{_SMALL}[,\s]+)*(?:[\w']+(?: \w+)?,\s*)?(?:{_SMALL}(?:[,\s]+|$))*$")
 """What may stand before an order at a sentence's beginning: small words, a name with a comma."""
 
 _NEAR = 60
 """Characters within which an order begins; whoever takes longer is asked."""
 
-_SOMEBODY = re.compile(
+_SOMEBODY = Pattern(
     r"\b(?:i|i'm|i've|i'd|i'll|we|he|she|they|you|it|who|that|ich|wir|er|sie|du|yo|je|j'|il|elle|on|nous|vous|tu|io|lui|lei"
     r"|eu|ele|ela|ik|hij|zij|ze|wij|we|toi|anh|em|ban)\b"
 )
-_NEGATED = re.compile(
+_NEGATED = Pattern(
     r"\b(?:not|never|\w+n't|dont|cannot|without|nicht\w*|nie|niemals|kein\w*|no|nunca|jamas|tampoco|sin|pas|jamais|ne|n'|sans"
     r"|non|mai|senza|nao|sem|niet\w*|nooit|geen|dung|cho|khong|chua)\b"
 )
-_NEVER_MIND = re.compile(
+_NEVER_MIND = Pattern(
     rf"^(?:{_SMALL}[,.\s]+){{0,4}}(?:forget (?:about )?it|vergiss es|vergiss's|olvidalo|oublie|laisse tomber|lascia perdere"
     r"|esquece|vergeet het)\W*$"
 )
 """What means "let it be", and nothing that was stored."""
-_SENTENCE = re.compile(r"[^.!?;]+[.!?;]*")
-_A_VERB = re.compile(rf"\b(?:{_IMPERATIVE}|{_LAST})\b")
-_FIRST = re.compile(rf"{_IMPERATIVE}\b")
+_SENTENCE = Pattern(r"[^.!?;]+[.!?;]*")
+_A_VERB = Pattern(rf"\b(?:{_IMPERATIVE}|{_LAST})\b")
+_FIRST = Pattern(rf"{_IMPERATIVE}\b")
 
 # Answers
 
-_NO = re.compile(
+_NO = Pattern(
     r"^\W*(?:no|nope|nah|nein|ne|nee|non|nao|khong|never|nie|stop|wait|cancel|don't|dont|do not|better not|rather not"
     r"|lieber nicht|bitte nicht|nicht|mejor no|keep it|leave it|absolutely not|of course not|not now|no way|please don't)\b"
 )
@@ -155,7 +156,7 @@ _BESIDE_YES = (
     r"|efface\w*|oublie\w*|supprime\w*|per favore|grazie|cancella\w*|dimentica\w*|obrigad[oa]|apag[ae]\w*|esquec[ae]\w*"
     r"|alsjeblieft|alstublieft|dank je|het|dat|maar|hoor|wis|vergeet|verwijder|di|a|xoa|quen|cam on)"
 )
-_ANSWER = re.compile(
+_ANSWER = Pattern(
     rf"(?:{_BESIDE_YES}\W+)*?(?:{_YES}|please (?:delete|erase|remove|wipe)|(?:delete|erase|remove|wipe) (?:it|that)|bitte)"
     rf"(?:\W+(?:{_YES}|{_BESIDE_YES}))*"
 )
@@ -232,7 +233,7 @@ def _folded(text: str) -> str:
     return _TORN.sub(r"\1n't", plain)
 
 
-_TORN = re.compile(
+_TORN = Pattern(
     r"\b(do|does|did|is|are|was|were|has|have|had|ca|could|must|need|should|wo|would)(?: ?n ?'? ?| n')t\b"
 )
 """As some recognisers write it: "don t", "do n't", "dont"."""

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgemem.provisions import lay_in
 from edgemem.recall.index import Index
 from edgemem.recall.recall import Recall
 from edgemem.store.backups import Backups, naming_the_newest
@@ -15,6 +16,8 @@ from edgemem.store.notes import NotesFile
 from edgemem.store.sessions import SQLiteSessionStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from edgemem.clock import Clock
     from edgemem.config import Profile
     from edgemem.llama.protocols import Embedder
@@ -73,6 +76,11 @@ class Parts:
         self.notes.level = profile.notes.level
         self.index.settings = profile.recall
         self.recall.use(profile.recall)
+
+    def warm(self, stop: Callable[[], bool]) -> bool:
+        """Make, and bring into memory, what the next question is answered with; return whether anything was missing."""
+        made = lay_in(stop)
+        return self.index.warm(stop=stop) or made
 
     def adopt(self, embedder: Embedder) -> None:
         """Index and find by meaning from now on."""

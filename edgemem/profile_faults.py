@@ -20,9 +20,10 @@ _KINDS = {"int": "a whole number", "float": "a number", "str": "text", "array": 
 
 def check_names(file: Path, read: dict[str, Any], profile: type[msgspec.Struct]) -> None:
     """Raise ConfigError where a section or a key is not one of the profile's, or a number has no end."""
-    sections = {field.name: field.type for field in msgspec.structs.fields(profile)}
-    names = list(sections)
-    keys = {section: _keys(kind) for section, kind in sections.items() if section != "speakers"}
+    names = profile.__struct_fields__
+    defaults = profile()
+    # Not `msgspec.structs.fields`, which reads the types of them all: 7 ms of every start.
+    keys = {name: getattr(defaults, name).__struct_fields__ for name in names if name != "speakers"}
     for section, values in read.items():
         if section not in names:
             home = next((each for each, known in keys.items() if section in known), None)
@@ -40,11 +41,7 @@ def check_names(file: Path, read: dict[str, Any], profile: type[msgspec.Struct])
                 raise ConfigError(f"{file}: {section}.{key} must be a number that ends, not {value}.")
 
 
-def _keys(section: type[msgspec.Struct]) -> list[str]:
-    return [field.name for field in msgspec.structs.fields(section)]
-
-
-def _belongs(key: str, section: str, keys: dict[str, list[str]]) -> str:
+def _belongs(key: str, section: str, keys: dict[str, tuple[str, ...]]) -> str:
     """Tell which key was meant: the same one of another section, or the nearest of this one."""
     homes = [each for each, known in keys.items() if key in known]
     return f"it belongs into [{homes[0]}]" if homes else nearest(key, keys[section])

@@ -48,7 +48,7 @@ class Upkeep:
                 Step("embed", self._embed),
                 Step("read ahead", running.read_ahead),
                 Step("merge", lambda stop: index.merge_words(stop=stop)),
-                Step("warm", lambda stop: index.warm(stop=stop)),
+                Step("warm", parts.warm),
                 Step("back up", parts.backups.work),
                 Step("figures", lambda _stop: self._figures.write(at_once=self._thorough)),
             ),

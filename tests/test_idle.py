@@ -186,3 +186,23 @@ def test_a_turn_aborts_what_is_embedded_and_it_is_embedded_later(tmp_path: Path)
         assert memory.idle(30)
         assert set(memory.pending().values()) == {0}
         assert memory.idle_failures() == []
+
+
+def test_whoever_gives_no_time_waits_for_no_step() -> None:
+    """`idle(0)` in the middle of a step of the worker returns at once, and says that not all is done."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(stop: Callable[[], bool]) -> bool:
+        begun.set()
+        go_on.wait(30)
+        return False
+
+    worker = IdleWorker([Step("slow", slow)], settle_s=0.0)
+    worker.start()
+    try:
+        assert begun.wait(30)
+        assert not worker.run(0.0)
+        assert not go_on.is_set()
+    finally:
+        go_on.set()
+        worker.close()

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hash_embedder import HashEmbedder
+from hypothesis import given
+from hypothesis import strategies as st
 from tiny_bert import write_tiny_bert
 
 import edgemem
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
 from edgemem.llama.convert import convert_bert
 from edgemem.recall import vector_store
+from edgemem.recall.function_embedder import FunctionEmbedder
 from edgemem.recall.vector_store import VectorMemoryStore
 from edgemem.records import Reader
 
@@ -190,6 +195,25 @@ def test_a_function_that_names_its_model_is_not_asked_at_opening(tmp_path: Path,
         assert embed.texts == []
         store.add_fact("drink", "tea")
         assert keys(store.search_facts("tea")) == ["drink"]
+
+
+@given(
+    st.lists(
+        st.integers(-9999, 9999) | st.integers(-9999, 9999).map(lambda n: n / 8), min_size=1, max_size=40
+    )
+)
+def test_a_list_and_an_array_tell_the_same_model(numbers: list[float]) -> None:
+    """Whichever kind of row a function gives, it is the same model to the index."""
+    listed, arrayed = FunctionEmbedder(lambda _: numbers), FunctionEmbedder(lambda _: np.array(numbers))
+    assert listed.dimensions == arrayed.dimensions == len(numbers)
+    assert listed.fingerprint == arrayed.fingerprint
+
+
+@pytest.mark.parametrize("row", [[], [math.nan, 1.0], [math.inf], [[1.0]], ["a"], [None]])
+def test_a_function_that_gives_no_row_of_numbers_is_told_at_opening(row: list[Any]) -> None:
+    """What cannot be a vector is refused before anything is stored under it."""
+    with pytest.raises(ModelError):
+        FunctionEmbedder(lambda _: row)
 
 
 def test_rounding_does_not_look_like_another_model(tmp_path: Path, clock) -> None:

@@ -264,6 +264,7 @@ import watchdog.events, watchdog.observers
 import edgemem
 
 logging.basicConfig(level=logging.WARNING, stream=sys.stdout, format="%(message)s")
+logging.getLogger("edgemem.idle").setLevel(logging.ERROR)  # upkeep cannot open a file either
 home = Path(sys.argv[1])
 with edgemem.open(home) as memory:
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))

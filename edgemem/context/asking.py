@@ -8,11 +8,11 @@ in every other language a question mark tells.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 
 from edgemem.context.excerpt import tells
 from edgemem.context.sentences import split_sentences
+from edgemem.patterns import Pattern
 
 _ENGLISH = (
     r"what(?! an?\b(?! \w+ (?:is|are|was|were|do|does|did|has|have|had|can|could|should|would)\b))|when|where|who|whose|whom|which|how|why|do|does|did|can|could|is|are|am|was|were|will|would|shall|should"
@@ -46,14 +46,12 @@ _WITHIN = (
     r"|\b(?:gì|đâu|bao giờ|khi nào|mấy giờ|thế nào|bao nhiêu|tại sao|vì sao)\b|\b(?:không|chưa|chứ)[.!]*$"
     r"|[吗嗎呢谁誰哪]|什么|什麼|怎么|怎麼|为何|為何|几点|幾點|几个|多少|多久"
 )
-_ASKS = re.compile(
-    rf"[?？؟]|(?:^|[.!,;¿] *)(?:and |so |but |then |und |y |et |e |en )?(?:{_BEGINS})|{_WITHIN}"
-)
-_BEGINNING = re.compile(
+_ASKS = Pattern(rf"[?？؟]|(?:^|[.!,;¿] *)(?:and |so |but |then |und |y |et |e |en )?(?:{_BEGINS})|{_WITHIN}")
+_BEGINNING = Pattern(
     rf"^(?:and |so |but |then |und |y |et |e |en )?(?:{_BEGINS}|\w+n['’]?t (?:i|you|he|she|it|we|they|that|this|there)\b)|{_WITHIN}"
 )
 """The same of one clause, "shouldn't we" too."""
-_SAYS_SO = re.compile(
+_SAYS_SO = Pattern(
     r"(?:^|(?<=[.!?,;] )|(?<=[.!?,;]))¿?(?:and |but |so )?(?:(?:is|was|are|were|does|do|has|have|did|ca|wo|would)n['’]?t (?:it|that|this|he|she|they|we|you|i)"
     r"(?: (?:agree|think(?: so)?|strange|funny|weird|odd|crazy|great|nice|lovely|awful|terrible|amazing|wonderful|sad|sweet|true|right"
     r"|something|ridiculous|typical))?"
@@ -66,9 +64,9 @@ _SAYS_SO = re.compile(
 """What is hung on to a statement, and asks for nothing but a nod; perhaps with the name of whoever shall nod."""
 MOST_CHARS = 1000
 """Characters; nobody only asks for longer than a minute, and looking costs the more the longer it is."""
-_TELLS_US = re.compile(rf"^[^.!]*(?:{_TELL})[^.!]*[.!]?$")
-_ENDS = re.compile(r"(?<=[.!?;。！？；])")
-_MARK = re.compile(r"[?？؟][\"'”’)\]]*$")
+_TELLS_US = Pattern(rf"^[^.!]*(?:{_TELL})[^.!]*[.!]?$")
+_ENDS = Pattern(r"(?<=[.!?;。！？；])")
+_MARK = Pattern(r"[?？؟][\"'”’)\]]*$")
 
 
 def asks(utterance: str) -> bool:

@@ -14,6 +14,8 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.context.sentences import split_sentences
+from edgemem.patterns import Pattern
+from edgemem.provisions import provided
 from edgemem.recall.words import STOP_WORDS, plain_words, terms
 
 if TYPE_CHECKING:
@@ -53,92 +55,83 @@ class _Piece(NamedTuple):
 
 
 _SUBJECT = r"(?:i|we|you|he|she|it|they|my|our|his|her|their|this|that|these|those|there|the|a|an)\b"
-_ENGLISH = re.compile(
+_ENGLISH = Pattern(
     r"\b(?:the|and|with|my|you|it['’]s|i['’]m|have|this|they|she|were|been|don['’]t|would|what|about"
     r"|of|it|for)\b",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
-_GREETING = re.compile(
+_GREETING = Pattern(
     r"(?:(?:wow|who?a+h?|hey|hi|hiya|hello|oh|ooh+|ah+|aw+|yeah|yep|yup|okay|ok|well|ha(?:ha)+|lol|hm+|um+|uh+|gosh|gee|man"
     r"|thanks|thank you|congrats|congratulations|great|cool|awesome|nice|sure|absolutely|definitely|totally|of course"
     r"|no worries|no problem|you know|by the way|btw|(?:good )?(?:morning|evening|afternoon))"
     r"(?: so much| a lot| a bunch| again| there| everyone| everybody)?(?:,? (?!I\b)(?-i:[A-Z])\w+)?(?: *[,!.…]+ *| +[-–—]+ +|$))+",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )  # fmt: skip
-_CALLED = re.compile(r", (?!I\b)[A-Z]\w+(?=[!.?]+$)")
+_CALLED = Pattern(r", (?!I\b)[A-Z]\w+(?=[!.?]+$)")
 """Whom a sentence is addressed to, at its end."""
 _VERB = (
     r"(?:(?:just|then|also|even|really) )?(?:\w+ (?:up |out |off |back |down )?)?(?:the|an?|my|our|his|her|their|your|this"
     r"|that|these|those|some|it|me|us|him|them|you|to|into|in|on|at|for|with|from|about|how|what)\b"
 )
 """How it goes on behind `and` where a second verb does: with what stands before nouns, soon."""
-_CUT = re.compile(
+_CUT = Pattern(
     rf"(?: +(?=and (?!{_SUBJECT}){_VERB}))|(?:,? +(?=(?:and|so|because|cause|since|as|which|while|where|plus) {_SUBJECT})"
     rf"|, +(?=(?:and|so|because|since|which|who|while|where|plus|especially|like|including|\w+ing)\b|{_SUBJECT})"
     r"| +[-–—]+ +|; +)",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
-_INSIDE = re.compile(r"[\"“”«»()\[\]]")
+_INSIDE = Pattern(r"[\"“”«»()\[\]]")
 """What stands between these belongs together."""
-_HANGS_ON = re.compile(
+_HANGS_ON = Pattern(
     rf"(?:because|cause|since|as|which|who|while|where|especially|like|including|\w+ing|and (?!{_SUBJECT}))\b",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
-_PAIR = re.compile(
-    r"\b(?:between|both|either|mix\w*|combin\w+|together|same|differen\w+)\b|\d\W*$", re.IGNORECASE
+_PAIR = Pattern(
+    r"\b(?:between|both|either|mix\w*|combin\w+|together|same|differen\w+)\b|\d\W*$", flags=re.IGNORECASE
 )
 """What is only said of two things together."""
-_HALF = re.compile(r"and (?:an? )?(?:half|quarter|third|\d)", re.IGNORECASE)
-_AND = re.compile(r"and\b", re.IGNORECASE)
-_UNDOES = re.compile(
+_HALF = Pattern(r"and (?:an? )?(?:half|quarter|third|\d)", flags=re.IGNORECASE)
+_AND = Pattern(r"and\b", flags=re.IGNORECASE)
+_UNDOES = Pattern(
     r"\b(?:cancel\w*|call\w* off|postpon\w+|reschedul\w+|mov(?:e|ed|ing)|chang\w+|switch\w*|swap\w*|replac\w+|return\w*"
     r"|sell|sold|los[et]|lost|br(?:eak|oke|oken)|thr(?:ow|ew|own)|g(?:ive|ave|iven) (?:up|away|back|it|them)|stop\w*|quit"
     r"|delet\w+|remov\w+|t(?:ake|ook|aken)|turn\w* (?:\w+ )?off|left|leave|fail\w*|forg[eo]t|regret\w*|die[sd]?|gone)\b",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
 """What may make what was done before it undone: the oven was turned on, and then off."""
-_TURNS = re.compile(
+_TURNS = Pattern(
     r"\b(?:if|unless|until|till|except|without|but|although|though|tho|however|instead|rather|than|or|whether"
     r"|not|no|nope|never|none|nothing|nobody|neither|nor|cannot|\w+n['’]t|(?:d(?:o|oes|id)|is|are|w(?:as|ere|o|ould)|ha(?:s|ve|d)|c(?:a|ould)|should|must|need|ai)nt|wrong|false|jok(?:e|ing)|kidding|mistake|actually"
     r"|meant?|(?:i|we) (?:think|guess|suppose|believe|hope|doubt|wish)|maybe|perhaps|probably|supposed|almost|nearly|used to)\b",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )  # fmt: skip
 """What may turn round or weaken what stands before it."""
-_FRAMES = re.compile(
+_FRAMES = Pattern(
     r"\b(?:if|unless|until|when(?:ever)?|once|although|though|instead|wish|hope|imagine|suppose|pretend|dream\w*|says?|said"
     r"|tells?|told|claim\w*|heard|think|thought|guess|maybe|perhaps|would|could|might|never|nobody|not|\w+n['’]t)\b",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
 """What makes something else of what follows it: a condition, a wish, what somebody else says."""
-_TAKES_BACK = re.compile(
+_TAKES_BACK = Pattern(
     r"(?:but|however|although|though|except|unless|otherwise|or|actually|no|nope|not|wait|sorry|correction|scratch that|i mean"
     r"|instead|still|yet|never ?mind|on second thoughts?)\b(?! (?:worries|problem|doubt|bad|wonder))"
     r"|.*\b(?:kidding|jok(?:e|ing)|not (?:true|right|so)|wrong|mistake[n]?|lied?|misspoke|misheard|take (?:that|it) back)\b",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )  # fmt: skip
 """How a sentence begins, or what stands in it, that may take back the one before."""
-_FILLER = re.compile(
+_FILLER = Pattern(
     r"(?<!\bnot )(?<!n't )(?<!n’t )(?<!\bnever )(?:\b(?:really|very|truly|totally|absolutely|super|honestly|literally|basically) "
     r"|(?<=\b(?:was|are) )so |(?<=\bis )so |(?<=['’][ms] )so |(?<=['’]re )so |(?<=\b(?:been|feel|felt|were) )so )"
     r"(?!much\b|many\b|that\b|far\b|long\b|few\b|little\b)"
 )
-_ARTICLE = re.compile(
+_ARTICLE = Pattern(
     r"(?<![\d$€£] )(?<!\bonce )(?<!\btwice )(?<!\btimes )(?<![A-Z] )\b(?:the|an?) (?=[a-z])(?!(?:few|little|lot|bit|while|couple|day"
     r"|week|month|year|hour|minute|night|piece|person|head|time|more|less)\b)"
 )
 """Those that can be missed: "a few" is more than "few", "twice a day" is not "twice day", and "The Hague" is a name."""
-_EMPTY = frozenset(
-    terms(
-        "wow great awesome amazing cool nice good glad happy lovely wonderful fantastic incredible excited exciting thank thanks"
-        " hey hi hello congrats congratulations proud sound sounds hear hearing see look looks bet guess sure yeah really"
-        " definitely totally absolutely thing things stuff way lot lots bit know think feel mean make makes love luck fun well"
-        " best super inspiring special agree appreciate support impressive beautiful pretty gorgeous cute interesting"
-    )
-)
-"""Stems of small talk."""
 _SMALL, _CONTENT = 1, 2
 """What a word of small talk, and any other, counts for the question."""
-_VALUE = re.compile(r"\d|(?<=[\w,;:] )(?!I\b)[A-Z][\w’'-]+")
+_VALUE = Pattern(r"\d|(?<=[\w,;:] )(?!I\b)[A-Z][\w’'-]+")
 
 
 def excerpts(text: str, asked: Collection[str] = ()) -> list[Excerpt]:
@@ -182,9 +175,9 @@ class _Words:
         values = {stem for value in _VALUE.findall(text) for stem in terms(value)}
         self.stems = dict.fromkeys(terms(text))
         self.bits: dict[str, tuple[int, int]] = {}
-        place = 0
+        place, empty = 0, _empty()
         for number, stem in enumerate(self.stems):
-            width = _SMALL if stem in _EMPTY else _CONTENT
+            width = _SMALL if stem in empty else _CONTENT
             width += _CONTENT * (stem in asked) + _SMALL * (stem in values)
             self.bits[stem] = 1 << number, ((1 << width) - 1) << place
             place += width
@@ -248,9 +241,22 @@ def tells(text: str) -> bool:
 
 
 def _tells(stems: frozenset[str]) -> bool:
-    stems = stems - _EMPTY
+    stems = stems - _empty()
     # A script without spaces makes one long word of a whole clause.
     return len(stems) > 1 or any(len(stem) > 2 and not stem.isascii() for stem in stems)
+
+
+@provided
+def _empty() -> frozenset[str]:
+    """Return the stems of small talk."""
+    return frozenset(
+        terms(
+            "wow great awesome amazing cool nice good glad happy lovely wonderful fantastic incredible excited exciting thank thanks"
+            " hey hi hello congrats congratulations proud sound sounds hear hearing see look looks bet guess sure yeah really"
+            " definitely totally absolutely thing things stuff way lot lots bit know think feel mean make makes love luck fun well"
+            " best super inspiring special agree appreciate support impressive beautiful pretty gorgeous cute interesting"
+        )
+    )
 
 
 def _pieces(text: str, stems: Iterable[str]) -> list[_Piece]:

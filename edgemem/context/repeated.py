@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from edgemem.context.asking import asks, only_asks
 from edgemem.context.excerpt import tells
 from edgemem.context.sentences import split_sentences
+from edgemem.patterns import Pattern
+from edgemem.provisions import provided
 from edgemem.recall.common_words import COMMON_WORDS
 from edgemem.recall.stemmer import stem
 from edgemem.recall.words import plain_words, terms
@@ -27,12 +29,10 @@ _ALIKE = 0.75
 """The share of words that two questions have in common which ask the same, perhaps of another thing. Of the messages that answer
 our own and LoCoMo's questions, one or two in a thousand have a sentence that is so much alike to the question."""
 _MOST_CHARS = 2000
-_REFERS = re.compile(
+_REFERS = Pattern(
     r"(?:and |so |but |because |no,? |yes,? )?(?:it|it['’]s|that|that['’]s|this|they|they['’]re|he|he['’]s|she|she['’]s|there|there['’]s)\b",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
-
-_COMMON = frozenset(map(stem, COMMON_WORDS))
 
 
 def tells_more(said: str, utterance: str) -> bool:
@@ -74,7 +74,7 @@ def _words_of(utterance: str) -> tuple[list[str], list[list[str]]]:
 def _goes_on(sentence: str, asked: frozenset[str]) -> bool:
     """Tell whether a sentence says more of what it stands beside."""
     if _REFERS.match(sentence):
-        return any(term not in _COMMON for term in terms(sentence))
+        return any(term not in _common_stems() for term in terms(sentence))
     return not asked.isdisjoint(terms(sentence)) and tells(sentence)
 
 
@@ -97,3 +97,8 @@ def _without(words: list[str], repeated: Sequence[list[str]]) -> list[str]:
                 words = words[:start] + words[start + size :]
                 break
     return words
+
+
+@provided
+def _common_stems() -> frozenset[str]:
+    return frozenset(map(stem, COMMON_WORDS))

@@ -13,6 +13,7 @@ import msgspec
 
 from edgemem.context.grouping import call_name, repair_orphans, tool_calls
 from edgemem.llama.template import text_of
+from edgemem.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,34 +26,36 @@ MAX_CHARS = 240
 OUTCOME_CHARS = 100
 """How much of a tool's result a summary repeats."""
 
-_INJECTED = re.compile(r"<memory\b[^>]*>.*?</memory>|<think>.*?(?:</think>|\Z)", re.DOTALL)
-_STOP = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+[”’」』]*")
-_NEXT = re.compile(r"\s*(\S)")
-_ABBREVIATED = re.compile(
-    r"(?:\b(?:mr|mrs|ms|dr|prof|st|vs|etc|approx|e\.g|i\.e)|\b(?-i:[A-Z]))\.$", re.IGNORECASE
+_INJECTED = Pattern(r"<memory\b[^>]*>.*?</memory>|<think>.*?(?:</think>|\Z)", flags=re.DOTALL)
+_STOP = Pattern(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+[”’」』]*")
+_NEXT = Pattern(r"\s*(\S)")
+_ABBREVIATED = Pattern(
+    r"(?:\b(?:mr|mrs|ms|dr|prof|st|vs|etc|approx|e\.g|i\.e)|\b(?-i:[A-Z]))\.$", flags=re.IGNORECASE
 )
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_NAME = re.compile(r"(?<=[\w,;:] )(?!I\b)[A-Z][^\W_]{2,}")
+_WORD = Pattern(r"[^\W_]+(?:['’][^\W_]+)*")
+_NAME = Pattern(r"(?<=[\w,;:] )(?!I\b)[A-Z][^\W_]{2,}")
 
 # Speech recognisers that write no question mark write no full stop either.
-_QUESTION = re.compile(
+_QUESTION = Pattern(
     r"[?？]\W*$|^(?:who|what|when|where|why|how|which|whose|do|does|did|can|could|would|shall)\b.*\w$",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
-_FIRST_PERSON = re.compile(r"\b(?:i|i['’]\w+|me|my|mine|we|we['’]\w+|us|our|ours)\b", re.IGNORECASE)
-_DECISION = re.compile(
+_FIRST_PERSON = Pattern(r"\b(?:i|i['’]\w+|me|my|mine|we|we['’]\w+|us|our|ours)\b", flags=re.IGNORECASE)
+_DECISION = Pattern(
     r"\b(?:let['’]?s|decided?|going to|will|i['’]ll|we['’]ll|must|need(?:s|ed)? to|have to|has to|always|never|"
     r"from now on|remember|don['’]t forget|please|prefer\w*|favou?rite|allerg\w+|promise\w*)\b",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
-_DENIAL = re.compile(
+_DENIAL = Pattern(
     r"^(?:no|nope|sorry|wait|correction|scratch that|i mean)\b|"
     r"\b(?:actually|instead|no longer|any ?more|turns out|i meant|rather than)\b",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
-_CHANGE = re.compile(r"\b(?:moved|changed|rescheduled|postponed|cancel\w*)\b", re.IGNORECASE)
-_DANGLING = re.compile(r"^(?:it|that|this|these|those|they|he|she|and|but|so|then)\b", re.IGNORECASE)
-_FAILED = re.compile(r"\b(?:errors?|fail\w*|no result|not found|refused|denied|timed? ?out)\b", re.IGNORECASE)
+_CHANGE = Pattern(r"\b(?:moved|changed|rescheduled|postponed|cancel\w*)\b", flags=re.IGNORECASE)
+_DANGLING = Pattern(r"^(?:it|that|this|these|those|they|he|she|and|but|so|then)\b", flags=re.IGNORECASE)
+_FAILED = Pattern(
+    r"\b(?:errors?|fail\w*|no result|not found|refused|denied|timed? ?out)\b", flags=re.IGNORECASE
+)
 
 
 def _set(words: str) -> frozenset[str]:

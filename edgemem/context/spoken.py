@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from edgemem.context.grouping import tool_calls
 from edgemem.errors import InvalidInputError
 from edgemem.llama.template import text_of
+from edgemem.patterns import Pattern
 
 if TYPE_CHECKING:
     from edgemem.records import Message
@@ -31,7 +32,7 @@ Timed = tuple[str, float, float]
 
 # Chinese and Japanese write no blanks: there each sign can be the last that was heard.
 _SIGN = "[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
-_WORD = re.compile(rf"{_SIGN}[^\w\s]*|(?:(?!{_SIGN})\S)+")
+_WORD = Pattern(rf"{_SIGN}[^\w\s]*|(?:(?!{_SIGN})\S)+")
 _SILENT = re.compile(r"[\W_]+")
 _DIGIT = re.compile(r"\d")
 

@@ -10,10 +10,9 @@ import importlib.util
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import EntryPoint, distributions, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,6 +20,9 @@ from edgemem.errors import ConfigError, InvalidInputError
 from edgemem.hooks.foreign import adapted
 from edgemem.hooks.points import Hook
 from edgemem.hooks.registry import HookFailure, HookRegistry
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 log = logging.getLogger("edgemem.hooks")
 
@@ -137,6 +139,9 @@ def load_entry_points(groups: Sequence[str] = GROUPS, *, only: Sequence[str] | N
 
 def _offers(groups: Sequence[str], failed: Callable[[str, str], None]) -> list[EntryPoint]:
     """Return the entry points of installed packages; where not all can be read, package by package."""
+    # Late: it reads mails, and with them half of the standard library, 10 ms of every start.
+    from importlib.metadata import distributions, entry_points
+
     try:
         return [point for group in groups for point in entry_points(group=group)]
     except Exception:  # noqa: BLE001 - one package whose file is no text hides those of all others; it is named below

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.llama.prompt import Prompt, Segment
 from edgemem.llama.template import text_of
+from edgemem.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +39,7 @@ _SCRIPTS: tuple[tuple[str, str, float | tuple[int, int]], ...] = (
     ("typography", r"[\u2000-\u200c\u200e-\u206f\u00a0-\u00bf]", 1.0),
     ("other", r"(?s:.)", 2.5),  # emoji, rare scripts
 )
-_RUNS = re.compile("|".join(f"({pattern})" for _, pattern, _ in _SCRIPTS))
+_RUNS = Pattern("|".join(f"({pattern})" for _, pattern, _ in _SCRIPTS))
 _ENGLISH_WORDS = (
     "the and to of you that it with this what my have your are he she they we i can will be on for is not"
 )
@@ -48,7 +49,7 @@ _WESTERN_WORDS = (
     " ein ich auf für zu im von mit"
 )
 _ENGLISH, _WESTERN = frozenset(_ENGLISH_WORDS.split()), frozenset(_WESTERN_WORDS.split())
-_VIETNAMESE = re.compile(r"[ăđơưĂĐƠƯ\u1ea0-\u1ef9]")
+_VIETNAMESE = Pattern(r"[ăđơưĂĐƠƯ\u1ea0-\u1ef9]")
 _END_OF_SENTENCE = re.compile(r"[.!?:]")
 _SYNTAX = re.compile(r"[{}\[\]()<>=;_\"/|&$#*\\]")
 
@@ -64,7 +65,7 @@ _WORDS = {
     "western": (1.0, 3, 0.28, 0.4),
     "other": (1.0, 3, 0.36, 0.25),
 }
-_SLAVIC_LETTERS = re.compile(r"[ąćęłńśźżčďěňřšťůž]", re.IGNORECASE)
+_SLAVIC_LETTERS = Pattern(r"[ąćęłńśźżčďěňřšťůž]", flags=re.IGNORECASE)
 _SLAVIC = 0.4  # more for each of these: words are cut at them
 _START, _END, _LINE = 1, 2, 3
 _LONGEST, _SAMPLE, _SAMPLES = 1 << 18, 1 << 13, 16  # characters, characters, how many

@@ -5,12 +5,12 @@ A phrase has its pieces in whatever order the language likes, so no language nee
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from edgemem.patterns import Pattern
 from edgemem.recall.date_clusters import SHIFTED, Cluster, clusters_in
 from edgemem.recall.date_pieces import Piece, Token, pieces_of
 from edgemem.recall.date_ranges import part_at_and, range_readings, ranges_in
@@ -27,7 +27,7 @@ Ranges = Literal["asked", "told", "none"]
 as two times."""
 _GAP = 3
 """Words that may stand between a phrase and the one that makes a time of it."""
-_QUESTION = re.compile(
+_QUESTION = Pattern(
     r"\?|？|^\W*(?:who|what|where|when|which|why|how|did|wer|was|wo|wie|wann|que|quien|donde|cuando|cual|ai)\b"
 )
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from datetime import date
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
+
+from edgemem.patterns import Pattern
+from edgemem.provisions import provided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,10 +40,10 @@ _PLAIN_KINDS = (
 )
 _AMBIGUOUS = ("season", "part", "holiday")
 
-_PAST_FORM = re.compile(
+_PAST_FORM = Pattern(
     r"\b(?:[a-z]{3,}[^e\W]ed|ge[a-zäöüß]{3,}t|[a-zñ]{2,}(?:aron|ieron|imos)|[a-zñ]{2,}(?<![aei]r)[éó])\b"
 )
-_FUTURE_FORM = re.compile(r"\b[a-zñ]{2,}[aei]r(?:é|á|ás|án|emos)\b")
+_FUTURE_FORM = Pattern(r"\b[a-zñ]{2,}[aei]r(?:é|á|ás|án|emos)\b")
 
 _SIGN_OR_NUMBER = re.compile(r"\d+|\D")
 _TRADITIONAL = str.maketrans(
@@ -150,7 +152,7 @@ def fold(text: str) -> str:
     return "".join(letter for letter in text if not 0x300 <= ord(letter) <= 0x36F)
 
 
-@lru_cache(maxsize=1)
+@provided
 def date_words() -> DateWords:
     """Return the words, read when they are first asked for."""
     file = msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_bytes(), type=_File)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgemem.patterns import Pattern
 from edgemem.recall.date_phrases import phrases_in
 from edgemem.recall.date_pieces import Token
 from edgemem.recall.date_spans import today
@@ -32,14 +33,14 @@ _YEAR_DIGITS = 4
 
 _CJK = "\u3007\u3400-\u9fff"
 _FIGURES = r"(?<![\w./-])\d{1,4}([-/.])\d{1,2}\2\d{1,4}(?!\d|[-/.]\d)"
-_TOKEN = re.compile(
+_TOKEN = Pattern(
     rf"(?P<date>{_FIGURES})|(?P<ordinal>\d{{1,2}}(?:st\b|nd\b|rd\b|th\b|[ºª]|\.(?=\s?[^\W\d_])))|(?P<number>\d+(?![A-Za-z\d]))"
     rf"|(?P<word>[{_CJK}]|[^\W\d_{_CJK}]+(?:['’][sS]\b)?)|(?P<comma>[,，、])|(?P<stop>[.;:!?。！？；：…¿¡\n])"
 )
 _OWNED = re.compile("['’]s$")
-_YEAR_IN_SIGNS = re.compile("[零〇一二三四五六七八九]{4}(?=年)")
+_YEAR_IN_SIGNS = Pattern("[零〇一二三四五六七八九]{4}(?=年)")
 _SIGNS = str.maketrans("零〇一二三四五六七八九", "00123456789")
-_VIETNAMESE = re.compile("[ăđơưĂĐƠƯ\u1ea0-\u1ef9]")
+_VIETNAMESE = Pattern("[ăđơưĂĐƠƯ\u1ea0-\u1ef9]")
 
 
 class Span(msgspec.Struct, frozen=True):

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from edgemem.patterns import Pattern
+
 MOST_CHARS = 400
 """Characters; whoever says more than that says something."""
 
@@ -48,11 +50,11 @@ _FILLS = (
     r"^(?:lo siento|perdón\w*|dime\w*|si (?:me|quieres)|puedes|podrías|quieres|por favor|pregunta\w*|dónde|quién|qué|cuándo|cómo)\b",
     r"^(?:xin lỗi|rất tiếc|bạn|nếu|hãy)\b|^(?:抱歉|对不起|對不起|不好意思|请|請|如果|你可以|您可以)",
 )
-_CUE = re.compile(
+_CUE = Pattern(
     r"n['’]t\b|\b(?:not?|never|no\w+|cannot|un\w+|guess\w*|news?|nichts?|kein\w*|niemand|nadie|ni|desconozco|không|chưa)\b|[不没沒找]"
 )
 """What most texts hold none of; looking for it takes a tenth of the time."""
-_ENDS = re.compile(r"([?？])|[.!;:。！；，]+|,\s|\bbut\b|\baber\b|\bpero\b|\bnhưng\b|但")
+_ENDS = Pattern(r"([?？])|[.!;:。！；，]+|,\s|\bbut\b|\baber\b|\bpero\b|\bnhưng\b|但")
 
 
 @lru_cache(maxsize=1)

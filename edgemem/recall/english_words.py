@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
+from edgemem.provisions import provided
 from edgemem.recall.common_words import COMMON_WORDS
 
 _ORDINARY = """
@@ -191,6 +190,6 @@ def is_english(word: str) -> bool:
     return False
 
 
-@lru_cache(maxsize=1)
+@provided
 def _words() -> frozenset[str]:
     return COMMON_WORDS.union(_ORDINARY.split())

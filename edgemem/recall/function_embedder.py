@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from array import array
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     EmbedFn = Callable[[str], Sequence[float]]
 
 _PROBE = "The keys hang beside the kitchen door, and Alice is allergic to peanuts."
+_LARGE = 1e38  # what 32 bits hold is a little more
 _TOLD = 16  # of the probe's numbers; the order of the largest ones says which model it was
 
 
@@ -47,7 +49,7 @@ class FunctionEmbedder:
         self._dimensions = dimensions or getattr(embed_fn, "dimensions", None)
         self._fingerprint = str(getattr(embed_fn, "fingerprint", ""))
         if self._dimensions is None or not self._fingerprint:
-            probe = self._embed(embed_fn, _PROBE)
+            probe = self._probe()
             self._dimensions = len(probe)
             self._fingerprint = self._fingerprint or _told_by(probe)
 
@@ -90,18 +92,37 @@ class FunctionEmbedder:
     def close(self) -> None:
         """Do nothing: the function belongs to whoever made it."""
 
-    def _embed(self, function: EmbedFn, text: str) -> Vector:
-        import numpy as np
+    def _probe(self) -> Sequence[float] | Vector:
+        """Return how one sentence is embedded, of whatever length."""
+        given = self._call(self._embed_fn, _PROBE)
+        # Plain numbers need no numpy, which would take 40 ms of a start.
+        plain = isinstance(given, list) and all(
+            type(each) in (int, float) and abs(each) < _LARGE for each in given
+        )
+        if plain and given and self._dimensions in (None, len(given)):
+            return array("f", given)
+        return self._unit(given)
 
+    def _embed(self, function: EmbedFn, text: str) -> Vector:
+        return self._unit(self._call(function, text))
+
+    def _call(self, function: EmbedFn, text: str) -> Any:
         try:
             with self._lock:
-                vector: Vector = np.asarray(function(text), np.float32)
+                return function(text)
         except EdgememError:
             raise
         except Exception as error:
-            raise ModelError(
-                f"embed_fn failed ({type(error).__name__}: {error}); what was stored is safe, mend the function."
-            ) from error
+            raise _failed(error) from error
+
+    def _unit(self, given: Any) -> Vector:
+        """Return what the function gave as a vector of length 1."""
+        import numpy as np
+
+        try:
+            vector: Vector = np.asarray(given, np.float32)
+        except Exception as error:
+            raise _failed(error) from error
         if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
             raise ModelError(
                 f"embed_fn must give one row of finite numbers for a text, not shape {vector.shape}."
@@ -114,7 +135,13 @@ class FunctionEmbedder:
         return vector / np.float32(norm) if norm > 0 else vector
 
 
-def _told_by(vector: Vector) -> str:
+def _failed(error: Exception) -> ModelError:
+    return ModelError(
+        f"embed_fn failed ({type(error).__name__}: {error}); what was stored is safe, mend the function."
+    )
+
+
+def _told_by(vector: Sequence[float] | Vector) -> str:
     """Return a string that another model would change, and the rounding of another processor would not."""
     largest: list[Any] = sorted(range(len(vector)), key=lambda at: -abs(float(vector[at])))[:_TOLD]
     signs = [(at, bool(vector[at] > 0)) for at in sorted(largest)]

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from edgemem.patterns import Pattern
 from edgemem.recall.common_words import COMMON_WORDS
 from edgemem.recall.function_words import FUNCTION_WORDS
 from edgemem.recall.stemmer import stem
@@ -75,9 +76,9 @@ _TURNS = """
 _LETTER = r"[^\W\d_][\u0300-\u036f\u0900-\u0903\u093a-\u094f\u0e31\u0e34-\u0e3a\u0e47-\u0e4e]*"
 # Numbers of types, addresses, keys of a service: nobody says the letters of one as a word. Only ASCII, since other
 # scripts write a number beside a word without a space.
-_CODE = re.compile(r"(?<![!-~])(?=[!-~]*(?:@|://|[A-Za-z][0-9]|[0-9][A-Za-z]))[!-~]+")
-_CODE_LIKELY = re.compile(r"[0-9@]|://")
-_WORD = re.compile(rf"(?:{_LETTER})+(?:[-'’](?:{_LETTER})+)*")
+_CODE = Pattern(r"(?<![!-~])(?=[!-~]*(?:@|://|[A-Za-z][0-9]|[0-9][A-Za-z]))[!-~]+")
+_CODE_LIKELY = Pattern(r"[0-9@]|://")
+_WORD = Pattern(rf"(?:{_LETTER})+(?:[-'’](?:{_LETTER})+)*")
 
 
 def statements(reader: Reader | None) -> dict[str, tuple[str, dict[str, object]]]:

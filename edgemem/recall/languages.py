@@ -6,8 +6,9 @@ language, a text is found by its English stems too.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
+
+from edgemem.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -71,9 +72,9 @@ _EMPTY = {
     "vi": _ACCENTED_VIETNAMESE,
 }
 _LETTERS = {
-    "de": re.compile("[äöüß]"),
-    "es": re.compile("[ñáíóú¿¡]"),
-    "vi": re.compile("[ăđơư\u1ea0-\u1ef9]"),
+    "de": Pattern("[äöüß]"),
+    "es": Pattern("[ñáíóú¿¡]"),
+    "vi": Pattern("[ăđơư\u1ea0-\u1ef9]"),
 }
 _ALSO_ENGLISH = STOP_WORDS | {"will", "man", "son"}
 """Little words of other languages that tell nothing alone: "Will Ann come?", "Has he a son?"."""

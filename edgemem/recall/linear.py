@@ -7,12 +7,12 @@ looked at for the question as a whole (see `certainty`), so scores mean the same
 
 from __future__ import annotations
 
-import functools
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgemem.provisions import provided
 from edgemem.recall.certainty import Certainty, clues_of, mixed, shares
 from edgemem.recall.signals import SIGNALS
 
@@ -101,8 +101,8 @@ class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-@functools.cache
+@provided
 def shipped_models() -> Models:
     """Return the models that come with the package."""
-    text = files("edgemem.recall").joinpath(FILE).read_text("utf-8")
+    text = Path(__file__).with_name(FILE).read_text("utf-8")
     return msgspec.toml.decode(text, type=Models)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from edgemem.patterns import Pattern
 from edgemem.recall.common_words import COMMON_NAMES, COMMON_WORDS
 from edgemem.recall.english_words import is_english
 from edgemem.recall.languages import STOP_WORDS
@@ -28,9 +29,9 @@ _ORDINAL = (
     r"(?:\d{1,2}(?:st|nd|rd|th)|first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth"
     r"|thirteenth|fourteenth|fifteenth|sixteenth|seventeenth|eighteenth|nineteenth|twentieth|thirtieth)"
 )
-_AFTER_ORDINAL = re.compile(rf"(\b{_ORDINAL} of )((?:an? )?[a-z]+)(?![\w'’])", re.IGNORECASE)
+_AFTER_ORDINAL = Pattern(rf"(\b{_ORDINAL} of )((?:an? )?[a-z]+)(?![\w'’])", flags=re.IGNORECASE)
 _WHEN = "on|since|until|till|every|next|last|this|by|from"
-_AFTER_WHEN = re.compile(rf"(\b(?:{_WHEN}) )([a-z]+(?: day)?)(?![\w'’])", re.IGNORECASE)
+_AFTER_WHEN = Pattern(rf"(\b(?:{_WHEN}) )([a-z]+(?: day)?)(?![\w'’])", flags=re.IGNORECASE)
 
 
 def with_dates(text: str) -> str:

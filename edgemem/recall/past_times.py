@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from edgemem.patterns import Pattern
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -21,19 +23,21 @@ if TYPE_CHECKING:
 _SURE = 0.5  # a time that is less sure than this is one of several readings
 _DAY_S = 86400.0
 _THE = r"\s+(?:(?:the|dem|der|den|el|la)\s+)?$"
-_BEFORE = re.compile(
+_BEFORE = Pattern(
     rf"\b(?:before|until|till|up to|prior to|bis|bis zu[mr]?|vor|antes de|antes del|hasta|trước){_THE}",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
-_SINCE = re.compile(rf"\b(?:since|seit|desde|kể từ){_THE}", re.IGNORECASE)
-_AFTER = re.compile(rf"\b(?:after|nach|después de|después del|tras|sau){_THE}", re.IGNORECASE)
+_SINCE = Pattern(rf"\b(?:since|seit|desde|kể từ){_THE}", flags=re.IGNORECASE)
+_AFTER = Pattern(rf"\b(?:after|nach|después de|después del|tras|sau){_THE}", flags=re.IGNORECASE)
 _BEFORE_IT, _SINCE_IT, _AFTER_IT = (
     re.compile(rf"\s*(?:{each})") for each in ("之前|以前|前", "以来|起", "之后|以后|后")
 )
-_OPENS = re.compile(rf"\b(?:from|between|von|vom|zwischen|desde|entre|từ|giữa){_THE}|[从在]$", re.IGNORECASE)
-_GOES_ON = re.compile(
+_OPENS = Pattern(
+    rf"\b(?:from|between|von|vom|zwischen|desde|entre|từ|giữa){_THE}|[从在]$", flags=re.IGNORECASE
+)
+_GOES_ON = Pattern(
     r"\s*(?:(?:to|until|till|through|and|bis|bis zum|und|hasta|a|y|đến|và)\s+(?:(?:the|dem|el|la)\s+)?|[到至和])",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from edgemem.patterns import Pattern
+
 _MAX_CHARS = 2000
 
 # What is no more may be said of these in the present, too: "what is the old code?". An old ladder is a ladder still.
@@ -24,7 +26,7 @@ _WERT = r"""
     | marke | miete | name | nachbarn? | nummer | ort | passwort | pin | plan | platz | preis | raum | regel | schule | stelle | tag
     | termin | uhrzeit | vermieter | versteck | version | wohnung | zeit | zimmer )n?
 """
-_PLAIN = re.compile(
+_PLAIN = Pattern(
     rf"""
       \b(?: used \s to | did\b .{{0,80}} \b use \s to | previous(?:ly)? | former(?:ly)? | original(?:ly)? | initial(?:ly)? | no \s longer
         | (?:not|\w+n['’]?t)\b .{{0,40}} \b any \s? (?:more|longer) | back \s then | in \s the \s (?:past|old(?:en)? \s days|early \s days)
@@ -56,11 +58,11 @@ _PLAIN = re.compile(
       | 以往 | 往日 | 昔日 | 早前 | 当初 | 那会儿 | 那阵 | 曾(?!孙|祖) | 旧(?:密码|地址|号码|名|址|家|版|电话) | 原(?:名|址|定|始) | 前(?:一个|任|一任)
       | 上一(?:个|任) | [换改搬]\w{{0,4}}前 | 起先 | 最早 | 最开始 | 老(?:密码|地址|号码) | (?:已经|早就)不
     """,
-    re.VERBOSE | re.IGNORECASE,
+    flags=re.VERBOSE | re.IGNORECASE,
 )
 
 
-_ALL = re.compile(
+_ALL = Pattern(
     r"""
       \b(?: how \s (?:has|have|had|did|was|were)\b .{0,60} \b (?:chang|develop|evolv|var)(?:e|ed|ing|y|ied)\b
         | (?:history|course) \s of | over \s (?:time|the \s (?:last \s)?(?:year|month|week|day)s?)
@@ -72,21 +74,19 @@ _ALL = re.compile(
       | thay \s đổi \s (?:như \s thế \s nào|thế \s nào|ra \s sao) | từ \s trước \s (?:đến|tới) \s (?:nay|giờ) | cho \s đến \s nay )\b
       | 怎么变 | 如何变 | 变化 | 历来 | 至今 | 到目前为止
     """,
-    re.VERBOSE | re.IGNORECASE,
+    flags=re.VERBOSE | re.IGNORECASE,
 )
 
 
 class _Language(NamedTuple):
     """Verbs in the past, and words that speak of what was where one of them stands as well."""
 
-    was: re.Pattern[str]
-    words: re.Pattern[str]
+    was: Pattern
+    words: Pattern
 
 
 def _language(was: str, words: str) -> _Language:
-    return _Language(
-        *(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE) for pattern in (was, words)),
-    )
+    return _Language(*(Pattern(rf"\b(?:{words})\b", flags=re.IGNORECASE) for words in (was, words)))
 
 
 _LANGUAGES = (
@@ -108,12 +108,12 @@ _LANGUAGES = (
     ),
     _language("đã", "cũ|trước"),
 )
-_FIRST = re.compile(
+_FIRST = Pattern(
     r"\b(?:at first|first|original(?:ly)?|initial(?:ly)?|(?:at|in) the (?:very )?(?:beginning|start|outset)|to (?:begin|start) with"
     r"|start(?:ed)? (?:out|off)|ursprünglich\w*|anfangs|anfänglich\w*|(?:am|zu) (?:anfang|beginn)|zu(?:aller)?erst|erste[nrsm]?"
     r"|(?:al|en un) (?:principio|inicio|comienzo)|original(?:mente)?|inicial(?:mente)?|primer[oa]?"
     r"|ban đầu|lúc đầu|đầu tiên|thoạt (?:đầu|tiên))\b|最初|起初|一开始|最开始|最早|起先|当初|原来|本来",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
 
 

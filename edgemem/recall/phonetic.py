@@ -20,6 +20,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from edgemem.patterns import Pattern
 from edgemem.recall.common_words import COMMON_NAMES
 from edgemem.recall.english_words import is_english
 from edgemem.recall.readings import SOUND_CLASSES, as_heard, distance, readings, skeleton
@@ -37,8 +38,8 @@ _LONG_KEY, _WEAK = 3, "NRT"  # consonants from which on any of them may be mishe
 _BENT = 0.03  # how much farther a word is of which an ending was taken off
 
 
-def _compiled(*rules: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(pattern), sound) for pattern, sound in rules)
+def _patterns(*rules: tuple[str, str]) -> tuple[tuple[Pattern, str], ...]:
+    return tuple((Pattern(pattern), sound) for pattern, sound in rules)
 
 
 # Names whose spelling no rule of English, German or Spanish leads to, as such a speaker would write what they hear.
@@ -50,7 +51,7 @@ _HEARD = {
 }  # fmt: skip
 _LETTERS = str.maketrans({"đ": "d", "ł": "l", "ø": "o", "æ": "e", "œ": "e", "ß": "ss", "ı": "i", "ñ": "n"})
 # In all languages: what is written and not spoken, and several letters for one sound.
-_COMMON = _compiled(
+_COMMON = _patterns(
     (r"^(?:kn|gn|pn|ng)", "n"),
     (r"^wr", "r"),
     (r"^ps", "s"),
@@ -73,9 +74,9 @@ _COMMON = _compiled(
 )
 # Where languages differ: English, German, Spanish.
 _READINGS = (
-    _compiled((r"^x", "s"), (r"ch", "x"), (r"g(?=[ei])|j", "j"), (r"w", "v")),
-    _compiled((r"^x", "s"), (r"ch", "k"), (r"j", "y"), (r"w", "v")),
-    _compiled((r"^x", "h"), (r"ch", "x"), (r"ll", "y"), (r"g(?=[ei])|j", "h"), (r"v", "b"), (r"w", "v")),
+    _patterns((r"^x", "s"), (r"ch", "x"), (r"g(?=[ei])|j", "j"), (r"w", "v")),
+    _patterns((r"^x", "s"), (r"ch", "k"), (r"j", "y"), (r"w", "v")),
+    _patterns((r"^x", "h"), (r"ch", "x"), (r"ll", "y"), (r"g(?=[ei])|j", "h"), (r"v", "b"), (r"w", "v")),
 )
 # What recognisers mix up counts as one sound.
 _CLASSES = str.maketrans("bpdtfvgkcqszxjymnlrh", "PPTTFFKKKKSSXJYMNLRH")

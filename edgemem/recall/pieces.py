@@ -11,10 +11,10 @@ a greeting is near to a question as a sentence, and far from it within all that 
 from __future__ import annotations
 
 import itertools
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.llama.measuring import MeasuringEmbedder
+from edgemem.patterns import Pattern
 from edgemem.recall.words import terms
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ _AROUND = 8  # tokens that a model puts around a text, at most: where a text is 
 
 # A closing quotation mark may follow the point. Looked for from the white space, which is searched in linear time.
 _SAYS = 2  # terms of a sentence that says something
-_END = re.compile(r"(?:(?<=[.!?…])|(?<=[.!?…][\"'”’»)\]]))\s+|(?<=[。！？])|\n+")
-_SPACE = re.compile(r"\s+")
+_END = Pattern(r"(?:(?<=[.!?…])|(?<=[.!?…][\"'”’»)\]]))\s+|(?<=[。！？])|\n+")
+_SPACE = Pattern(r"\s+")
 
 
 class Window(NamedTuple):

@@ -65,7 +65,15 @@ class ResidentPostings:
         self.lock = threading.RLock()
         """Held by whoever reads the columns while more may be read in."""
         self._removal = self._pruned = 0
+        self._columns: Columns | None = None
         self._forget()
+
+    @property
+    def columns(self) -> Columns:
+        """Return what is known of the docs; whoever reads it holds `lock`."""
+        if self._columns is None:  # made late, for opening need not wait for numpy
+            self._columns = Columns()
+        return self._columns
 
     def warm(self, state: State, stop: Callable[[], bool] | None = None) -> bool:
         """Read in what is not in memory yet, while nobody waits; return whether there was anything."""
@@ -227,8 +235,7 @@ class ResidentPostings:
             )
 
     def _forget(self) -> None:
-        self.columns = Columns()
-        """What is known of the docs; whoever reads it holds `lock`."""
+        self._columns = None
         self._postings: dict[str, array[int]] = {}
         self.alikes = Alikes()
         """Its terms by how they sound; whoever looks at them holds `lock`."""

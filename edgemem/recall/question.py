@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgemem.patterns import Pattern
 from edgemem.recall.common_words import COMMON_WORDS
 from edgemem.recall.dates import asks_when, ends_in, times_in
 from edgemem.recall.english_words import is_english
@@ -27,32 +28,32 @@ MAX_CHARS = 2000
 _MYSELF = frozenset({"i", "me", "my", "mine", "myself"})
 _WORD = re.compile(r"[^\W_]+(?:['’]s\b)?")
 _SURE = 0.9  # a time that is less sure than this may be a word of what is asked for: "Monday" of a fact
-_NUMBER = re.compile(
+_NUMBER = Pattern(
     r"\bhow (?:many|much|long|often|old)\b|\bwie (?:viele?|lange?|oft|alt)\b|\bcu[aá]nt[oa]s?\b|\bbao nhiêu\b|\bmấy\b|多少|几",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
-_NAME = re.compile(
+_NAME = Pattern(
     r"\b(?:who|whose|where|which|what|name|wer|wen|wem|wo|welche[rsmn]?|qui[eé]n|d[oó]nde|cu[aá]l|ai|ở đâu|nào)\b|谁|哪",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
 
 
-_NOW = re.compile(
+_NOW = Pattern(
     r"\b(?:now|current(?:ly)?|nowadays|these days|newest|latest|most recent(?:ly)?|at the moment|at present|still|today"
     r"|jetzt|zurzeit|derzeit|aktuell\w*|momentan|neueste\w*|zuletzt|immer noch|heutzutage"
     r"|ahora|actual(?:mente)?|hoy en día|últim[oa]s?|todavía|en este momento"
     r"|bây giờ|hiện tại|hiện nay|mới nhất|gần đây nhất|vẫn)\b|现在|目前|最新|最近|仍然|如今",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
-_WAS = re.compile(
+_WAS = Pattern(
     r"\b(?:was|were|did|had|war(?:en|st)?|hatten?|era[ns]?|fue(?:ron)?|hab[ií]an?|estaban?|tenían?|đã)\b|[了过]",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
-_PAST = re.compile(
+_PAST = Pattern(
     r"\b(?:before|use[d]? to|earlier|original(?:ly)?|previous(?:ly)?|former(?:ly)?|until|at first|to begin with|last but one"
     r"|früher|vorher|zuvor|ursprünglich|bis dahin|ehemals|antes|anterior(?:mente)?|al principio|originalmente|solía"
     r"|trước đây|trước kia|lúc đầu|ban đầu)\b|以前|之前|原来|最初|从前",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
 
 

@@ -14,6 +14,8 @@ from functools import cache, lru_cache
 from itertools import accumulate
 from math import inf
 
+from edgemem.provisions import provided
+
 _LETTERS = str.maketrans({"đ": "d", "ø": "o", "æ": "e", "œ": "e", "ß": "ss", "ı": "i", "ð": "d", "þ": "t"})
 _MOST_LETTERS = 24  # no name that is called is longer; reading takes time by the letter
 
@@ -135,6 +137,11 @@ def _spelling(name: str) -> _Spelling:
     return _Spelling(_SPELLINGS[name])
 
 
+@provided
+def _heard_as() -> tuple[_Spelling, ...]:
+    return tuple(map(_spelling, _HEARD_AS))
+
+
 _PAIRS = {frozenset(each[:2]): float(each[2:]) for each in _NEAR.split()} | _FAR_VOWELS
 
 
@@ -153,7 +160,7 @@ def as_heard(word: str) -> frozenset[str]:
     word = word.translate(_LETTERS)
     if not 1 < len(word) <= _MOST_LETTERS or not (word.isascii() and word.isalpha()):
         return frozenset()
-    return frozenset(spoken for name in _HEARD_AS if (spoken := _spelling(name).read(word)))
+    return frozenset(spoken for spelling in _heard_as() if (spoken := spelling.read(word)))
 
 
 def distance(one: str, other: str, at_most: float = 1.0) -> float:

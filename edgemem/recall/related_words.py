@@ -16,6 +16,7 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from edgemem.provisions import later
 from edgemem.recall.stemmer import stems
 from edgemem.recall.words import without_accents
 
@@ -179,3 +180,6 @@ def _text(language: str) -> str:
     """Return the file of a language without accents, with a space on both sides of each word: 20 kB, read once asked for."""
     text = without_accents("".join(f"\n {line} " for line in groups_of(language)))
     return text.replace(":", " :") + "\n"
+
+
+later(functools.partial(_text, "en"))  # 2 ms; the other languages are read when they are first asked in

@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from edgemem.patterns import Pattern
 from edgemem.recall.common_words import COMMON_NAMES, COMMON_WORDS
 from edgemem.recall.english_words import is_english
 from edgemem.recall.phonetic import nearest, sounds_heard, sounds_near, sounds_of
@@ -33,8 +34,8 @@ _WHOLE_NAME = 0.2  # how far a whole name may be
 _LEAST_ONE, _LEAST_WHOLE, _MOST_WORDS = 4, 6, 4  # letters of a name of one word, and of more; its words
 _TITLES = {"mrs": "missis", "mr": "mister", "ms": "miss", "dr": "doctor", "st": "saint"}
 _MEN = frozenset({"mr", "mister", "herr", "senor", "uncle", "onkel", "tio"})
-_NAME = re.compile(r"(?<![.!?…:;\n\"“”„«»([-])(?<=\w[ ,])\s*[A-ZÀ-ÖØ-ÞĀ-Ž][^\W\d_]+")
-_WORD = re.compile(r"[^\W_]+(?:['’]s\b)?")
+_NAME = Pattern(r"(?<![.!?…:;\n\"“”„«»([-])(?<=\w[ ,])\s*[A-ZÀ-ÖØ-ÞĀ-Ž][^\W\d_]+")
+_WORD = Pattern(r"[^\W_]+(?:['’]s\b)?")
 _FIRM = """
 a about an and are at can did do does for from had has have how i if in is it its me my of on or our s that the their
 there this to was we were what when where which who whose why will with you your

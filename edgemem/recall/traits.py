@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from edgemem.patterns import Pattern
 from edgemem.recall.dates import mentions
 from edgemem.recall.disclaimers import disclaims
 from edgemem.recall.misheard_dates import with_dates
@@ -156,21 +157,21 @@ _NUMBER_WORDS = frozenset(
     ]
 )
 # What asks without a question mark.
-_WANTS = re.compile(
+_WANTS = Pattern(
     r"\bI(?:['’]d| would) (?:like|love) to (?:know|hear)\b|\bI wonder (?:if|when|wh\w+|how)\b|\b(?:can you )?tell me\b"
     r"|\bich (?:wüsste|würde) gern\b|\bsag(?:t|e)? mir\b|\bme gustaría saber\b|\bdime\b|\bcho (?:tôi|mình|em) biết\b"
     r"|告诉我|想知道",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
-_CHANGE = re.compile(
+_CHANGE = Pattern(
     r"\b(?:now|instead|any ?more|no longer|no more|from today|changed|switched|swapped|renamed|forget"
     r"|jetzt|stattdessen|nicht mehr|kein\w* mehr|ab heute|geändert|gewechselt|umbenannt"
     r"|ahora|en vez de|en lugar de|ya no|desde hoy|cambi(?:ó|ado|ada|amos|é)"
     r"|bây giờ|giờ thì|không còn|thay vì|đã đổi|từ nay)\b|现在|不再|改成|改为|换成|从今天起",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
 _DIGIT = re.compile(r"\d")
-_NAME = re.compile(r"(?<=[a-zß-ÿ,] )[A-ZÀ-Þ][a-zß-ÿ]+")
+_NAME = Pattern(r"(?<=[a-zß-ÿ,] )[A-ZÀ-Þ][a-zß-ÿ]+")
 _GREETING = (
     "hey|hi|hello|thanks|thank you|wow|bye|ok|okay|oh|yeah|yes|no|sure|good morning|good night|right|sorry|listen|"
     "hallo|danke|hola|gracias"
@@ -179,9 +180,9 @@ _TITLE = (
     "mr|mrs|ms|miss|dr|uncle|aunt|granny|grandma|grandpa|nana|herr|frau|onkel|tante|oma|opa|don|dona|tio|tia"
 )
 # Somebody is called, not spoken about: one name at an end of a clause, set off by signs or after a greeting.
-_CALLED = re.compile(
+_CALLED = Pattern(
     rf"(?:^|[.!?,;]\s*|\b(?:{_GREETING})[,!]?\s+)((?:(?:{_TITLE})\.?\s)?[^\W\d_][\w'’-]*)\s*(?=[,.!?]|$)",
-    re.IGNORECASE,
+    flags=re.IGNORECASE,
 )
 # Perhaps with whom it greets, in one word.
 _ONLY_GREETS = (

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from edgemem.patterns import Pattern
 from edgemem.recall.compounds import parts_of
 from edgemem.recall.languages import EMPTY_SIGNS, STOP_WORDS, TELLING, empty_words, language_of
 from edgemem.recall.number_words import with_digits
@@ -29,14 +30,14 @@ _SIGNS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 """Chinese and Japanese."""
 _LETTERS = "\u0e01-\u0edf\u1000-\u109f\u1780-\u17dd"
 """Thai, Lao, Burmese and Khmer, which have no spaces between words either."""
-_SIGN = re.compile(f"[{_SIGNS}]")
-_KANA = re.compile("[\u3040-\u30ff]")
-_UNSPACED = re.compile(f"[{_SIGNS}{_LETTERS}]")
-_PIECE = re.compile(f"[{_SIGNS}]|[{_LETTERS}]+|[^{_SIGNS}{_LETTERS}]+")
+_SIGN = Pattern(f"[{_SIGNS}]")
+_KANA = Pattern("[\u3040-\u30ff]")
+_UNSPACED = Pattern(f"[{_SIGNS}{_LETTERS}]")
+_PIECE = Pattern(f"[{_SIGNS}]|[{_LETTERS}]+|[^{_SIGNS}{_LETTERS}]+")
 _LETTERS_TOGETHER = 3
 _STEMMED = frozenset({"de", "es"})
 """Languages that have stems of their own, beside the English ones."""
-_LATIN = re.compile("[a-zA-Z\u00aa-\u024f\u1e00-\u1eff]")
+_LATIN = Pattern("[a-zA-Z\u00aa-\u024f\u1e00-\u1eff]")
 
 
 def words_version() -> str:

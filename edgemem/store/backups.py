@@ -8,7 +8,6 @@ next chance. To rewrite them instead would keep damaged ones alive, and could fa
 from __future__ import annotations
 
 import logging
-import shutil
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -102,7 +101,9 @@ class Backups:
             raise StoreError(
                 f"No backup is made: the database has {size:,.0f} MB, and [backup] max_mb allows {self.max_mb:,.0f}."
             )
-        if shutil.disk_usage(self.folder).free / 1e6 < size + _SPARE_MB:
+        from shutil import disk_usage  # late: it brings archives of all kinds with it
+
+        if disk_usage(self.folder).free / 1e6 < size + _SPARE_MB:
             raise DiskFullError(
                 f"No backup is made: it needs {size + _SPARE_MB:,.0f} MB free at {self.folder}; free some space."
             )

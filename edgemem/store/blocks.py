@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from edgemem.store import rows
+from edgemem.store.line import as_text
 
 if TYPE_CHECKING:
     from edgemem.store.transaction import Transaction
@@ -24,7 +24,7 @@ def erase_blocks(tx: Transaction, keys: Collection[tuple[Any, ...]]) -> None:
         keys: scope and key of each.
     """
     # An entry is JSON within JSON: {"fact":["global","door"],…} as a text in a list.
-    pairs = [rows.as_text(rows.as_text(pair))[1:-1] for pair in keys]
+    pairs = [as_text(as_text(pair))[1:-1] for pair in keys]
     if pairs:
         _erase(tx, lambda shown: any(pair in shown for pair in pairs))
         for number, carried in tx.execute("select id, carried from epochs where carried is not null"):

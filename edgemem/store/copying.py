@@ -6,8 +6,6 @@ Ours: a few pages at a time, checked, and renamed only when it is good. Another 
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,6 +70,9 @@ def copied(path: Path) -> Iterator[Path]:
     Raises:
         BusyError: that program wrote meanwhile.
     """
+    import shutil
+    import tempfile  # late, both: an import from elsewhere needs them, and no start
+
     parts = [path, path.with_name(path.name + "-wal")]
     with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
         before = [_changed(part) for part in parts]

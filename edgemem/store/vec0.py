@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import importlib.util
 import sys
@@ -36,6 +35,8 @@ def register_vec0() -> bool:
     For Pythons built without `enable_load_extension`: the library that their `_sqlite3` is linked to is told
     directly. Return whether that was possible.
     """
+    import ctypes  # late: most Pythons load extensions
+
     module = sys.modules.get("_sqlite3")
     try:
         # A module that is built into the interpreter has no file; its symbols are the interpreter's own.

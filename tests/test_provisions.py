@@ -1,0 +1,106 @@
+"""Provisions and patterns: made once, when they are first needed or ahead of that."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemem.patterns import Pattern
+from edgemem.provisions import later, lay_in, provided
+
+
+@pytest.fixture(autouse=True)
+def _nothing_missing() -> None:
+    lay_in()
+
+
+def test_what_is_provided_is_made_once() -> None:
+    """Who asks first makes it, and laying in makes it no second time."""
+    made: list[int] = []
+
+    @provided
+    def table() -> list[int]:
+        made.append(1)
+        return made
+
+    assert made == []
+    assert table() is table()
+    assert lay_in()
+    assert made == [1]
+
+
+def test_what_is_laid_in_is_not_made_for_whoever_asks() -> None:
+    """A table that was made ahead is only handed over."""
+    made: list[int] = []
+
+    @provided
+    def table() -> int:
+        made.append(1)
+        return 3
+
+    assert lay_in()
+    assert made == [1]
+    assert table() == 3
+    assert made == [1]
+    assert not lay_in()
+
+
+def test_it_stops_between_two_when_somebody_speaks() -> None:
+    """What is not made by then is made the next time."""
+    made: list[str] = []
+    later(lambda: made.append("first"))
+    later(lambda: made.append("second"))
+    assert lay_in(lambda: bool(made))
+    assert made == ["first"]
+    assert not lay_in(lambda: True)
+    assert lay_in()
+    assert made == ["first", "second"]
+
+
+def test_several_threads_share_the_work() -> None:
+    """Nothing is made twice, and none of them stumbles over an empty store."""
+    made: list[int] = []
+    for n in range(500):
+        later(lambda n=n: made.append(n))  # type: ignore[misc]
+    threads = [threading.Thread(target=lay_in) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(made) == list(range(500))
+
+
+@given(st.text("ab1 \n", max_size=12))
+def test_a_pattern_answers_like_that_of_the_standard_library(text: str) -> None:
+    """Each method finds what `re` finds, with its arguments, however often it is asked."""
+    ours, theirs = Pattern("a+b?|1$", flags=re.MULTILINE), re.compile("a+b?|1$", re.MULTILINE)
+    for _ in range(2):
+        for method in ("search", "match", "fullmatch"):
+            for begin in (0, 3):
+                found, expected = (getattr(each, method)(text, begin) for each in (ours, theirs))
+                assert (found and found.span()) == (expected and expected.span())
+        assert ours.findall(text) == theirs.findall(text)
+        assert [found.span() for found in ours.finditer(text)] == [m.span() for m in theirs.finditer(text)]
+        assert ours.sub("-", text, count=1) == theirs.sub("-", text, count=1)
+        assert ours.split(text) == theirs.split(text)
+
+
+def test_of_several_expressions_any_will_do() -> None:
+    """Each stands for itself: what separates two alternatives of one belongs to that one."""
+    pattern = Pattern("^a|b$", "c")
+    assert [bool(pattern.search(text)) for text in ("ax", "xb", "xcx", "xax")] == [True, True, True, False]
+
+
+def test_a_pattern_is_compiled_by_laying_in() -> None:
+    """Whoever asks it then waits for nothing; one that is wrong says so when it is made."""
+    pattern = Pattern("a")
+    assert "compiled" not in vars(pattern)
+    assert lay_in()
+    assert "compiled" in vars(pattern)
+    Pattern("(")
+    with pytest.raises(re.error):
+        lay_in()
