@@ -205,7 +205,8 @@ class WordSearch:
         wanted = dict.fromkeys([*said, *(other for some in near.values() for other, _ in some)])
         in_file = self._find_in_file(view, list(wanted), statistics)
         if self._file is not None and self._patient:
-            view.read(self._file.about(question.people, question.times))
+            alone = question.alone is not None
+            view.read(self._file.about(question.people, question.times, then=alone))
         stands = stands_of(view, [*in_file, *self._standing(view, wanted)])
         counts = stands.counts
         if self._file is not None:
