@@ -107,7 +107,7 @@ def test_what_is_found_is_what_comparing_all_finds(changes, block, k, seed, filt
     true = best_of_each(ids, rows, query, k)
     assert [id_ for id_, _ in found] == [id_ for id_, _ in true]
     assert dict(found) == pytest.approx(dict(true), abs=1e-6)
-    estimated = packed.cosines(query, sorted(set(ids)))
+    estimated = dict(zip(*packed.cosines(query, sorted(set(ids))), strict=True))
     if filtered != "labels":
         assert estimated.keys() == set(ids)
         everything = dict(best_of_each(ids, rows, query, None))
@@ -163,8 +163,9 @@ def test_estimates_are_near():
     rows, query = alike(5000), alike(1, seed=2)[0]
     packed = PackedVectors(384)
     packed.append(np.arange(1, 5001), np.arange(5000), rows)
-    estimated = packed.cosines(query, np.arange(1, 5001))
-    off = np.abs(np.array([estimated[n] for n in range(1, 5001)]) - rows @ query)
+    there, estimated = packed.cosines(query, np.arange(1, 5001))
+    assert there.tolist() == list(range(1, 5001))
+    off = np.abs(estimated - rows @ query)
     assert np.quantile(off, 0.8) < 0.025
     assert off.max() < 0.1
 
@@ -281,7 +282,7 @@ def test_nothing_allowed_finds_nothing():
     packed = PackedVectors(DIMENSIONS)
     assert packed.nearest(VECTORS[0], 3) == []
     assert packed.nearest(VECTORS[0], 3, np.array([1])) == []
-    assert packed.cosines(VECTORS[0], [1]) == {}
+    assert [found.tolist() for found in packed.cosines(VECTORS[0], [1])] == [[], []]
     assert packed.wipe([1]) == 0
     assert not len(packed.labelled(0))
     packed.append([1], [1], VECTORS[:1])
