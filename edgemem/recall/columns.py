@@ -216,8 +216,8 @@ class Columns:
             private = [speaker] if speaker in self._private else []
         total: NDArray[np.int64] = room.sum(axis=0)
         for owner in private:
-            for session, words in self._private[owner].items():
-                total[session] += words
+            of = self._private[owner]
+            total[np.fromiter(of.keys(), np.intp, len(of))] += np.fromiter(of.values(), np.int64, len(of))
         return total
 
     def readable(self, only: Filter) -> NDArray[np.bool_]:

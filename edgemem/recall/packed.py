@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _PACKED_AT_ONCE = 256  # vectors: .4 MB of each intermediate result
 _ESTIMATED_AT_ONCE = 4096  # rows: 3 MB of intermediate results
-_PIECES = 4  # rows that are put in order for each id that is wanted: a text may have several
+_PIECES = 2  # rows that are put in order for each id that is wanted: a text may have several
 _SAMPLE = 16_384  # distances that are counted to guess the limit
 
 # Which rows pass the first sieve: their signs differ in so many more than those of the k-th, times sqrt(dimensions): two
@@ -329,8 +329,9 @@ def _best_of_each(
         if len(best[0]) >= most:
             return best
     order = np.lexsort((ids, -cosines))
-    _, first = np.unique(ids[order], return_index=True)
-    order = order[np.sort(first)]
+    by_id = np.argsort(ids[order], kind="stable")
+    same = np.diff(ids[order[by_id]]) == 0
+    order = np.delete(order, by_id[1:][same])
     return ids[order], cosines[order]
 
 

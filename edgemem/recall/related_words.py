@@ -61,8 +61,8 @@ def related_to(stem: str) -> Related:
     return Related(_phrases(same - {stem}), _phrases(kinds - same))
 
 
-def note_related(view: View, said: Sequence[str], find: Find, statistics: Statistics) -> None:
-    """Note which texts say words of the question by other ones, and how much of the question they say so.
+def note_related(view: View, said: Sequence[str], find: Find, statistics: Statistics) -> Slots:
+    """Note which texts say words of the question by other ones, and how much of the question they say so; return their slots.
 
     A word and all that may be said for it tell apart as much as one word that stands in as many texts: more for what
     means the same than for what is of a kind, which more may be. It counts where the very word does not stand, as a share of
@@ -78,8 +78,9 @@ def note_related(view: View, said: Sequence[str], find: Find, statistics: Statis
     asked = [stem for stem in said if often.get(stem, 0) <= most]
     of = {stem: related for stem in asked if any(related := related_to(stem))}
     wanted = {stem for related in of.values() for phrases in related for phrase in phrases for stem in phrase}
+    noted = [np.zeros(0, np.intp)]
     if not wanted:
-        return
+        return noted[0]
     there: dict[str, Slots] = {}
     for stem, slots, _ in find([*of, *wanted.difference(of)]):
         there[stem] = np.append(there[stem], slots) if stem in there else slots
@@ -93,13 +94,15 @@ def note_related(view: View, said: Sequence[str], find: Find, statistics: Statis
             if new is None:
                 new = np.ones(view.n + 1, bool)
                 new[there.get(stem, here[0][:0])] = False
-            slots = np.unique(np.concatenate(here)) if len(here) > 1 else here[0]
+            slots = view.around(np.concatenate(here), ()) if len(here) > 1 else here[0]
             slots = slots[new[slots]]
             new[slots] = False
             docs += int(np.count_nonzero(view.columns.read_by(slots, view.only)))
             if docs > most:
                 break
-            view.related[view.seen(slots)] += statistics.rarity(docs) / whole
+            noted.append(view.seen(slots))
+            view.related[noted[-1]] += statistics.rarity(docs) / whole
+    return np.concatenate(noted)
 
 
 def _slots_of(phrase: Phrase, there: Mapping[str, Slots]) -> Slots:

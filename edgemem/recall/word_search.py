@@ -217,18 +217,19 @@ class WordSearch:
         asked = spread(said, near, {**counts, **statistics.counts}, question.strange)
         stands = stands.of(asked)
         found = matched(view, stands, asked, statistics)
-        view.words += found.own
-        view.window += found.window
-        view.session += found.session
+        view.words, view.window, view.session = found.own, found.window, found.session
         docs = [asked[term].docs for term in said]
         best = statistics.best(docs) or 1.0
         view.known = (K1 + 1) * sum(statistics.rarity(count) for count in docs if count) / best
-        hits = np.flatnonzero(view.words > 0)
+        hits = found.texts[found.own[found.texts] > 0]
         view.words[hits] = np.minimum(view.words[hits] / np.float32(best), 1.0)
+        self._choose(view, hits, view.words[hits])
+        self._choose(view, found.around, view.window[found.around])
         if question.english:
-            self._find_related(view, question, said, statistics)
-        for scores in (view.words, view.window, view.words + np.float32(_OTHER_WORDS) * view.related):
-            view.chosen[view.seen(_highest(scores, self._candidates))] = True
+            related = self._find_related(view, question, said, statistics)
+            if len(related):
+                some = view.around(np.concatenate([hits, related]), ())
+                self._choose(view, some, view.words[some] + np.float32(_OTHER_WORDS) * view.related[some])
         dated = view.seen(on_dates(view.columns, question)[: 4 * self._candidates])
         view.chosen[dated[: self._candidates // 2]] = True
         if question.times and not len(hits):  # "what did we do yesterday?": there is nothing else to go by
@@ -236,17 +237,21 @@ class WordSearch:
             view.chosen[then[-self._candidates :]] = True
         self._note_mentions(view, question, people)
 
+    def _choose(self, view: View, slots: NDArray[np.intp], scores: NDArray[np.float32]) -> None:
+        """Make candidates of those of some slots that have the highest scores."""
+        view.chosen[view.seen(_highest(slots, scores, self._candidates))] = True
+
     def _find_related(
         self, view: View, question: Question, said: Iterable[str], statistics: Statistics
-    ) -> None:
-        """Find what says the words of the question by other ones; no name means anything."""
+    ) -> NDArray[np.intp]:
+        """Find what says the words of the question by other ones; no name means anything. Return the slots of that."""
         names = {stem for name in question.people for stem in terms(name)}
         words = [term for term in said if term not in names]
 
         def find(wanted: Sequence[str]) -> list[tuple[str, Any, Any]]:
             return [*self._find_in_file(view, wanted, statistics), *self._standing(view, wanted)]
 
-        note_related(view, words, find, statistics)
+        return note_related(view, words, find, statistics)
 
     def _find_in_file(
         self, view: View, wanted: Sequence[str], statistics: Statistics
@@ -342,11 +347,10 @@ def _addressed(columns: Columns, slots: NDArray[np.intp], stems: Collection[str]
     return found
 
 
-def _highest(scores: NDArray[np.float32], most: int) -> NDArray[np.intp]:
-    """Return the slots of the highest scores above 0."""
+def _highest(slots: NDArray[np.intp], scores: NDArray[np.float32], most: int) -> NDArray[np.intp]:
+    """Return those of some slots that have the highest scores above 0."""
     import numpy as np
 
-    found = np.flatnonzero(scores > 0)
-    if len(found) > most:
-        found = found[np.argpartition(-scores[found], most)[:most]]
-    return found
+    above = scores > 0
+    slots, scores = slots[above], scores[above]
+    return slots if len(slots) <= most else slots[np.argpartition(-scores, most)[:most]]
