@@ -108,7 +108,7 @@ class Columns:
         self._spans_of: dict[int, slice] = {}
         self._last_span = 0
         self._words_in = np.zeros((2, 1), np.int64)
-        self._private: dict[int, dict[int, int]] = {}
+        self._private: dict[int, NDArray[np.int64]] = {}
         self._sizes: dict[tuple[int, int], tuple[int, int]] = {}
         self._masks = Masks()
         self.dropped = 0
@@ -216,8 +216,8 @@ class Columns:
             private = [speaker] if speaker in self._private else []
         total: NDArray[np.int64] = room.sum(axis=0)
         for owner in private:
-            of = self._private[owner]
-            total[np.fromiter(of.keys(), np.intp, len(of))] += np.fromiter(of.values(), np.int64, len(of))
+            words = self._private[owner][: self.sessions]
+            total[: len(words)] += words
         return total
 
     def readable(self, only: Filter) -> NDArray[np.bool_]:
@@ -317,8 +317,11 @@ class Columns:
         known = self._sizes.get(whose := (level, owner if level == PRIVATE else NOBODY), (0, 0))
         self._sizes[whose] = known[0] + docs, known[1] + words
         if level == PRIVATE:
-            of = self._private.setdefault(owner, {})
-            of[session] = of.get(session, 0) + words
+            own = self._private.get(owner, np.zeros(0, np.int64))
+            if session >= len(own):
+                own = _longer(own, max(16, session * 3 // 2), 0)
+            own[session] += words
+            self._private[owner] = own
             return
         if session >= self._words_in.shape[1]:
             more = np.zeros((2, session + 1), np.int64)

@@ -331,7 +331,9 @@ def _best_of_each(
     order = np.lexsort((ids, -cosines))
     by_id = np.argsort(ids[order], kind="stable")
     same = np.diff(ids[order[by_id]]) == 0
-    order = np.delete(order, by_id[1:][same])
+    first = np.ones(len(order), np.bool_)
+    first[by_id[1:][same]] = False
+    order = order[first]
     return ids[order], cosines[order]
 
 

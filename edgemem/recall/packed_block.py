@@ -147,10 +147,11 @@ def _found(ids: Ids, wanted: Ids, *, once: bool) -> Rows:
         rows: Rows = np.flatnonzero(there[ids[first:end] - least]) + first
         return rows
     begin = np.searchsorted(ids, wanted)
+    here = ids[begin] == wanted
+    begin = begin[here]
     if once:
-        rows = begin[ids[begin] == wanted]
-        return rows
-    many = np.searchsorted(ids, wanted, side="right") - begin
+        return begin
+    many = np.searchsorted(ids, wanted[here], side="right") - begin
     # For each id: its first row, and so many after it.
     found: Rows = np.repeat(begin - np.cumsum(many) + many, many) + np.arange(many.sum())
     return found

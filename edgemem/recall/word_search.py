@@ -342,8 +342,9 @@ def _addressed(columns: Columns, slots: NDArray[np.intp], stems: Collection[str]
     """Tell which texts speak to somebody of this name."""
     import numpy as np
 
-    wanted = [stands.issuperset(stems) for stands in columns.callings]
-    found: NDArray[np.bool_] = np.array(wanted)[columns.rows["called"][slots]]
+    found, codes = np.zeros(len(slots), np.bool_), columns.rows["called"][slots]
+    called = np.flatnonzero(codes)  # most speak to nobody
+    found[called] = [columns.callings[code].issuperset(stems) for code in codes[called].tolist()]
     return found
 
 
