@@ -148,12 +148,11 @@ def _found(ids: Ids, wanted: Ids, *, once: bool) -> Rows:
         return rows
     begin = np.searchsorted(ids, wanted)
     here = ids[begin] == wanted
-    begin = begin[here]
-    if once:
-        return begin
-    many = np.searchsorted(ids, wanted[here], side="right") - begin
-    # For each id: its first row, and so many after it.
-    found: Rows = np.repeat(begin - np.cumsum(many) + many, many) + np.arange(many.sum())
+    found: Rows = begin[here]
+    if not once:
+        many = np.searchsorted(ids, wanted[here], side="right") - found
+        # For each id: its first row, and so many after it.
+        found = np.repeat(found - np.cumsum(many) + many, many) + np.arange(many.sum())
     return found
 
 

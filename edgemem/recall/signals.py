@@ -242,7 +242,7 @@ def _of_form(some: _Candidates) -> dict[str, NDArray[Any]]:
     }
 
 
-def _of_changes(some: _Candidates, worth: Numbers) -> dict[str, NDArray[Any]]:
+def _of_changes(some: _Candidates, worth: NDArray[np.floating[Any]]) -> dict[str, NDArray[Any]]:
     question = some.question
     changes = (some.marks & CHANGES) > 0
     before, after = some.none, some.none
@@ -265,7 +265,7 @@ def _rank(values: Numbers, slots: Slots) -> Numbers:
     return np.where(own > 0, 1 / (1 + better / 2), 0).astype(np.float32)
 
 
-def _before_and_after(at: NDArray[np.float64], worth: Numbers) -> tuple[Numbers, Numbers]:
+def _before_and_after(at: NDArray[np.float64], worth: NDArray[np.floating[Any]]) -> tuple[Numbers, Numbers]:
     """Return which share of what may answer was said before each text, and which after it, by what is worth how much."""
     import numpy as np
 

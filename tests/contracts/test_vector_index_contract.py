@@ -141,7 +141,9 @@ def test_estimates_are_near_the_cosines(database, vectors):
     rows[:600] += np.linspace(-2, 2, 600, dtype=np.float32)[:, None] * query  # or else all would be about 0
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     fill(database, wide, rows)
-    assert estimates(wide, query, [*range(1, 1201), 5000, 2**40]) == pytest.approx(dict(enumerate(rows @ query, start=1)), abs=0.1)
+    assert estimates(wide, query, [*range(1, 1201), 5000, 2**40]) == pytest.approx(
+        dict(enumerate(rows @ query, start=1)), abs=0.1
+    )
     assert estimates(wide, query, {4, 7}).keys() == {4, 7}
     assert estimates(wide, query, []) == estimates(wide, query, [5000]) == {}
     assert estimates(wide, unit(32), [1]) == {}
