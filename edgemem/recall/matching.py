@@ -101,16 +101,11 @@ def matched(view: View, stands: Stands, asked: Mapping[str, Asked], statistics: 
     """
     import numpy as np
 
-    columns, rows = view.columns, view.columns.rows
-    n, sessions = view.n, columns.sessions
-    own, window, session = (
-        np.zeros(n + 1, np.float32),
-        np.zeros(n + 1, np.float32),
-        np.zeros(sessions, np.float32),
-    )
+    rows, n = view.columns.rows, view.n
+    own, window = np.zeros((2, n + 1), np.float32)
     names, term, slots, times, _ = stands
     if not names:
-        return Matched(own, window, session, slots, slots)
+        return Matched(own, window, np.zeros(view.columns.sessions, np.float32), slots, slots)
     worth = np.array([[asked[name].weight] for name in names], np.float32)
     weights = worth * np.array([[statistics.rarity(asked[name].docs)] for name in names], np.float32)
     average = max(1.0, statistics.terms / max(1, statistics.docs))
@@ -135,17 +130,24 @@ def matched(view: View, stands: Stands, asked: Mapping[str, Asked], statistics: 
     for each in (before, after):
         together += often.take(place[each], axis=0)
     window[around] = (weights * _saturated(np.ascontiguousarray(together.T), long, 3 * average)).sum(axis=0)
+    return Matched(own, window, _of_sessions(view, stands, worth), texts, around)
 
-    words_in = columns.words_in(view.only)
-    heard_of = max(1, int(np.count_nonzero(words_in[1:])))  # a session of which nothing may be read is none
-    long_session = max(1.0, float(words_in[1:].sum()) / heard_of)
-    at = term * sessions + rows["session"][slots]
-    in_session = np.bincount(at, times, len(names) * sessions).reshape(len(names), sessions)
-    with_term = np.count_nonzero(in_session[:, 1:], axis=1)[:, None]
+
+def _of_sessions(view: View, stands: Stands, worth: Numbers) -> Numbers:
+    """Return the BM25 of sessions, by their code, given what each term counts, `float32[n, 1]`."""
+    import numpy as np
+
+    names, term, slots, times, _ = stands
+    sessions, words_in = view.columns.sessions, view.columns.words_in(view.only)
+    heard_of = max(1, int(np.count_nonzero(words_in[1:])))  # one of which nothing may be read is none
+    average = max(1.0, float(words_in[1:].sum()) / heard_of)
+    at = term * sessions + view.columns.rows["session"][slots]
+    often = np.bincount(at, times, len(names) * sessions).reshape(len(names), sessions)
+    with_term = np.count_nonzero(often[:, 1:], axis=1)[:, None]
     rare = worth * np.log(1 + (np.maximum(heard_of - with_term, 0) + 0.5) / (with_term + 0.5))
-    session[:] = (rare * _saturated(in_session, words_in, long_session)).sum(axis=0)
-    session[NOBODY] = 0.0
-    return Matched(own, window, session, texts, around)
+    found: Numbers = (rare * _saturated(often, words_in, average)).sum(axis=0).astype(np.float32)
+    found[NOBODY] = 0.0
+    return found
 
 
 def _saturated(times: Any, lengths: Any, average: float) -> Any:
