@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgemem.recall import two_bits
 from edgemem.recall.packed import PackedVectors, _lowest, _near
-from edgemem.recall.packed_block import BLOCK
+from edgemem.recall.packed_block import BLOCK, _found
 
 DIMENSIONS = 64
 VECTORS = np.random.default_rng(1).standard_normal((40, DIMENSIONS)).astype(np.float32)
@@ -363,3 +363,35 @@ def test_rows_pass_the_signs_as_far_as_chance_may_have_put_them():
     assert most <= len(many) <= 2 * most
     assert set(range(10)) <= set(many)
     assert _near(distances[:100], 10, 384).tolist() == list(range(100))
+
+
+@given(
+    ids=st.lists(st.integers(1, 400), max_size=300),
+    wanted=st.sets(st.one_of(st.integers(1, 400), st.integers(1, 10**12)), max_size=60),
+)
+def test_rows_are_found_however_many_ids_are_wanted(ids, wanted):
+    """Looked for one by one or in a table of ids, rows are those of the ids, also where texts have several."""
+    rows, some = np.sort(np.array(ids, np.int64)), np.array(sorted(wanted), np.int64)
+    once = len(set(ids)) == len(ids)
+    assert _found(rows, some, once=once).tolist() == np.flatnonzero(np.isin(rows, some)).tolist()
+
+
+def test_asked_again_among_some_it_is_the_same():
+    """A question that was compared with all rows finds among some of them what it would find there alone, also later."""
+    rows, query = alike(3000), alike(1, seed=2)[0]
+    some = np.arange(1, 3001, 7)
+    packed = PackedVectors(384, block=700)
+    packed.append(np.arange(1, 2001), np.arange(2000), rows[:2000])
+
+    def alone():
+        fresh = PackedVectors(384, block=700)
+        fresh.append(packed.ids, np.arange(len(packed)), rows[packed.ids - 1])
+        return fresh.nearest(query, 9, some)
+
+    packed.nearest(query, 9)
+    assert packed.nearest(query, 9, some) == alone()
+    packed.append(np.arange(2001, 3001), np.arange(2000, 3000), rows[2000:])
+    assert packed.nearest(query, 9, some) == alone()
+    packed.nearest(query, 9)
+    packed.wipe([found for found, _ in packed.nearest(query, 3, some)])
+    assert packed.nearest(query, 9, some) == alone()
