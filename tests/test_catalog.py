@@ -129,16 +129,18 @@ def test_the_chat_models_fit_a_board_and_are_of_families_at_hand(vocabularies: P
         "phi-3.5-mini-instruct": ("phi-3", "microsoft-Phi-3.5-mini-instruct"),
     }
     chat = {entry.name: entry for entry in load_catalogue() if entry.kind == "chat"}
-    assert set(chat) == set(families)
+    # The one that can be fetched here was tried itself.
+    assert set(chat) == {*families, "smollm2-135m-instruct"}
     for name, (vocabulary, template) in families.items():
         assert (vocabularies / f"ggml-vocab-{vocabulary}.gguf").is_file()
         assert (vocabularies / "templates" / f"{template}.jinja").is_file()
         assert chat[name].ram_mb < 5000
 
 
-def test_the_default_model_names_no_host() -> None:
+@pytest.mark.parametrize("name", [DEFAULT_EMBEDDER, "smollm2-135m-instruct"])
+def test_models_of_the_package_index_name_no_host(name: str) -> None:
     """Which index serves a package is the machine's business."""
-    entry = entry_of(DEFAULT_EMBEDDER)
+    entry = entry_of(name)
     assert entry.web is None
     assert "://" not in repr(entry)
 
@@ -245,7 +247,9 @@ def test_verify_finds_the_damaged_file(minilm: Path, folders: dict[str, Path]) -
     """A right model is ok and exit code 0; a damaged one is named with exit code 1."""
     good = CliRunner().invoke(models, ["verify", "--json"])
     assert good.exit_code == 0
-    assert {row["name"]: row["ok"] for row in json.loads(good.stdout)} == {DEFAULT_EMBEDDER: True}
+    told = {row["name"]: row["ok"] for row in json.loads(good.stdout)}
+    assert told[DEFAULT_EMBEDDER]
+    assert all(told.values()), "others that somebody fetched into this checkout"
     folders["own"].mkdir()
     (folders["own"] / minilm.name).write_bytes(b"half a file")
     bad = CliRunner().invoke(models, ["verify", DEFAULT_EMBEDDER, "--json"])

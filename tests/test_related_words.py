@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
+import subprocess
+import sys
 
 import pytest
 from test_matching import Text, columns_of, occurrences
 from test_recall import Robot
 
 from edgemem.recall.candidates import make_filter
+from edgemem.recall.languages import TELLING, empty_words
 from edgemem.recall.lexical import Statistics
-from edgemem.recall.related_words import FILE, note_related, related_to
+from edgemem.recall.number_words import with_digits
+from edgemem.recall.related_words import LANGUAGES, groups_of, note_related, related_to
 from edgemem.recall.sources import TURN
 from edgemem.recall.stemmer import stem, stems
 from edgemem.recall.view import View
+from edgemem.recall.words import without_accents
 from edgemem.records import Reader
 
-LINES = [
-    line
-    for line in files("edgemem.recall").joinpath(FILE).read_text("utf-8").splitlines()
-    if line and not line.startswith("#")
-]
+LETTERS = {"en": "a-z", "de": "a-zäöüß", "es": "a-zñáéíóúü"}
+BOTH = ["de", "es"]
+
+
+def words_of(language):
+    """Return the words of a language, each once, without accents."""
+    return sorted(set(re.findall("[a-z]+", without_accents(" ".join(groups_of(language))))))
 
 
 @pytest.fixture
@@ -38,7 +44,7 @@ def text(number, *words, **more):
     return Text(number, words=words, **{**plain, **more})
 
 
-def noted(texts, *said, reader=None, counts=None):
+def noted(texts, *said, reader=None, counts=None, language="en"):
     """Return how much of a question texts say by other words."""
     columns = columns_of(texts)
     view = View(columns, make_filter(reader))
@@ -46,18 +52,51 @@ def noted(texts, *said, reader=None, counts=None):
     if counts is None:
         counts = {one: sum(one in each.words for each in here) for one in said}
     statistics = Statistics(docs=len(here), terms=sum(each.length for each in here), counts=counts)
-    note_related(view, said, lambda wanted: occurrences(columns, texts, wanted, parts=2), statistics)
+    note_related(
+        view, said, lambda wanted: occurrences(columns, texts, wanted, parts=2), statistics, language
+    )
     assert not view.related[-1]
     return view.related[:-1].tolist()
 
 
-def test_every_line_is_a_group():
+@pytest.mark.parametrize("language", sorted(LANGUAGES))
+def test_every_line_is_a_group(language):
     """Words in small letters, each once: at least two of one meaning, or some on both sides of a colon."""
-    for line in LINES:
-        assert re.fullmatch(r"[a-z-]+(?: [a-z-]+)+|[a-z-]+(?: [a-z-]+)*:(?: [a-z-]+)+", line), line
+    word = f"[{LETTERS[language]}-]+"
+    for line in groups_of(language):
+        assert re.fullmatch(f"{word}(?: {word})+|{word}(?: {word})*:(?: {word})+", line), line
         assert not re.search(r"-(?:-|\s|:|$)|(?:^|\s)-", line), line
-        for words in (part.split() for part in line.split(":")):
+        for words in (part.split() for part in without_accents(line).split(":")):
             assert len(set(words)) == len(words), line
+
+
+@pytest.mark.parametrize("language", BOTH)
+def test_every_group_can_be_found(language):
+    """No word of it tells nothing or is a number, which no text has as it is written; no group is one stem only."""
+    empty = empty_words(language) - {without_accents(word) for word in TELLING[language]}
+    for line in groups_of(language):
+        plain = without_accents(line)
+        words = re.findall("[a-z]+", plain)
+        assert not empty.intersection(words), line
+        assert all(with_digits([word], language) == [word] for word in words), line
+        assert (
+            ":" in line or len({" ".join(stems(each.split("-"), language)) for each in plain.split()}) > 1
+        ), line
+
+
+@pytest.mark.parametrize("language", sorted(LANGUAGES))
+def test_a_word_is_found_by_its_stem(language):
+    """Though the file is searched as it is written, by the letters that its stem begins with."""
+    for line in groups_of(language):
+        same, _, kinds = without_accents(line).partition(":")
+        asked = [word for word in same.split() if word.isalpha()]
+        for word, other in zip(asked, [*asked[1:], *asked[:1]], strict=True):
+            related = related_to(stem(word, language), language)
+            wanted = [
+                (stem(each, language),) for each in (kinds.split() if kinds else [other]) if each.isalpha()
+            ]
+            for phrase in wanted:
+                assert phrase == (stem(word, language),) or phrase in {*related.same, *related.kinds}, line
 
 
 def test_what_means_the_same_finds_one_another():
@@ -73,16 +112,17 @@ def test_a_kind_finds_what_is_of_it_and_not_the_other_way_round():
     assert not {("pet",), ("dog",)} & {phrase for some in related_to("rabbit") for phrase in some}
 
 
-@pytest.mark.parametrize("word", ["", " ", ":", "-", "\n", "washing-machine", "qqq", "sof", "coucher", "42"])
+@pytest.mark.parametrize("word", ["", " ", ":", "-", "\n", "washing-machine", "qqq", "couc", "coucher", "42"])
 def test_what_is_no_word_of_it_has_nothing_related(word):
     """Whatever is asked for, also what stands in the file as a sign."""
-    assert not any(related_to(word))
+    assert not any(any(related_to(word, language)) for language in LANGUAGES)
 
 
-def test_nothing_is_related_to_itself_or_in_two_ways():
+@pytest.mark.parametrize("language", sorted(LANGUAGES))
+def test_nothing_is_related_to_itself_or_in_two_ways(language):
     """So no word is counted twice."""
-    for one in stems(sorted({word for line in LINES for word in re.findall("[a-z]+", line)})):
-        same, kinds = related_to(one)
+    for one in stems(words_of(language), language):
+        same, kinds = related_to(one, language)
         assert (one,) not in {*same, *kinds}
         assert not set(same) & set(kinds)
         assert len(set(same)) == len(same)
@@ -164,12 +204,93 @@ def test_the_very_word_counts_more(robot):
     assert robot.texts("Who wanted a couch?", k=2)[0] == "The couch came on a lorry."
 
 
-def test_another_language_finds_its_own_words_alone(robot):
-    """Hund is a dog, but "Pet" in a German question is a name as well."""
-    robot.say(1, "Der rabbit frisst eine Karotte.")
-    robot.say(2, "Das Wetter ist heute nicht gut.")
-    found = robot.recall("Was ist denn das Pet und wo ist es?", k=2)
-    assert all("related" not in item.why for item in found)
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("Wir haben die Paradeiser auf der Terrasse gegossen.", "Wo sind denn die Tomaten?"),
+        ("Der Kasten von der Oma ist kaputt.", "Was ist mit dem Schrank?"),
+        ("Der Installateur kommt und repariert das Rohr.", "Wann ist der Klempner bei uns?"),
+        ("El carro de Pablo está en la calle.", "¿Dónde está el coche?"),
+        ("He llevado la computadora a la escuela.", "¿Qué pasa con el ordenador?"),
+        ("El conejo se ha comido una zanahoria.", "¿Tenemos una mascota?"),
+    ],
+)
+@pytest.mark.parametrize("indexed", [False, True])
+def test_other_languages_find_it_too(robot, said, asked, indexed):
+    """In German and Spanish, by the words of Vienna as by those of Berlin, without any embedder."""
+    robot.say(1, said)
+    rest = "El tren número {} llegó tarde." if "¿" in asked else "Der Zug Nummer {} war zu spät."
+    for n in range(2, 40):
+        robot.say(n, rest.format(n), session=f"{n}")
+    if indexed:
+        robot.idle()
+        robot.index.warm()
+    found = robot.recall(asked, k=1)
+    assert [item.text for item in found] == [said]
+    assert "related" in found[0].why
+
+
+def test_a_text_counts_whose_language_nothing_tells():
+    """It has English stems: of Wagen another one than the German."""
+    german, english = stem("wagen", "de"), stem("wagen")
+    assert german != english
+    texts = [text(1, german), text(2, english), text(3, "hund")]
+    assert [value > 0 for value in noted(texts, "auto", language="de")] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("word", "language", "never"),
+    [
+        ("gift", "de", ["present"]),
+        ("gift", "en", ["giftig", "toxisch"]),
+        ("die", "de", ["died", "dead", "funeral"]),
+        ("fast", "de", ["quick", "quickly"]),
+        ("hell", "en", ["licht", "lampe", "licht"]),
+        ("bald", "en", ["demnachst"]),
+        ("pan", "en", ["bread", "barra", "panecillo"]),
+        ("pan", "es", ["saucepan", "frying"]),
+        ("pie", "es", ["dessert", "cake"]),
+        ("arm", "en", ["bedurftig"]),
+        ("wand", "en", ["mauer"]),
+        ("red", "en", ["internet", "wifi"]),
+        ("once", "es", ["one"]),
+    ],
+)
+def test_a_word_of_two_languages_means_what_its_own_says(word, language, never):
+    """A German Gift is no present, and a Spanish pie no dessert."""
+    same, kinds = related_to(stem(word, language), language)
+    pulled = {part for phrase in (*same, *kinds) for part in phrase}
+    assert not pulled & {*stems(never), *stems(never, "de"), *stems(never, "es")}
+
+
+def test_a_question_is_looked_up_in_its_own_language(robot):
+    """Gift is a present in an English question, and nothing that was said in a German one."""
+    robot.say(1, "The present for Ann is in the wardrobe.")
+    for n in range(2, 30):
+        robot.say(n, f"The train number {n} was late.", session=f"{n}")
+    assert "related" in robot.recall("Where did we put the gift?", k=1)[0].why
+    assert all("related" not in item.why for item in robot.recall("Wo haben wir das Gift?", k=5))
+    assert all("related" not in item.why for item in robot.recall("món quà ở đâu vậy gift?", k=5))
+
+
+def test_a_name_is_no_word_in_another_language_either(robot):
+    """Rosa is no colour where she speaks."""
+    robot.store.add_fact("rosa.drink", "tee")
+    robot.say(1, "Der pinke Stuhl ist im Flur.", speaker="rosa")
+    robot.say(2, "Das Wetter ist heute nicht gut.", speaker="rosa")
+    assert all("related" not in item.why for item in robot.recall("Was ist denn mit der Rosa?", k=2))
+
+
+def test_a_language_is_read_when_it_is_asked_for():
+    """An English question reads no German file; importing reads none at all."""
+    code = (
+        "from edgemem.recall import related_words as r\n"
+        "print(r._text.cache_info().currsize)\n"
+        "r.related_to('sofa'); print(r._text.cache_info().currsize)\n"
+        "r.related_to('sofa', 'de'); print(r._text.cache_info().currsize)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.split() == ["0", "1", "2"]
 
 
 def test_who_is_named_is_no_word(robot):

@@ -12,10 +12,16 @@ from hypothesis import strategies as st
 from test_recall import Robot
 
 from edgemem.clock import Clock
-from edgemem.recall.then import past_times, share_of
+from edgemem.recall.past_times import past_times
+from edgemem.recall.question import take_apart
+from edgemem.recall.then import values_meant
 from edgemem.records import Reader
-from edgemem.store.beliefs import WITHIN, held_within, keys_of
+from edgemem.store import beliefs
+from edgemem.store.beliefs import WITHIN, HeldWithin, held_within, keys_of
+from edgemem.store.facts import assert_fact
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.reading import reading_rule
+from edgemem.store.transaction import Transaction
 
 
 def at(text: str) -> float:
@@ -61,6 +67,14 @@ def settled(request, robot):
         ("door code vào tháng 3 là gì?", "2222"),
         ("三月的 door code 是什么?", "2222"),
         ("What was the door code in June?", "3333"),  # from the 5th on
+        ("what was the door code on the twenty first of marsh", "2222"),  # as it was heard
+        ("what was the door code on the first of apron", "2222"),
+        ("What was the door code before March?", "2222"),
+        ("What was the door code before February?", "1111"),
+        ("What was the door code until the fifth of June?", "2222"),
+        ("What was the door code from March to May?", "2222"),
+        ("What was the door code before?", "2222"),
+        ("What was the first door code?", "1111"),
         ("What is the door code?", "3333"),
         ("What is the door code today?", "3333"),
         ("What is the door code next March?", "3333"),
@@ -71,6 +85,22 @@ def test_the_date_of_a_question_chooses_the_version(settled, query, code):
     first = settled.recall(query, reader=Reader("ann"), kinds={"fact"})[0]
     assert (first.key, first.value) == ("door.code", code)
     assert first.past == (code != "3333")
+
+
+@pytest.mark.parametrize(
+    ("query", "past", "first"),
+    [
+        ("what was the door code on the twenty first of March", False, False),
+        ("what was the door code two weeks ago", False, False),
+        ("what was the first door code in March", True, True),
+        ("what was the old door code on the first of May", True, False),
+    ],
+)
+def test_the_words_of_a_date_ask_for_nothing_else(query, past, first):
+    """The first of a month is not what was first, and a day is no question of all that was before."""
+    asked = take_apart(query, NOW)
+    assert (asked.asks_past, asked.asks_first) == (past, first)
+    assert past_times(asked, NOW)
 
 
 def test_where_somebody_lived(settled):
@@ -93,6 +123,34 @@ def test_what_was_told_later_is_found_all_the_same(settled):
     assert found[0].value == "9999"
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "How did the door code change over the year?",
+        "Which door codes did we have this year?",
+        "What has the door code been since January?",
+        "What were all the door codes?",
+        "Wie hat sich der door code geändert?",
+    ],
+)
+def test_who_asks_how_it_changed_gets_every_value(settled, query):
+    """What holds now is one of them."""
+    found = settled.recall(query, reader=Reader("ann"), kinds={"fact"})
+    assert {item.value for item in found if item.key == "door.code"} == {"1111", "2222", "3333"}
+    assert {item.key for item in found[:3]} == {"door.code"}
+
+
+def test_what_was_last_of_three_thousand_versions(warm_robot):
+    """Without a date, "before" asks for the one that held last, which of so many is a candidate as well."""
+    last = warm_robot.truth.query(
+        "select value from facts where id = origin and value like '%degrees' order by id desc limit 2"
+    )
+    assert first_fact(warm_robot, "What was the thermostat target before?") == (
+        "thermostat.target",
+        last[1][0],
+    )
+
+
 def test_an_explicit_moment_is_stronger(settled):
     """`valid_at` says what counts, whatever the question says."""
     found = settled.recall("What was the door code in March?", valid_at=at("2025-05-01"), kinds={"fact"})
@@ -111,23 +169,200 @@ def test_it_tells_nobody_of_what_is_private(settled):
     assert "7777" not in [item.value for item in found]
 
 
-@given(st.text(max_size=200))
-def test_any_text_has_times_that_are_over_or_none(text):
-    """Whatever is asked, every time lies before now."""
-    assert all(begin < end <= NOW for begin, end in past_times(text, NOW))
+DAY = 86400.0
+YEAR_AGO = NOW - 365 * DAY
+SETTINGS = 3000
+MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October")
 
 
-moments = st.floats(0, 100)
-intervals = st.lists(st.tuples(moments, moments).map(sorted).map(tuple), min_size=1, max_size=3)
+def usual(moment: float) -> str:
+    """Return how warm it is in the hall in the month of a moment."""
+    return f"{10 + datetime.fromtimestamp(moment).astimezone().month} degrees"
 
 
-@given(intervals, intervals)
-def test_a_share_is_between_nothing_and_all(held, times):
-    """What holds always holds in all of a time, what never does in none of it."""
-    assert 0 <= share_of(held, times) <= 1
-    assert share_of([], times) == 0
-    if any(end > begin for begin, end in times):
-        assert share_of([(0, 100)], times) == pytest.approx(1)
+@pytest.fixture(scope="module", params=["words", "meaning"])
+def warm_robot(request, tmp_path_factory):
+    """Return a robot that was told 3,000 times in a year how warm it shall be: two times of three what is usual in that month."""
+    clock = Clock(wall=lambda: NOW, monotonic=lambda: 1.0)
+    embedder = HashEmbedder() if request.param == "meaning" else None
+    made = Robot(tmp_path_factory.mktemp("warm"), clock, embedder)
+
+    def tell(tx: Transaction) -> None:
+        for n in range(SETTINGS):
+            since = YEAR_AGO + n * 365 * DAY / SETTINGS
+            value = usual(since) if n % 3 else f"{8 + n % 7} degrees"
+            assert_fact(tx, "thermostat.target", value, scope="household", valid_from=since)
+
+    made.truth.write(tell)
+    for code, since in (("1111", "2025-01-01"), ("2222", "2026-02-10"), ("3333", "2026-06-05")):
+        made.store.add_fact("door.code", code, scope="household", valid_from=at(since))
+    made.store.add_fact("thermostat.battery", "a round one", scope="household", valid_from=at("2026-02-01"))
+    for n in range(80):
+        made.say(n + 1, f"the thermostat rattles, and it is the {n}th time", f"noted, {n}")
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["at once", "indexed"])
+def warm(request, warm_robot):
+    """Have the index seen all that, or not; in this order."""
+    if request.param == "indexed":
+        warm_robot.idle()
+        warm_robot.index.warm()
+    return warm_robot
+
+
+def first_fact(robot, query, **options):
+    """Return key and value of the best fact."""
+    first = robot.recall(query, kinds={"fact"}, **{"reader": Reader("ann")} | options)[0]
+    return first.key, first.value
+
+
+@pytest.mark.parametrize("month", MONTHS)
+def test_of_three_thousand_versions_that_of_the_month_is_first(warm, month):
+    """What held then is found, though the words of the question find any version; it is what held for most of that month."""
+    then = at(f"2026-{MONTHS.index(month) + 1:02d}-10")
+    asked = f"What was the thermostat target in {month}?"
+    assert first_fact(warm, asked) == ("thermostat.target", usual(then))
+    assert first_fact(warm, "What was the target of the thermostat yesterday?")[1] == usual(NOW - DAY)
+    values = [item.value for item in warm.recall(asked, kinds={"fact"}) if item.key == "thermostat.target"]
+    assert usual(NOW) in values  # what holds now is told as well
+
+
+def test_of_three_thousand_versions_that_of_the_day_is_first(warm):
+    """A day has eight of them."""
+    for day in ("2026-03-14", "2026-07-02", "2026-09-30"):
+        asked = f"What was the thermostat target on {day}?"
+        assert first_fact(warm, asked) == ("thermostat.target", usual(at(day)))
+
+
+def test_many_versions_do_not_push_out_what_else_is_asked_for(warm):
+    """Other things, and what was said, are found beside a thing that was set three thousand times."""
+    assert first_fact(warm, "What was the door code in March?") == ("door.code", "2222")
+    assert first_fact(warm, "What was the battery of the thermostat in March?")[0] == "thermostat.battery"
+    found = warm.recall("What rattled at the thermostat last week?", kinds={"turn"}, k=3)
+    assert [item for item in found if "rattles" in item.text]
+
+
+def test_the_statements_of_a_question(warm, monkeypatch):
+    """The date of a question costs two of the truth, one for the things that are found and one for what held of them."""
+    asked: list[str] = []
+    query = warm.truth.query
+    monkeypatch.setattr(warm.truth, "query", lambda sql, *more: asked.append(sql) or query(sql, *more))
+
+    def count(text: str) -> int:
+        asked.clear()
+        warm.recall(text, reader=Reader("ann"), kinds={"fact"})
+        return len(asked)
+
+    warm.recall("What was the battery of the thermostat in March?")  # the tail reads what is new
+    plain = count("What was the target of the thermostat?")
+    assert count("What was the target of the thermostat on 2026-03-14?") <= plain + 2
+    assert count("What was the target of the thermostat in March and in May?") <= plain + 2
+
+
+@pytest.mark.parametrize("scope", ["household", "user:bob"])
+def test_what_joins_may_be_read(settled, scope):
+    """A version that held then is no candidate for whoever may not read it, and nothing else about the answer changes."""
+    settled.store.add_fact("safe.code", "1212", scope="household", valid_from=at("2026-01-01"))
+    for n in range(90):  # so many that the one of March is found by its time alone
+        since = at("2026-04-01") + n * DAY
+        settled.store.add_fact("safe.code", str(5000 + n), scope="household", valid_from=since)
+    asked, reader = "What was the safe code in March?", Reader("ann")
+    before = settled.recall(asked, reader=reader, kinds={"fact"})
+    assert before[0].value == "1212"
+    settled.store.add_fact(
+        "safe.code",
+        "7777",
+        scope=scope,
+        valid_from=at("2026-03-05"),
+        level="private",
+        owner="bob",
+    )
+    settled.store.add_fact(
+        "safe.code", "8888", scope=scope, valid_from=at("2026-03-28"), level="private", owner="bob"
+    )
+    found = settled.recall(asked, reader=reader, kinds={"fact"})
+    assert not {"7777", "8888"} & {item.value for item in found}
+    if scope == "user:bob":
+        assert [item.id for item in found] == [item.id for item in before]
+        assert [item.score for item in found] == pytest.approx([item.score for item in before])
+    for nobody in (Reader("bob", frozenset({"ann"})), Reader("")):
+        assert "7777" not in [item.value for item in settled.recall(asked, reader=nobody, kinds={"fact"})]
+    his = [item.value for item in settled.recall(asked, reader=Reader("bob"), kinds={"fact"})]
+    assert "7777" in his[: 2 if scope == "user:bob" else 1]  # there, beside that of the household
+
+
+@pytest.mark.parametrize(
+    ("reader", "values"),
+    [
+        (None, {"open to all", "of the house", "of Bob"}),
+        (Reader("bob"), {"open to all", "of the house", "of Bob"}),
+        (Reader("bob", frozenset({"ann"})), {"open to all", "of the house"}),
+        (Reader("ann"), {"open to all", "of the house"}),
+        (Reader(""), {"open to all"}),
+    ],
+)
+def test_what_may_not_be_read_is_not_even_looked_up(robot, reader, values):
+    """Of one key whose versions belong to different people, everybody gets what is theirs, and no time that another's took."""
+    levels = (
+        ("open to all", "shared", None),
+        ("of the house", "household", None),
+        ("of Bob", "private", "bob"),
+    )
+    for n, (value, level, owner) in enumerate(levels):
+        since = at("2026-03-02") + n * DAY
+        robot.store.add_fact(
+            "drawer.holds", value, scope="global", valid_from=since, level=level, owner=owner
+        )
+    said = dict(robot.truth.query("select id, value from facts where id = origin"))
+    keys = set(keys_of(robot.truth, [ref for ref, value in said.items() if value == "of Bob"]).values())
+    month = at("2026-03-01"), at("2026-04-01")
+    found = held_within(robot.truth, keys, [month], reader=reader)
+    assert {said[one.origin] for one in found} == values
+    assert all(one.seconds == DAY for one in found if said[one.origin] != "of Bob")
+
+
+def test_what_was_forgotten_does_not_join(settled):
+    """Nothing of a key that was erased comes back with its date."""
+    for n in range(90):
+        settled.store.add_fact(
+            "safe.code", str(5000 + n), scope="household", valid_from=at("2026-01-01") + n * DAY
+        )
+    asked = "What was the safe code on 2026-01-04?"
+    assert settled.recall(asked, kinds={"fact"})[0].value == "5003"
+    settled.store.forget_fact("safe.code", scope="household")
+    assert "safe.code" not in [item.key for item in settled.recall(asked, kinds={"fact"})]
+
+
+def test_both_values_of_a_month_that_saw_a_change(settled):
+    """What held for the most of it comes first, what held for long as well next, then what holds now."""
+    for value, since in (("blue", "2026-01-01"), ("red", "2026-06-12"), ("green", "2026-08-01")):
+        settled.store.add_fact("gate.color", value, scope="household", valid_from=at(since))
+    found = settled.recall("What was the color of the gate in June?", kinds={"fact"})
+    assert [item.value for item in found if item.key == "gate.color"] == ["red", "blue", "green"]
+    found = settled.recall("What was the color of the gate in May and in July?", kinds={"fact"})
+    assert {item.value for item in found if item.key == "gate.color"} == {"blue", "red", "green"}
+    assert found[2].value == "green"
+
+
+held_values = st.lists(
+    st.builds(HeldWithin, st.just(0), st.just(1), st.integers(1, 9), st.floats(0, 100)),
+    unique_by=lambda one: one.origin,
+    max_size=6,
+)
+
+
+@given(held_values)
+def test_what_is_meant_of_a_time(held):
+    """Nothing that held for less than a fifth of the longest is told, the best is worth all, and four are enough."""
+    meant = values_meant(held, 100.0)
+    seconds = {one.origin: one.seconds for one in held}
+    assert bool(meant) == (sum(seconds.values()) >= 5)
+    assert len(meant) <= 4
+    assert sorted(meant.values(), reverse=True) == list(meant.values())
+    for origin in meant:
+        assert seconds[origin] >= max(seconds.values()) / 5
 
 
 said = st.lists(
@@ -144,26 +379,45 @@ def test_what_held_within_a_time_is_what_of_all_meets_it(tmp_path_factory, said,
             store.add_fact(
                 key, str(n), valid_from=float(since), valid_to=None if for_ % 2 else float(since + for_)
             )
-        database, end = store.database, begin + length
+        database = store.database
+        times = [(float(begin), float(begin + length)), (3.0, 9.0)]
         origins = [row[0] for row in database.query("select id from facts where id = origin")]
         keys = keys_of(database, origins)
         assert set(keys) == set(origins)
-        everything = database.query("select origin, valid_from, valid_to from facts where known_to is null")
-        naive = [
-            (origin, since, math.inf if to is None else to)
-            for origin, since, to in everything
-            if since < end and (to is None or to > begin)
-        ]
-        assert sorted(held_within(database, set(keys.values()), begin, end)) == sorted(naive)
+        everything = database.query(
+            "select key_id, value, origin, valid_from, valid_to from facts where known_to is null and value is not null"
+        )
+        naive: dict[tuple[int, int, str], tuple[int, float]] = {}
+        for n, (begin, end) in enumerate(times):
+            for key, value, origin, since, to in everything:
+                if since < end and (to is None or to > begin):
+                    last, seconds = naive.get((n, key, value), (0, 0.0))
+                    more = min(end, math.inf if to is None else to) - max(begin, since)
+                    naive[n, key, value] = max(last, origin), seconds + more
+        found = held_within(database, set(keys.values()), times, reader=None)
+        assert sorted(found) == sorted((n, key, *held) for (n, key, _), held in naive.items())
+
+
+def test_of_very_many_versions_the_last_are_looked_at(robot, monkeypatch):
+    """A sensor that told a hundred thousand values in a year costs no more than a bounded number of them."""
+    monkeypatch.setattr(beliefs, "MOST_WITHIN", 10)
+    for n in range(40):
+        robot.store.add_fact("sensor.value", str(n), scope="household", valid_from=at("2026-03-01") + n)
+    (key,) = set(
+        keys_of(robot.truth, [row[0] for row in robot.truth.query("select max(id) from facts")]).values()
+    )
+    month = at("2026-03-01"), at("2026-04-01")
+    found = held_within(robot.truth, [key], [month], reader=None)
+    assert len(found) == 10
+    assert first_fact(robot, "What was the value of the sensor in March?") == ("sensor.value", "39")
 
 
 def test_other_times_of_a_key_are_not_read(settled):
     """A code that changed a thousand times costs no more than one that changed twice."""
-    sql = WITHIN.format("?, ?")
-    plan = [
-        row[3] for row in settled.store.database.query(f"explain query plan {sql}", (1, 2, 9.0, 3.0, 3.0))
-    ]
-    assert [step for step in plan if " f " in step] == [
-        "SEARCH f USING INDEX facts_believed (key_id=? AND valid_from>? AND valid_from<?)"
-    ]
-    assert not any(step.startswith("SCAN") for step in plan)
+    rule, values = reading_rule(Reader("ann"), "f.")
+    sql = WITHIN.format(times="(0, 3.0, 9.0), (1, 4.0, 5.0)", keys="1, 2", rule=rule, most=9)
+    plan = [row[3] for row in settled.store.database.query(f"explain query plan {sql}", values)]
+    assert [step for step in plan if " f " in step] == ["SEARCH f USING INTEGER PRIMARY KEY (rowid=?)"]
+    assert "SEARCH b USING INDEX facts_believed (key_id=? AND valid_from>? AND valid_from<?)" in plan
+    assert "USE TEMP B-TREE FOR ORDER BY" not in plan
+    assert [step for step in plan if step.startswith("SCAN")] == ["SCAN 2 CONSTANT ROWS", "SCAN a"]

@@ -18,8 +18,8 @@ from edgemem.bench.weeks_longmemeval import longmemeval
 
 BOTH: tuple[FormSet, FormSet] = ("learnt", "unseen")
 BYTES = {
-    "learnt": "de80f9ca65dff03949a9661beba3d29e9e8e27f9226e375f4606143b5b783a67",
-    "unseen": "f095ad97a33d07a71be2351f1d4a79356a5dd654f70830995ff8eb1483232b4a",
+    "learnt": "c73b95b69cf131c5d8435afc53783d5abf6e53325a850324b7affe2b814304d2",
+    "unseen": "ef69e8c98ba6a3027697e0c2c0691147bf7ff7b2d7fcdebd3f2d8d54762934ea",
 }
 """Hashes of the weeks of seed 1. Whoever changes a word changes them, and every figure that was measured before."""
 

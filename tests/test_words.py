@@ -18,6 +18,22 @@ from edgemem.recall.words import WORDS_VERSION, language_in, plain_words, terms,
 from edgemem.store.database import Database
 from edgemem.store.migrations import INDEX
 
+NOUNS = [
+    "haus",
+    "tur",
+    "schlussel",
+    "garten",
+    "zahn",
+    "arzt",
+    "termin",
+    "reise",
+    "rad",
+    "zeit",
+    "s",
+    "en",
+    "ver",
+    "ge",
+]
 SAME = [
     ("Where are the spare keys?", "I put the spare key into the bowl"),
     ("Wo sind die Ersatzschlüssel?", "Der Ersatzschlüssel liegt in der Schale"),
@@ -58,6 +74,10 @@ def test_without_accents(typed: str, said: str) -> None:
         ("Where did I put the keys?", "en"),
         ("Garage code?", "en"),
         ("the plants die in the sun", "en"),
+        ("Will Anna come tomorrow?", "en"),
+        ("Has Ben a son?", "en"),
+        ("Will man das Brot?", "de"),
+        ("Ya son las tres", "es"),
         ("See you at the café", "en"),
         ("", "en"),
         ("Klavierstunden kosten fünfzig Euro", "de"),
@@ -110,6 +130,15 @@ def test_a_name_has_one_stem_everywhere(name: str) -> None:
         ("haustur", {"haus", "tur"}),
         ("walnusse", {"nuss"}),
         ("stromzahler", {"strom", "zahler"}),
+        ("stromrechnung", {"strom", "rechnung"}),  # the stem of the whole loses an ending that Rechnung keeps
+        ("strassenfest", {"strasse", "fest"}),
+        ("zahnarzttermin", {"zahnarzt", "termin", "zahn", "arzt"}),
+        ("kinderzahnarzttermin", {"kinder", "zahn", "arzt", "termin"}),
+        ("geburtstagskerzen", {"geburtstag", "kerze"}),
+        ("ersatzfahrrader", {"ersatz", "fahrrad", "rad"}),
+        ("rasenmaher", {"rasen", "maher"}),
+        ("ruhetag", {"ruhe", "tag"}),  # and no Etage
+        ("erdnusse", {"erde", "nuss"}),  # though `er` and a letter may stand before a verb
     ],
 )
 def test_compounds_are_taken_apart(word: str, parts: set[str]) -> None:
@@ -118,11 +147,53 @@ def test_compounds_are_taken_apart(word: str, parts: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["kultur", "natur", "figur", "schneider", "tur", "donnerstag", "", "x" * 500]
+    "word",
+    [
+        *("kultur", "natur", "figur", "schneider", "tur", "donnerstag", "dienstags", "", "x" * 500),
+        *("eingeschlafen", "aufgestanden", "angefahren", "bestellen", "ausgang", "geschwind", "verspricht"),
+        *("schwester", "kontakt", "programm", "kleidung", "montieren", "montiert", "information"),
+    ],
 )
 def test_what_is_no_compound(word: str) -> None:
     """An ending that is a short noun by chance takes nothing apart."""
     assert parts_of(word) == ()
+
+
+@given(
+    st.text("abcdefghilmnoprstuwz", max_size=40) | st.lists(st.sampled_from(NOUNS), max_size=5).map("".join)
+)
+def test_parts_are_stems_that_stand_in_the_word(word: str) -> None:
+    """Each once, and each shorter than the whole."""
+    parts = parts_of(word)
+    assert len(set(parts)) == len(parts)
+    assert all(part and len(part) < len(word) for part in parts)
+
+
+def test_compounds_meet_what_is_said_apart() -> None:
+    """Whichever of the two is asked for."""
+    for one, apart in [
+        ("Wann ist der Zahnarzttermin?", "Der Termin beim Zahnarzt ist am Montag."),
+        ("Wo ist der Fahrradhelm?", "Den Helm fürs Fahrrad habe ich in der Garage."),
+        ("Wie hoch ist die Stromrechnung?", "Die Rechnung für den Strom war neunzig Euro."),
+        ("Was ist mit dem Autokindersitz?", "Der Sitz für das Kind ist im Auto."),
+    ]:
+        assert len(set(terms(one)) & set(terms(apart))) >= 2
+
+
+def test_a_word_is_no_little_one_with_its_accents() -> None:
+    """Té is tea, and te is you; schön is no schon."""
+    assert "te" in terms("¿Quién toma té con leche?")
+    assert "te" not in terms("¿Te gusta la leche?")
+    assert stem("schon", "de") in terms("Das ist ein schönes Bild, schön ist es")
+    assert terms("Das ist schön") != terms("Das ist schon")
+    assert terms("Das ist schon") == []
+
+
+def test_the_sign_before_a_question_tells_spanish() -> None:
+    """Where no little word does."""
+    assert language_in("¿Coche nuevo?") == "es"
+    assert language_in("¡Gol!") == "es"
+    assert language_in("Coche nuevo?") == "en"
 
 
 def test_compounds_only_in_german() -> None:

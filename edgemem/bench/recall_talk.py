@@ -22,15 +22,13 @@ HALVES = ("seen", "unseen")
 
 def small_talk(seed: int, forms: FormSet) -> list[tuple[str, str]]:
     """Return who says what, in order."""
-    said = forms_of(forms)
-    talk = Talk(said, facts(seed), seed)
+    talk = Talk(forms_of(forms), facts(seed), seed)
     telling = {name for one in talk.tellings for name in one.ids}
-    no_idea = {line.strip() for line in lines(said.talk.no_idea)}
     out = []
     for number, turn in enumerate(talk.turns):
         after = talk.turns[number + 1] if number + 1 < len(talk.turns) else None
         # An order to a tool, a request to look something up, a question that came too early.
-        works = after is not None and (after.role == "tool" or after.text.strip() in no_idea)
+        works = turn.id in talk.unanswered or (after is not None and after.role == "tool")
         if turn.role == "user" and turn.speaker is not None and turn.id not in telling and not works:
             out.append((turn.speaker, turn.text))
     return out

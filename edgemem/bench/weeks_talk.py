@@ -47,6 +47,8 @@ class _Said(msgspec.Struct):
     role: Literal["user", "assistant", "tool"] = "user"
     telling: int | None = None
     """The number of the telling that it is evidence of."""
+    unknown: bool = False
+    """Whether it asks for what is told on a later day."""
 
 
 class Talk:
@@ -60,6 +62,8 @@ class Talk:
     def __init__(self, forms: Forms, facts: list[Fact], seed: int) -> None:
         self.turns: list[Turn] = []
         self.tellings: list[Telling] = []
+        self.unanswered: set[str] = set()
+        """The ids of questions that came too early."""
         self._forms = forms
         self._dice = Dice(f"{seed} talk")
         self._people = world().people
@@ -99,6 +103,8 @@ class Talk:
             at += self._dice.between(4, 40)
             name = one.speaker.name if one.speaker is not None else None
             self.turns.append(Turn(f"{session}.{number:02}", session, at, name, one.role, one.text))
+            if one.unknown:
+                self.unanswered.add(self.turns[-1].id)
             if one.telling is not None:
                 ids.setdefault(one.telling, []).append(self.turns[-1].id)
 
@@ -166,12 +172,19 @@ class Talk:
         return f"{day} at {version.value}" if version.value else day
 
     def _unanswered(self, fact: Fact) -> list[_Said]:
-        """Return a question that comes too early: what it asks for is told on a later day."""
+        """Return a question that comes too early: what it asks for is told on a later day.
+
+        The robot says that it does not know, often in the question's own words, as language models do.
+        """
         talk, kind = self._forms.talk, self._forms.kinds[fact.kind]
         frame, speaker = self._dice.pick(lines(talk.unanswered)), self._dice.pick(self._people)
         thing = self._dice.pick(kind.names(fact.thing)) if fact.thing is not None else ""
         text = filled(frame, speaker=speaker, holder=fact.holder, topic=kind.topic, thing=thing)
-        return [_Said(speaker, text), _Said(None, self._dice.pick(lines(talk.no_idea)), "assistant")]
+        # It calls nobody's things its own.
+        other = next(person for person in self._people if person != fact.holder)
+        no_idea = self._dice.pick(lines(talk.no_idea))
+        reply = filled(no_idea, speaker=other, holder=fact.holder, topic=kind.topic, thing=thing)
+        return [_Said(speaker, text, unknown=True), _Said(None, reply, "assistant")]
 
     def _small(self) -> list[_Said]:
         """Return small talk: two lines, or three."""

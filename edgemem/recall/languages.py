@@ -70,7 +70,16 @@ _EMPTY = {
     # Without its accents chó, which is a dog, would be cho, and nothing.
     "vi": _ACCENTED_VIETNAMESE,
 }
-_LETTERS = {"de": re.compile("[äöüß]"), "es": re.compile("[ñáíóú]"), "vi": re.compile("[ăđơư\u1ea0-\u1ef9]")}
+_LETTERS = {
+    "de": re.compile("[äöüß]"),
+    "es": re.compile("[ñáíóú¿¡]"),
+    "vi": re.compile("[ăđơư\u1ea0-\u1ef9]"),
+}
+_ALSO_ENGLISH = STOP_WORDS | {"will", "man", "son"}
+"""Little words of other languages that tell nothing alone: "Will Ann come?", "Has he a son?"."""
+
+TELLING = {"de": frozenset({"schön"}), "es": frozenset({"té"})}
+"""Words that tell something, though without their accents they are little words."""
 
 TOLD = frozenset({"en", "de", "es", "vi", "zh"})
 """The languages that are told from one another."""
@@ -85,14 +94,15 @@ def language_of(plain: Collection[str], spelled: str = "") -> str:
 
     Args:
         plain: its words in small letters, without accents.
-        spelled: the text in small letters, if it has accents: they tell as much as a word.
+        spelled: the text in small letters, if it has accents or the signs of Spanish: they tell as much as a word.
     """
     if spelled and _LETTERS["vi"].search(spelled):
         return "vi"
     said = set(plain)
     most, best = len(said & STOP_WORDS), "en"
     for name, words in _LITTLE.items():
-        found = len(said & words)
+        little = said & words
+        found = len(little) if little - _ALSO_ENGLISH else 0
         if spelled and _LETTERS[name].search(spelled):
             found += 1
         if found > most:

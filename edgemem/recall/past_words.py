@@ -1,4 +1,4 @@
-"""Past words: whether a question asks what was before, and what was first of all, in five languages.
+"""Past words: whether a question asks what was before, what was first of all, and what all was, in five languages.
 
 It decides whether facts that do not hold any more may answer, not whether others may: one that is taken for such a
 question by mistake still finds what holds. So it asks for a word that says "not any more", or for one that may say so
@@ -8,7 +8,6 @@ question by mistake still finds what holds. So it asks for a word that says "not
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import NamedTuple
 
 _MAX_CHARS = 2000
@@ -61,6 +60,22 @@ _PLAIN = re.compile(
 )
 
 
+_ALL = re.compile(
+    r"""
+      \b(?: how \s (?:has|have|had|did|was|were)\b .{0,60} \b (?:chang|develop|evolv|var)(?:e|ed|ing|y|ied)\b
+        | (?:history|course) \s of | over \s (?:time|the \s (?:last \s)?(?:year|month|week|day)s?)
+        | (?:what|which|who|where) \s (?:was|were|have|has|had)\b .{0,40} \b all | so \s far
+      | wie \s (?:hat|haben|hatte)\b .{0,60} \b (?:ver|ge)ändert | wie \s (?:hat|haben)\b .{0,60} \b entwickelt
+        | im \s (?:lauf|laufe|verlauf) \s de[rs] | bisher | (?:was|wer|welche[rs]?)\b .{0,30} \b (?:waren|hatten)\b .{0,40} \b alle
+      | cómo \s (?:ha|han) \s (?:ido \s)? cambia(?:do|ndo) | cómo \s cambi(?:ó|aron) | a \s lo \s largo \s del? | hasta \s ahora
+        | (?:cuáles|qué|quiénes) \s (?:fueron|eran|ha[ns]? \s sido)\b .{0,40} \b tod[oa]s
+      | thay \s đổi \s (?:như \s thế \s nào|thế \s nào|ra \s sao) | từ \s trước \s (?:đến|tới) \s (?:nay|giờ) | cho \s đến \s nay )\b
+      | 怎么变 | 如何变 | 变化 | 历来 | 至今 | 到目前为止
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
 class _Language(NamedTuple):
     """Verbs in the past, and words that speak of what was where one of them stands as well."""
 
@@ -102,13 +117,17 @@ _FIRST = re.compile(
 )
 
 
-@lru_cache(maxsize=4)  # asked twice of each question
 def asks_past(text: str) -> bool:
     """Tell whether a question asks for what was, and is not any more."""
     text = text[-_MAX_CHARS:]
     return bool(
         _PLAIN.search(text) or any(one.words.search(text) and one.was.search(text) for one in _LANGUAGES)
     )
+
+
+def asks_all(text: str) -> bool:
+    """Tell whether a question asks for all that was, one after the other: how something changed, what all it was so far."""
+    return bool(_ALL.search(text[-_MAX_CHARS:]))
 
 
 def asks_first(text: str) -> bool:

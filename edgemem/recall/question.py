@@ -12,13 +12,15 @@ from edgemem.recall.dates import asks_when, times_in
 from edgemem.recall.english_words import is_english
 from edgemem.recall.languages import language_of
 from edgemem.recall.misheard_dates import with_dates
-from edgemem.recall.past_words import asks_first, asks_past
+from edgemem.recall.past_words import asks_all, asks_first, asks_past
 from edgemem.recall.stemmer import stem
 from edgemem.recall.traits import zone_at
 from edgemem.recall.words import language_in, plain_words, terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+
+    from edgemem.recall.dates import Span
 
 MAX_CHARS = 2000
 _MYSELF = frozenset({"i", "me", "my", "mine", "myself"})
@@ -53,8 +55,31 @@ _PAST = re.compile(
 )
 
 
-class Question(msgspec.Struct, frozen=True):
-    """A question, taken apart."""
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a question says by itself, before it is known which people there are."""
+
+    text: str = ""
+    """Its end, with misheard dates set right."""
+    spans: tuple[Span, ...] = ()
+    """The times that it speaks of, in their order there; of one time, the likeliest reading first."""
+    asks_past: bool = False
+    """Whether it asks for what was, and is not any more."""
+    asks_first: bool = False
+    """Whether for what was before all else."""
+    asks_all: bool = False
+    """Whether for all that was, one after the other."""
+    asks_when: bool = False
+    asks_number: bool = False
+    asks_name: bool = False
+    """What kind of word the answer holds, as far as the question tells."""
+    asks_now: bool = False
+    """Whether it says that it asks for what holds now, of what may have changed."""
+    in_past: bool = False
+    """Whether it speaks of the past at all, as in "what did you eat?"."""
+
+
+class Question(Asked, frozen=True, kw_only=True):
+    """A question, taken apart, of the people who are known."""
 
     terms: tuple[str, ...]
     """Stems to look for, each once; names of people who speak here are left out, since they match everything, unless
@@ -65,28 +90,31 @@ class Question(msgspec.Struct, frozen=True):
     """The people that it names, and the reader where it says "I"."""
     strange: frozenset[str] = frozenset()
     """Those of its terms that are no English words: where they stand nowhere, they were misheard."""
-    english: bool = True
-    """Whether it is in English, by the rules of which words sound alike."""
+    language: str = "en"
+    """That it is in, as `words.language_in` tells it: en where nothing tells."""
     stems: frozenset[str] = frozenset()
     """Of all its words that tell anything, those names included."""
     times: tuple[tuple[float, float, float], ...] = ()
     """Begin and end of the times that it speaks of, and how sure that is; their words are not looked for."""
-    asks_past: bool = False
-    """Whether it asks for what was, and is not any more."""
-    asks_first: bool = False
-    """Whether for what was before all else."""
-    asks_when: bool = False
-    asks_number: bool = False
-    asks_name: bool = False
-    """What kind of word the answer holds, as far as the question tells."""
-    asks_now: bool = False
-    """Whether it says that it asks for what holds now, of what may have changed."""
-    in_past: bool = False
-    """Whether it speaks of the past at all, as in "what did you eat?"."""
+    dates: frozenset[str] = frozenset()
+    """Those of its terms that perhaps only say a time."""
+
+    @property
+    def english(self) -> bool:
+        """Whether it is in English, by the rules of which words sound alike."""
+        return self.language == "en"
 
     def of(self, people: frozenset[str]) -> Question:
         """Return the same question, of other people."""
         return msgspec.structs.replace(self, people=people)
+
+    def but(self, unknown: Collection[str]) -> Question:
+        """Return the same question without the words of times that stand nowhere, if it says anything else.
+
+        A text cannot have them, and they would be the rarest of its words.
+        """
+        left = tuple(term for term in self.terms if term not in self.dates or term not in unknown)
+        return msgspec.structs.replace(self, terms=left) if left else self
 
     def names(self, subject: str) -> bool:
         """Tell whether a subject, given by its stems with spaces between them, stands in it."""
@@ -125,30 +153,57 @@ def hear(text: str, names: Mapping[str, str]) -> str:
     return _WORD.sub(lambda found: names.get(_bare(found[0]), found[0]), text[-MAX_CHARS:])
 
 
+def take_apart(text: str, now: float | None = None) -> Asked:
+    """Take a question apart, as far as that needs nobody's name.
+
+    Args:
+        text: anything at all; of a very long one the end counts.
+        now: when it is asked, seconds since the epoch, for the times that it speaks of; None: leave them out.
+    """
+    text = with_dates(text[-MAX_CHARS:])
+    spans = () if now is None else times_in(text, now, zone_at(now))
+    untimed = text  # on the first of May nothing was first, and two weeks ago is no question of what is over
+    for span in spans:
+        untimed = untimed.replace(span.said, " ", 1)
+    return Asked(
+        text=text,
+        spans=spans,
+        asks_past=asks_past(untimed),
+        asks_first=asks_first(untimed),
+        asks_all=asks_all(text),
+        asks_when=now is not None and asks_when(text),
+        asks_number=bool(_NUMBER.search(text)),
+        asks_name=bool(_NAME.search(text)),
+        asks_now=bool(_NOW.search(text)) and not _PAST.search(text),
+        in_past=bool(_PAST.search(text) or (_WAS.search(text) and not _NOW.search(text))),
+    )
+
+
 def read_question(
-    text: str,
+    asked: Asked,
+    text: str | None = None,
     *,
     people: Collection[str] = (),
     subjects: Collection[str] = (),
     reader: str | None = None,
-    now: float | None = None,
 ) -> Question:
-    """Take a question apart.
+    """Say what to look for, and of whom.
 
     Args:
-        text: anything at all; of a very long one the end counts.
+        text: the text with misheard names set right; None: as it was asked.
         people: names of known speakers.
         subjects: those of them that facts are about.
         reader: who asks, if known.
-        now: when, seconds since the epoch, for the times that it speaks of; None: leave them out.
     """
-    text = with_dates(text[-MAX_CHARS:])
-    asked, spans = text, () if now is None else times_in(text, now, zone_at(now))
+    text, spans = asked.text if text is None else text, asked.spans
+    if text != asked.text:  # what was taken for a time may have been a name
+        spans = tuple(span for span in spans if span.said in text or span.said not in asked.text)
+    whole = text
     for span in spans:
         if span.sure >= _SURE:
             text = text.replace(span.said, " ", 1)
     if spans and not terms(text):
-        text = asked
+        text = whole
     words = plain_words(text)
     said = set(words)
     named = people_in(text, people)
@@ -162,20 +217,15 @@ def read_question(
     if reader and said & _MYSELF:
         named = named | {reader}
     return Question(
+        **msgspec.structs.asdict(asked),
         terms=tuple(dict.fromkeys(wanted or content)),
         meaning=meaning,
         people=named,
         strange=frozenset(stem(word) for word in said if word.isalpha() and not is_english(word)),
-        english=(language_of(words) if text.isascii() else language_in(text)) == "en",
+        language=language_of(words) if text.isascii() else language_in(text),
         stems=frozenset(content),
         times=tuple((span.begin, span.end, span.sure) for span in spans),
-        asks_when=now is not None and asks_when(asked),
-        asks_number=bool(_NUMBER.search(asked)),
-        asks_name=bool(_NAME.search(asked)),
-        asks_past=asks_past(asked),
-        asks_first=asks_first(asked),
-        asks_now=bool(_NOW.search(asked)) and not _PAST.search(asked),
-        in_past=bool(_PAST.search(asked) or (_WAS.search(asked) and not _NOW.search(asked))),
+        dates=frozenset(term for span in spans for term in terms(span.said)),
     )
 
 

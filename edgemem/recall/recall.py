@@ -15,12 +15,13 @@ from edgemem.recall.found import fetch
 from edgemem.recall.fusion import Weights
 from edgemem.recall.groups import Rows, Wanted, best_of_group, first_of
 from edgemem.recall.linear import shipped_models
-from edgemem.recall.past_words import asks_past
+from edgemem.recall.past_times import past_times
+from edgemem.recall.question import take_apart
 from edgemem.recall.search import Limits, RecallStats, Search
 from edgemem.recall.second_pass import Bounds, SecondPass, second_pass
 from edgemem.recall.sources import KINDS
 from edgemem.recall.tail import Tail
-from edgemem.recall.then import choose_versions, past_times
+from edgemem.recall.then import choose_versions
 from edgemem.recall.when import checked_when
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from edgemem.llama.protocols import Embedder, Reranker
     from edgemem.recall.index import Index
+    from edgemem.recall.question import Asked
     from edgemem.recall.scoring import Ranking
     from edgemem.records import Kind, Reader, Recalled
     from edgemem.store.database import Database
@@ -135,8 +137,10 @@ class Recall:
         """
         begin = monotonic()
         when = checked_when(valid_at, known_at)
-        times = past_times(query, self._clock.now()) if when is None and include_past is None else []
-        said_past = asks_past(query) if include_past is None else include_past
+        asked_at = self._clock.now()
+        asked = take_apart(query, asked_at)
+        times = past_times(asked, asked_at) if when is None and include_past is None else []
+        said_past = (asked.asks_past or asked.asks_all) if include_past is None else include_past
         past = said_past or bool(times)
         limits = Limits(
             candidates=self._settings.candidates,
@@ -155,16 +159,17 @@ class Recall:
             held=None if when is None or (kinds and "fact" not in kinds) else when.held(self._truth, reader),
         )
         people = {**{name: name for name in names}, **(called or {})}
-        search, ranking = self._search(query, reader, people, allowed, limits)
+        search, ranking = self._search(asked, reader, people, allowed, limits)
+        now = self._clock.now()  # not before what the search has seen
         if times:
-            choose_versions(ranking, self._truth, times, others=said_past)
+            choose_versions(ranking, self._truth, times, reader=reader, now=now, others=said_past)
         rows = Rows(
             partial(
                 fetch,
                 self._truth,
                 self._notes,
                 reader=reader,
-                now=self._clock.now(),
+                now=now,
                 include_past=past,
                 include_future=bool(include_past),
                 when=when,
@@ -195,12 +200,13 @@ class Recall:
         """Return the ids of the messages that were considered for a question, their signals, and `View.known`."""
         allowed = make_filter(reader, kinds={"turn"})
         limits = Limits(candidates=self._settings.candidates)
-        _, ranking = self._search(query, reader, {}, allowed, limits)
+        asked = take_apart(query, self._clock.now())
+        _, ranking = self._search(asked, reader, {}, allowed, limits)
         return list(map(str, ranking.refs[: ranking.turns].tolist())), ranking.signals, ranking.known
 
     def _search(
         self,
-        query: str,
+        asked: Asked,
         reader: Reader | None,
         names: Mapping[str, str],
         allowed: Filter,
@@ -208,16 +214,16 @@ class Recall:
     ) -> tuple[Search, Ranking]:
         """Search with the index, or without where it is broken."""
         try:
-            return self._search_with(query, reader, names, allowed, limits, indexed=True)
+            return self._search_with(asked, reader, names, allowed, limits, indexed=True)
         except (StoreError, ClosedError) as error:
             # The index is made again, and no reply waits for that; if the truth is broken, it raises once more.
-            found = self._search_with(query, reader, names, allowed, limits, indexed=False)
+            found = self._search_with(asked, reader, names, allowed, limits, indexed=False)
             self._index.blame(error)
             return found
 
     def _search_with(
         self,
-        query: str,
+        asked: Asked,
         reader: Reader | None,
         names: Mapping[str, str],
         allowed: Filter,
@@ -240,7 +246,7 @@ class Recall:
             )
             self._tail.refresh(state)
             question, view = search.look_up_words(
-                query, self._tail, names=names, reader=reader.speaker if reader else None
+                asked, self._tail, names=names, reader=reader.speaker if reader else None
             )
         return search, search.run(question, view)
 

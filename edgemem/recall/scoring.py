@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from edgemem.recall.columns import NOBODY
 from edgemem.recall.fusion import Signals, reasons, scores_of
 from edgemem.recall.linear import reasons as turn_reasons
 from edgemem.recall.signals import SIGNALS, Field, signals_of
 from edgemem.recall.sources import KINDS, SUMMARY, TURN
+from edgemem.recall.traits import DISCLAIMS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -30,14 +32,6 @@ if TYPE_CHECKING:
 _PLACES = {name: place for place, name in enumerate(SIGNALS)}
 _OF_THE_BEST = ("words", "window", "meaning_share", "related")
 """Signals that are a share of the best message's."""
-_ECHO = 0.85
-"""A message that tells nothing and is nearer to the question than this is the same question."""
-_OF_BESIDE = {
-    -1: ("words_before", "meaning_before", "words_led", "words_asked", "window", "window_rank"),
-    -2: ("words_led",),
-    1: ("window", "window_rank"),
-}
-"""Signals that a message has from those beside it."""
 _HALF_LIFE_S = 30 * 86400.0
 _BY_WORDS = 0.4
 """What is left of a summary's score where words alone were looked for: a message that has all of them scores .1 then, and
@@ -80,6 +74,7 @@ class Ranking:
         self._weights = weights = msgspec.structs.replace(weights, meaning=weights.meaning * meaning)
         slots = np.flatnonzero(view.chosen)
         slots = slots[view.may[slots]]
+        slots = slots[~_tells_nothing(view, slots)]
         turn = rows["kind"][slots] == TURN
         slots = np.concatenate([slots[turn], slots[~turn]])
         self.turns = int(turn.sum())
@@ -88,9 +83,6 @@ class Ranking:
         """Of the messages, one row each."""
         self._parts: Numbers | None = None
         self.known = view.known
-        self._slots = slots[: self.turns]
-        self._beside = {step: view.columns.beside(self._slots, step) for step in (-1, -2, 1)}
-        """Which messages stand before and behind each."""
         others = slots[self.turns :]
         self._others = _signals_of_others(view, others, question, now)
         summary = weights.summary * (1.0 if meaning else _BY_WORDS)
@@ -116,19 +108,14 @@ class Ranking:
     def leave_out(self, refs: Collection[int]) -> None:
         """Score messages as if some of them had not been found.
 
-        They have no say in how sure it is that one answers. Of those that ask the same, what stands beside them is no nearer
-        for it: who asks "can you hear that humming" again is not answered by what was said next the last time.
+        They have no say in how sure it is that one answers. What was said next to them keeps what it has of that: the answer to a
+        question that is asked again.
         """
         import numpy as np
 
         gone = np.isin(self.refs[: self.turns], list(refs))
-        echo = gone & (self.signals[:, _PLACES["meaning"]] > _ECHO)
         kept = np.flatnonzero(~gone & (self.scores[: self.turns] >= 0))
         self.scores[: self.turns] = -1.0
-        for step, names in _OF_BESIDE.items():
-            beside = np.isin(self._beside[step], self._slots[echo])
-            for name in names:
-                self.signals[beside, _PLACES[name]] = 0.0
         if len(kept):
             for name in _OF_THE_BEST:
                 column = self.signals[kept, _PLACES[name]]
@@ -137,6 +124,20 @@ class Ranking:
             self._parts = None
             self.scores[kept] = self._model.scores(self.signals[kept], self.known)
         self.rescore(self.scores)
+
+    def join(self, refs: Sequence[int], like: Sequence[int]) -> None:
+        """Take in further things, each with all that is known of a candidate that is no message: versions of the same.
+
+        They have no place in the order until `rescore` gives them one.
+        """
+        import numpy as np
+
+        rows = np.array(like, np.intp)
+        self._others = tuple(np.append(each, each[rows - self.turns]) for each in self._others)  # type: ignore[assignment]
+        self.scores = np.append(self.scores, self.scores[rows])
+        self.kinds = np.append(self.kinds, self.kinds[rows])
+        self.refs = np.append(self.refs, np.array(refs, self.refs.dtype))
+        self._at = np.append(self._at, np.array(refs) / 1e6)
 
     def rescore(self, scores: NDArray[np.float64]) -> None:
         """Rank by other scores; what is below 0 is left out."""
@@ -154,6 +155,21 @@ class Ranking:
         words, meaning, *more = (float(column[hit.row - self.turns]) for column in self._others)
         signals = Signals(words, None if isnan(meaning) else meaning, *more)
         return reasons(signals, self._weights)
+
+
+def _tells_nothing(view: View, slots: Slots) -> NDArray[np.bool_]:
+    """Return which texts are the robot's word, or that of a voice that nobody knows, that it does not know.
+
+    They stand beside what answers a question, and answer none themselves. That one of the family does not know is worth
+    knowing.
+    """
+    rows = view.columns.rows
+    nothing: NDArray[np.bool_] = (
+        ((rows["marks"][slots] & DISCLAIMS) > 0)
+        & (rows["who"][slots] == NOBODY)
+        & (rows["kind"][slots] == TURN)
+    )
+    return nothing
 
 
 def _signals_of_turns(view: View, slots: Slots, question: Question) -> Numbers:

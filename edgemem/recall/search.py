@@ -14,7 +14,6 @@ import msgspec
 from edgemem.errors import ClosedError, ModelError
 from edgemem.recall.languages import share_of_meaning
 from edgemem.recall.meaning_search import find_near, find_past, note_relations, relations_asked
-from edgemem.recall.question import MAX_CHARS
 from edgemem.recall.scoring import Ranking
 from edgemem.recall.sources import FACT
 from edgemem.recall.state import FIRST_OTHER, State
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from edgemem.recall.fusion import Weights
     from edgemem.recall.index import Index
     from edgemem.recall.linear import Models
-    from edgemem.recall.question import Question
+    from edgemem.recall.question import Asked, Question
     from edgemem.recall.tail import Tail
     from edgemem.recall.view import View
 
@@ -127,12 +126,12 @@ class Search:
             )
 
     def look_up_words(
-        self, query: str, tail: Tail, *, names: Mapping[str, str], reader: str | None
+        self, asked: Asked, tail: Tail, *, names: Mapping[str, str], reader: str | None
     ) -> tuple[Question, View]:
-        """Take the question apart and find its words; whoever calls holds the tail."""
+        """Find the words of a question; whoever calls holds the tail."""
         languages = getattr(self._embedder, "languages", ())  # none: it knows many
         if languages:
-            language = language_in(query[-MAX_CHARS:])
+            language = language_in(asked.text)
             self._weight = share_of_meaning(language, languages, self._limits.foreign_meaning)
         search = WordSearch(
             self._index,
@@ -140,10 +139,9 @@ class Search:
             tail,
             self._only,
             candidates=self._limits.candidates,
-            now=self._now,
             patient=self._limits.deadline is None,
         )
-        return search.look_up(query, names=names, reader=reader)
+        return search.look_up(asked, names=names, reader=reader)
 
     def _look_up_meaning(self, question: Question, view: View) -> None:
         """Embed the question and find what is near to it."""

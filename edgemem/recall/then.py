@@ -11,71 +11,85 @@ from collections import defaultdict
 from math import inf, nextafter
 from typing import TYPE_CHECKING
 
-from edgemem.recall.dates import MAX_CHARS, times_in
 from edgemem.recall.sources import FACT
-from edgemem.recall.traits import zone_at
 from edgemem.store.beliefs import held_within, keys_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from edgemem.recall.scoring import Ranking
+    from edgemem.records import Reader
+    from edgemem.store.beliefs import HeldWithin
     from edgemem.store.database import Database
 
     Times = Sequence[tuple[float, float]]
 
-_SURE = 0.5  # a time that is less sure than this is one of several readings
-_NOW, _OTHER = 0.95, 0.7
-"""What is left of the score of a thing's versions that are not meant: of what holds now, which is often told as well,
-and of what neither holds nor held then."""
+_ALSO, _NOW, _OTHER = 0.97, 0.95, 0.7
+"""What is left of the score of a thing's versions that are not meant first: of what held then as well, of what holds now,
+which is often told, too, and of what neither holds nor held then."""
 _LEAST_SHARE = 0.05  # of the time that is asked for: a value that came in its last hours did not hold then
+_AS_LONG, _FOR_LONG = 0.8, 0.2
+"""Of the time for which the one held that held longest: what is as good, and what is worth telling as well."""
+_MOST_MORE = 3
 
 
-def past_times(query: str, now: float) -> list[tuple[float, float]]:
-    """Return begin and end of the times that a question speaks of, where they are over; the likeliest reading of each."""
-    likeliest = {span.said: span for span in reversed(times_in(query[-MAX_CHARS:], now, zone_at(now)))}
-    return sorted(
-        (span.begin, span.end) for span in likeliest.values() if span.sure >= _SURE and span.end <= now
-    )
+def choose_versions(
+    ranking: Ranking, truth: Database, times: Times, *, reader: Reader | None, now: float, others: bool
+) -> None:
+    """Put the values of a thing that held in some times before its other ones.
 
-
-def choose_versions(ranking: Ranking, truth: Database, times: Times, *, others: bool) -> None:
-    """Put the version of a thing that held longest in some times before its other ones.
+    They need not be candidates: of a thing that was set three thousand times the words find any, and hardly the one that
+    is meant. Whatever thing is found, what held then and what holds now joins, as far as the reader may read it.
 
     Args:
-        others: whether values that hold neither then nor now are wanted, too.
+        now: seconds since the epoch.
+        others: whether values that held neither then nor hold now are wanted, too.
     """
     rows = {int(ranking.refs[row]): int(row) for row in (ranking.kinds == FACT).nonzero()[0]}
-    things = keys_of(truth, list(rows))
-    keys, now = set(things.values()), truth.clock.now()
-    held: dict[int, list[tuple[float, float]]] = defaultdict(list)
-    for ref, since, to in (each for begin, end in times for each in held_within(truth, keys, begin, end)):
-        held[ref].append((since, to))
-    present = {ref for ref, _, _ in held_within(truth, keys, now, nextafter(now, inf))}
-    by_thing: dict[int, list[int]] = defaultdict(list)
-    for ref, thing in things.items():
-        by_thing[thing].append(ref)
-    scores = ranking.scores.copy()
-    for refs in by_thing.values():
-        shares = {ref: share_of(set(held[ref]), times) for ref in refs}
-        # Of two that held equally long the later one counts: on the day of a change, the new value was told.
-        meant = max(refs, key=lambda ref: (round(shares[ref], 1), ref))
-        found = shares[meant] >= _LEAST_SHARE
-        best = max(scores[rows[ref]] for ref in refs)
-        for ref in refs:
-            if found and ref == meant:
-                scores[rows[ref]] = best
-            elif not others and ref not in present:
-                scores[rows[ref]] = -1.0  # it was looked at only because it might have held then
-            elif found:
-                scores[rows[ref]] *= _NOW if ref in present else _OTHER
-    ranking.rescore(scores)
+    said: dict[int, list[int]] = defaultdict(list)
+    for ref, thing in keys_of(truth, list(rows)).items():
+        said[thing].append(ref)
+    held: dict[tuple[int, int], list[HeldWithin]] = defaultdict(list)
+    for one in held_within(truth, said, [*times, (now, nextafter(now, inf))], reader=reader):
+        held[one.key, one.time].append(one)
+    old, scores = ranking.scores, {}
+    joining: dict[int, int] = {}
+    for thing, refs in said.items():
+        best = max(refs, key=lambda ref: old[rows[ref]])
+        present = {one.origin for one in held[thing, len(times)]}
+        meant: dict[int, float] = {}
+        for n, (begin, end) in enumerate(times):
+            for ref, worth in values_meant(held[thing, n], end - begin).items():
+                meant[ref] = max(worth, meant.get(ref, 0.0))
+        for ref in {*refs, *meant, *present}:
+            if ref not in rows:
+                joining[ref] = rows[best]
+            if ref in meant:
+                scores[ref] = meant[ref] * old[rows[best]]
+            elif ref in present or others:
+                left = 1.0 if not meant else _NOW if ref in present else _OTHER
+                scores[ref] = left * old[rows.get(ref, rows[best])]
+            else:
+                scores[ref] = -1.0  # it was looked at only because it might have held then
+    ranking.join(list(joining), list(joining.values()))
+    rows |= {ref: len(old) + n for n, ref in enumerate(joining)}
+    new = ranking.scores.copy()
+    new[[rows[ref] for ref in scores]] = list(scores.values())
+    ranking.rescore(new)
 
 
-def share_of(intervals: Iterable[tuple[float, float]], times: Times) -> float:
-    """Return in which share of some times something held, 0 to 1."""
-    whole = sum(end - begin for begin, end in times)
-    common = sum(
-        max(0.0, min(to, end) - max(since, begin)) for since, to in intervals for begin, end in times
-    )
-    return min(1.0, common / whole) if whole > 0 else 0.0
+def values_meant(held: Collection[HeldWithin], length: float) -> dict[int, float]:
+    """Return what a question for some time means of a thing, by what was said, and what of its score each keeps.
+
+    Args:
+        held: its values within that time.
+        length: of that time, in seconds.
+    """
+    if sum(one.seconds for one in held) < _LEAST_SHARE * length:
+        return {}
+    longest = max(one.seconds for one in held)
+    # Of two that held about equally long the later one counts: on the day of a change, the new value was told.
+    first = max((one for one in held if one.seconds >= _AS_LONG * longest), key=lambda one: one.origin)
+    more = [one for one in held if one.seconds >= _FOR_LONG * longest and one is not first]
+    more.sort(key=lambda one: (-one.seconds, -one.origin))
+    return {first.origin: 1.0, **dict.fromkeys((one.origin for one in more[:_MOST_MORE]), _ALSO)}

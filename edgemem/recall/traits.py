@@ -7,15 +7,16 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.recall.dates import mentions
+from edgemem.recall.disclaimers import disclaims
 from edgemem.recall.misheard_dates import with_dates
 from edgemem.recall.words import plain_words, terms
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-ASKS, SAYS_I, SAYS_YOU, COUNTS, NAMES, CHANGES = 1, 2, 4, 8, 16, 32
+ASKS, SAYS_I, SAYS_YOU, COUNTS, NAMES, CHANGES, DISCLAIMS = 1, 2, 4, 8, 16, 32, 64
 """The text asks; says "I"; says "you"; holds a number; holds a word with a capital that begins no sentence; says that
-something is not as it was."""
+something is not as it was; says that something is not known, and nothing else."""
 
 MOST_TIMES = 4
 _MAX_CHARS = 2000
@@ -201,6 +202,7 @@ def traits_of(text: str, at: float) -> Traits:
     marks |= SAYS_I * (not words.isdisjoint(_I)) | SAYS_YOU * (not words.isdisjoint(_YOU))
     marks |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(_NUMBER_WORDS))
     marks |= NAMES * bool(_NAME.search(text)) | CHANGES * bool(_CHANGE.search(text))
+    marks |= DISCLAIMS * disclaims(text)
     spans = mentions(with_dates(text), at, zone_at(at))
     times = tuple((span.begin, span.end, span.sure) for span in spans[:MOST_TIMES])
     return Traits(int(marks), called_by(text), times)

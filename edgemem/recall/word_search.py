@@ -11,15 +11,15 @@ from edgemem.recall.file_words import FileWords
 from edgemem.recall.lexical import K1, Statistics
 from edgemem.recall.matching import matched, stands_of
 from edgemem.recall.mentions import LONG, Ways, people_heard, ways_of
-from edgemem.recall.question import Question, people_in, read_question
-from edgemem.recall.related_words import note_related
+from edgemem.recall.question import Asked, Question, people_in, read_question
+from edgemem.recall.related_words import LANGUAGES, note_related
 from edgemem.recall.rules import has_older
 from edgemem.recall.sounds import with_names, with_people
 from edgemem.recall.sources import bound, in_batches, marks
 from edgemem.recall.state import FIRST_OTHER
 from edgemem.recall.times_asked import on_dates, on_days
 from edgemem.recall.view import View
-from edgemem.recall.words import terms
+from edgemem.recall.words import stems_again, terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -47,7 +47,6 @@ class WordSearch:
         tail: what the index does not know yet.
         only: what may be found.
         candidates: how many the words hand over.
-        now: seconds since the epoch.
         patient: whether it may take as long as it needs.
     """
 
@@ -59,7 +58,6 @@ class WordSearch:
         only: Filter,
         *,
         candidates: int,
-        now: float,
         patient: bool = False,
     ) -> None:
         self._index = index
@@ -67,23 +65,22 @@ class WordSearch:
         self._tail = tail
         self._only = only
         self._candidates = candidates
-        self._now = now
         self._patient = patient
         self._resident = False
         """Whether memory holds the words of the index."""
         self._file: FileWords | None = None
         """Those words, where it does not."""
 
-    def look_up(self, query: str, *, names: Mapping[str, str], reader: str | None) -> tuple[Question, View]:
-        """Take a question apart and find its words.
+    def look_up(self, asked: Asked, *, names: Mapping[str, str], reader: str | None) -> tuple[Question, View]:
+        """Find the words of a question.
 
         Args:
             names: further names of people who speak here, each with the speaker that it means.
             reader: who asks, if known.
         """
         people = {*names, *self._tail.people, *self._people()}
-        query = with_people(query, people)
-        question = self._take_apart(query, people, reader)
+        query = with_people(asked.text, people)
+        question = self._read(asked, query, people, reader)
         postings = self._index.postings
         state = self._state
         if self._patient and state is not None and (state.docs <= _SOON_READ or has_older(state)):
@@ -95,17 +92,18 @@ class WordSearch:
             self._tail.pour(columns)
             if self._state is not None and not self._resident:
                 self._file = FileWords(self._index.database, self._only)
-            view = View(columns, self._only, self._read if self._file is not None else None)
+            view = View(columns, self._only, self._rows_of if self._file is not None else None)
             statistics = self._statistics(view, question.terms)
             heard = self._heard(query, question, statistics, names, people)
             if heard != query:
-                question = self._take_apart(heard, people, reader)
+                question = self._read(asked, heard, people, reader)
                 statistics = self._statistics(view, question.terms)
             if question.english:
                 question = question.of(
                     question.people | people_heard(question.meaning, people, question.people)
                 )
             question = question.of(question.people.union(names[n] for n in question.people if n in names))
+            question = question.but([term for term in question.dates if not statistics.counts.get(term)])
             self._find(view, question, statistics, people)
             return question, view
 
@@ -115,11 +113,9 @@ class WordSearch:
         rows = self._index.database.query("select name from people")
         return [name for (name,) in rows if isinstance(name, str)]
 
-    def _take_apart(self, query: str, people: Collection[str], reader: str | None) -> Question:
-        named = people_in(query, people)
-        return read_question(
-            query, people=named, subjects=self._subjects(named), reader=reader, now=self._now
-        )
+    def _read(self, asked: Asked, text: str, people: Collection[str], reader: str | None) -> Question:
+        named = people_in(text, people)
+        return read_question(asked, text, people=named, subjects=self._subjects(named), reader=reader)
 
     def _subjects(self, people: Collection[str]) -> set[str]:
         """Return those people that facts are about."""
@@ -225,7 +221,7 @@ class WordSearch:
         view.words[hits] = np.minimum(view.words[hits] / np.float32(best), 1.0)
         self._choose(view, hits, view.words[hits])
         self._choose(view, found.around, view.window[found.around])
-        if question.english:
+        if question.language in LANGUAGES:
             related = self._find_related(view, question, said, statistics)
             if len(related):
                 some = view.around(np.concatenate([hits, related]), ())
@@ -239,19 +235,28 @@ class WordSearch:
 
     def _choose(self, view: View, slots: NDArray[np.intp], scores: NDArray[np.float32]) -> None:
         """Make candidates of those of some slots that have the highest scores."""
-        view.chosen[view.seen(_highest(slots, scores, self._candidates))] = True
+        rows = view.columns.rows
+        past = rows["past"][slots]
+        if not self._only.past or self._only.held is not None or not past.any():
+            view.chosen[view.seen(_highest(slots, scores, self._candidates))] = True
+            return
+        # What does not hold any more has places of its own: of one thing there may be thousands, which all say the same words.
+        over = slots[past]
+        view.chosen[view.seen(_highest(slots[~past], scores[~past], self._candidates))] = True
+        view.chosen[view.seen(_highest(over, scores[past], self._candidates, rows["at"][over]))] = True
 
     def _find_related(
         self, view: View, question: Question, said: Iterable[str], statistics: Statistics
     ) -> NDArray[np.intp]:
         """Find what says the words of the question by other ones; no name means anything. Return the slots of that."""
         names = {stem for name in question.people for stem in terms(name)}
-        words = [term for term in said if term not in names]
+        again = stems_again(question.meaning, question.language)
+        words = [term for term in said if term not in names and term not in again]
 
         def find(wanted: Sequence[str]) -> list[tuple[str, Any, Any]]:
             return [*self._find_in_file(view, wanted, statistics), *self._standing(view, wanted)]
 
-        return note_related(view, words, find, statistics)
+        return note_related(view, words, find, statistics, question.language)
 
     def _find_in_file(
         self, view: View, wanted: Sequence[str], statistics: Statistics
@@ -275,7 +280,7 @@ class WordSearch:
             stands.append((term, slots[slots >= 0], times[slots >= 0]))
         return stands
 
-    def _read(self, numbers: Sequence[int]) -> list[Row]:
+    def _rows_of(self, numbers: Sequence[int]) -> list[Row]:
         """Read what may be found of some docs."""
         found: list[Row] = []
         for ids in in_batches(numbers):
@@ -348,10 +353,28 @@ def _addressed(columns: Columns, slots: NDArray[np.intp], stems: Collection[str]
     return found
 
 
-def _highest(slots: NDArray[np.intp], scores: NDArray[np.float32], most: int) -> NDArray[np.intp]:
-    """Return those of some slots that have the highest scores above 0."""
+def _highest(
+    slots: NDArray[np.intp],
+    scores: NDArray[np.float32],
+    most: int,
+    at: NDArray[np.float64] | None = None,
+) -> NDArray[np.intp]:
+    """Return those of some slots that have the highest scores above 0.
+
+    Args:
+        at: when each was; of equals, the latest are taken.
+    """
     import numpy as np
 
-    above = scores > 0
-    slots, scores = slots[above], scores[above]
-    return slots if len(slots) <= most else slots[np.argpartition(-scores, most)[:most]]
+    best = np.flatnonzero(scores > 0)
+    if len(best) > most:
+        there = scores[best]
+        if at is None:
+            best = best[np.argpartition(-there, most)[:most]]
+        else:
+            least = np.partition(there, -most)[-most]
+            more, even = best[there > least], best[there == least]
+            left = most - len(more)
+            best = np.concatenate([more, even[np.argpartition(-at[even], left - 1)[:left]]])
+    found: NDArray[np.intp] = slots[best]
+    return found

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from edgemem.recall.compounds import parts_of
-from edgemem.recall.languages import EMPTY_SIGNS, STOP_WORDS, empty_words, language_of
+from edgemem.recall.languages import EMPTY_SIGNS, STOP_WORDS, TELLING, empty_words, language_of
 from edgemem.recall.number_words import with_digits
 from edgemem.recall.stemmer import stem, stems_version
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STOP_WORDS", "WORDS_VERSION", "language_in", "plain_words", "spell_out", "terms", "words_version"]
 
-WORDS_VERSION = "4"
+WORDS_VERSION = "5"
 """Changes with every rule below, see `words_version`."""
 
 _RUN = re.compile(r"[^\W_]+")
@@ -34,6 +34,8 @@ _KANA = re.compile("[\u3040-\u30ff]")
 _UNSPACED = re.compile(f"[{_SIGNS}{_LETTERS}]")
 _PIECE = re.compile(f"[{_SIGNS}]|[{_LETTERS}]+|[^{_SIGNS}{_LETTERS}]+")
 _LETTERS_TOGETHER = 3
+_STEMMED = frozenset({"de", "es"})
+"""Languages that have stems of their own, beside the English ones."""
 _LATIN = re.compile("[a-zA-Z\u00aa-\u024f\u1e00-\u1eff]")
 
 
@@ -75,8 +77,8 @@ def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
         )
     spelled = _spelled(text)
     words = [_plain(word) for word in spelled]
-    language = language_of(words, " ".join(spelled))
-    empty = empty_words(language)
+    language = language_of(words, _signs_of(text, spelled))
+    empty, telling = empty_words(language), TELLING.get(language, ())
     numbered = _numbered(words, language)
     if numbered is not words:
         spelled = words = numbered
@@ -84,9 +86,17 @@ def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
     for word, plain in zip(spelled, words):  # noqa: B905 - as long as one another
         if not plain.isascii() and _UNSPACED.search(plain):
             found += _neighbours(plain, without)
-        elif (word if language == "vi" else plain) not in empty and plain not in without:
+        elif plain not in without and ((word if language == "vi" else plain) not in empty or word in telling):
             found += _stems(plain[:_MAX_LETTERS], language)
     return found
+
+
+def stems_again(text: str, language: str) -> frozenset[str]:
+    """Return the English stems by which `terms` finds the words of a text once more, beside those of its language."""
+    if language not in _STEMMED:
+        return frozenset()
+    words = plain_words(text)
+    return frozenset(map(stem, words)).difference(stem(word, language) for word in words)
 
 
 def language_in(text: str) -> str:
@@ -100,7 +110,7 @@ def language_in(text: str) -> str:
     if 2 * sum(1 for letter in letters if not _LATIN.match(letter)) > len(letters):
         return "other"
     spelled = _spelled(text)
-    return language_of([_plain(word) for word in spelled], "" if text.isascii() else " ".join(spelled))
+    return language_of([_plain(word) for word in spelled], _signs_of(text, spelled))
 
 
 def spell_out(key: str) -> str:
@@ -118,9 +128,19 @@ def _spelled(text: str) -> list[str]:
     return [word for word in text.split() if _plain(word)]
 
 
+def _signs_of(text: str, spelled: list[str]) -> str:
+    """Return what tells the language of a text beside its words: their accents, and the signs of Spanish before them."""
+    return " ".join((*spelled, *(sign for sign in "¿¡" if sign in text)))
+
+
 def _plain(word: str) -> str:
     """Return a word without its accents."""
     return word if word.isascii() else _without_accents(word)
+
+
+def without_accents(text: str) -> str:
+    """Return a text as `plain_words` has its words: in small letters, without accents."""
+    return _without_accents.__wrapped__(unicodedata.normalize("NFKC", text).casefold())
 
 
 @lru_cache(maxsize=4096)
@@ -146,7 +166,7 @@ def _numbered(words: list[str], language: str) -> list[str]:
 @lru_cache(maxsize=16384)
 def _stems(word: str, language: str) -> tuple[str, ...]:
     english = stem(word)
-    if language not in {"de", "es"}:
+    if language not in _STEMMED:
         return (english,)
     parts = parts_of(word) if language == "de" else ()
     return tuple(dict.fromkeys((stem(word, language), english, *parts)))

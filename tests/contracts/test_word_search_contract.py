@@ -15,6 +15,7 @@ from edgemem.recall import file_words, word_search
 from edgemem.recall.candidates import make_filter
 from edgemem.recall.index import Index
 from edgemem.recall.postings import ResidentPostings
+from edgemem.recall.question import take_apart
 from edgemem.recall.tail import Tail
 from edgemem.recall.word_search import WordSearch
 from edgemem.records import Heard, Reader, StoredMessage, Turn
@@ -131,8 +132,8 @@ def scored(index: Index, truth: Database, reader: Reader | None, query: str):
     state = index.state()
     tail.refresh(state)
     only = make_filter(reader, kinds={"turn"})
-    search = WordSearch(index, state, tail, only, candidates=64, now=1.77e9)
-    _, view = search.look_up(query, names={}, reader=None)
+    search = WordSearch(index, state, tail, only, candidates=64)
+    _, view = search.look_up(take_apart(query, 1.77e9), names={}, reader=None)
     refs = view.columns.rows["ref"]
     return view.known, {
         int(refs[slot]): tuple(float(worth[slot]) for worth in (view.words, view.window, view.related))
