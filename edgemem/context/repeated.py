@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from edgemem.context.asking import asks, only_asks
 from edgemem.context.excerpt import tells
 from edgemem.context.sentences import split_sentences
+from edgemem.context.verdicts import Verdicts
 from edgemem.recall.common_words import COMMON_WORDS
 from edgemem.recall.stemmer import stem
 from edgemem.recall.words import plain_words, terms
@@ -42,6 +43,10 @@ def tells_more(said: str, utterance: str) -> bool:
 
 def adds(said: str, utterance: str) -> bool:
     """Tell whether what somebody said once tells more than the utterance; in doubt it does."""
+    return _adds(said, utterance)
+
+
+def _judge(said: str, utterance: str) -> bool:
     whole, repeated = _words_of(utterance)
     if plain_words(said) == whole:
         return False
@@ -63,6 +68,8 @@ def adds(said: str, utterance: str) -> bool:
     asked = frozenset(terms(utterance))
     return any(_goes_on(sentence, asked) for sentence in left)
 
+
+_adds = Verdicts(_judge)
 
 @lru_cache(maxsize=4)  # all that is recalled is held against the same utterance
 def _words_of(utterance: str) -> tuple[list[str], list[list[str]]]:
