@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemem.context.layout import LaidTurn, Layout
+from edgemem.context.laid_turn import LaidTurn
+from edgemem.context.layout import Layout
 from edgemem.context.shown import Shown
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Heard, Reader, Turn

@@ -23,7 +23,8 @@ from edgemem.context.epoch_head import (
     up_to_date,
 )
 from edgemem.context.gauge import Gauge, about, texts_of
-from edgemem.context.layout import LaidTurn, Layout
+from edgemem.context.laid_turn import LaidTurn
+from edgemem.context.layout import Layout
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Message
 

@@ -71,6 +71,7 @@ def _judge(said: str, utterance: str) -> bool:
 
 _adds = Verdicts(_judge)
 
+
 @lru_cache(maxsize=4)  # all that is recalled is held against the same utterance
 def _words_of(utterance: str) -> tuple[list[str], list[list[str]]]:
     """Return the words of an utterance, and of each of its sentences that can be said again."""
