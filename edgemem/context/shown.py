@@ -64,14 +64,18 @@ class Visible(dict[str, Shown]):
     """What a prompt holds, by item id, in the order in which it was told; never changed once it is made."""
 
     @cached_property
+    def _about(self) -> dict[str, About]:
+        return {name: about for name, item in self.items() if (about := item.about) is not None}
+
+    @cached_property
     def newest(self) -> dict[About, Shown]:
         """What it says last of each key."""
-        return {about: item for item in self.values() if (about := item.about) is not None}
+        return {about: self[name] for name, about in self._about.items()}
 
     @cached_property
     def valued(self) -> frozenset[str]:
         """The ids of lines that give a key its value."""
-        return frozenset(name for name, item in self.items() if item.about is not None)
+        return frozenset(self._about)
 
     @cached_property
     def others(self) -> frozenset[str]:
