@@ -402,9 +402,10 @@ class Layout:
 
     def commit(self) -> LaidTurn | None:
         """Make the prepared turn history; what it showed has been shown."""
-        turn, self._open = self._open, None
+        turn = self._open
         self._sections = {}
         if turn is None or not turn.said:
+            self._open = None
             return None
         turn.level, turn.owner = self.level_of(turn)
         ids, told = {item.id for item in turn.shown if item.id.startswith(INTERRUPTION)}, False
@@ -413,6 +414,7 @@ class Layout:
             told = earlier.told = earlier.told or told or interruption(earlier) in ids
         self._turns.append(turn)
         self._said += turn.said
+        self._open = None  # last: idle time must not find a prompt between two turns that lacks the newer one
         return turn
 
     def level_of(self, turn: LaidTurn) -> tuple[Level, str | None]:

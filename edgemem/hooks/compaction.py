@@ -92,7 +92,8 @@ class ContextCompactionHook:
             return None
         if point == ON_RUN_END:
             self._unsettled = conversation.layout.running is None
-            if not self._rests:
+            # A model that reads ahead has the pause to itself: what it read must be what the next turn begins with.
+            if not self._rests or self.warming is not None:
                 self._settle()
             return None
         with self._measuring:
