@@ -33,7 +33,7 @@ _SCORES = {
 }  # fmt: skip
 """By kind, the score of what tells next to nothing, and of what tells most: above the floors of the profile, a message also
 above that beside facts, but a note below: it stands in the prompt anyway. Less than 1, so that none is said unasked."""
-_SILENT = 0.05
+_SILENT = 0.04
 """The score of a fact that was told by a message: below every floor."""
 _LIKELY = 0.5
 """Of several readings of a time, those that are as sure count, or else the likeliest."""
