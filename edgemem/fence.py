@@ -67,6 +67,8 @@ _COLON = Pattern("[:：﹕︓]")
 
 _PLAIN = Pattern(r"[ !\"$-9;=-Z\\^-~]*")
 """Text without any character that a rule below looks at; most of what is said aloud."""
+_WITH_COLONS = re.compile(r"[ !\"$-;=-Z\\^-~]*")
+"""The same, or with colons, at which only one rule looks; most lines of a block."""
 
 
 def storable(text: str) -> str:
@@ -165,6 +167,8 @@ def check_session_id(session_id: str) -> None:
 def _defang(text: str) -> str:
     if _PLAIN.fullmatch(text):
         return " ".join(text.split())
+    if _WITH_COLONS.fullmatch(text):
+        return " ".join(_edit(" ".join(text.split()), _MARKER, _without_colon).split())
     text = _INVISIBLE.sub("", storable(text))
     text = _SELECTORS.sub(r"\1", _LOOSE_JOINER.sub("", text))
     lines = (" ".join(line.split()) for line in _LINE_ENDS.split(text))

@@ -8,7 +8,8 @@ import msgspec
 
 from edgemem.context.epoch_head import head_of
 from edgemem.context.grouping import split_turns
-from edgemem.context.layout import LaidTurn, Layout, Section
+from edgemem.context.laid_turn import LaidTurn
+from edgemem.context.layout import Layout, Section
 from edgemem.errors import TemplateError
 from edgemem.fence import fence
 from edgemem.llama.template import text_of

@@ -38,9 +38,9 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
         "apart": SIGHTS,
         "min_score": lowest(floors),
         "deadline_s": profile.recall.deadline_ms / 1e3,
-        "exclude": frozenset(name for name, item in visible.items() if item.about is None),
+        "exclude": visible.others,
         # A fact that the prompt holds is still the best answer: without it, a worse one would be said.
-        "known": frozenset(name for name, item in visible.items() if item.about is not None),
+        "known": visible.valued,
         "skip_turns": (layout.session, layout.visible_turns()),
         "called": profile.called(),
         "tells": tells_more,

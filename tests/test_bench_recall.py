@@ -23,6 +23,7 @@ from edgemem.bench.recall_cases import Form, Said, longmemeval_cases, read_cases
 from edgemem.bench.recall_home import KeptVectors, filled, turns_of
 from edgemem.bench.recall_scores import ndcg, recall_at, reciprocal_rank, session_scores, turn_scores
 from edgemem.bench.recall_talk import small_talk
+from edgemem.bench.recall_times import time_questions
 from edgemem.bench.weeks import Weeks, weeks
 from edgemem.bench.weeks_longmemeval import longmemeval
 from edgemem.config import Profile
@@ -465,6 +466,19 @@ def test_wrong_options_are_refused(tmp_path: Path) -> None:
         recall.compare(recall.read_scores(saved), [])
 
 
+def test_questions_for_times_have_what_was_told_then() -> None:
+    """Each asks for what somebody told in its time, by its asker or whom it names, or for a time before all."""
+    made = weeks(1, "learnt")
+    said = {turn.id: turn for turn in made.turns}
+    asked = list(time_questions(made, seed=1, forms="learnt"))
+    assert len(asked) > 35
+    assert sum(not one.evidence for one in asked) == 4
+    for one in asked:
+        assert all(one.begin <= said[name].at < one.end for name in one.evidence)
+        if " I " in one.text and one.evidence:
+            assert {said[name].speaker for name in one.evidence} == {one.asker}
+
+
 def test_own_corpus_is_asked_by_category_with_off_topic_and_small_talk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -501,4 +515,6 @@ def test_own_corpus_is_asked_by_category_with_off_topic_and_small_talk(
     assert facts["small_talk"]["n"] == 20
     assert facts["off_topic"]["found"]["mean"] > 0
     assert facts["small_talk"]["in_block"]["mean"] < facts["off_topic"]["in_block"]["mean"]
+    assert figures["times"]["none_empty"]["mean"] == 1
+    assert all(figures["times"][name]["mean"] > 0.4 for name in ("told@5", "then", "block_inside"))
     assert 0.3 < sides["all"]["recall@5"] < 1.0

@@ -124,6 +124,24 @@ def test_upkeep_is_bounded_and_yields(truth, index):
     check(index)
 
 
+def test_who_speaks_waits_for_one_text(truth, store, index):
+    """Texts are read until somebody speaks; those are in, and the next call goes on behind them, in whichever table."""
+    for n in range(3):
+        store.add_fact(f"cup.{n}", "drawer")
+        say(truth, n, f"word{n}", f"answer{n}")
+    asked = []
+
+    def third() -> bool:
+        asked.append(None)
+        return len(asked) > 3
+
+    taken = index.catch_up(stop=third)
+    assert 0 < taken < 9
+    assert index.catch_up() == 9 - taken
+    assert {"cup", "word0", "word2", "answer2"} <= words(index)
+    check(index)
+
+
 class Fleeting(HashEmbedder):
     """Is interrupted within the second text of each batch."""
 

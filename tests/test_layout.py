@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemem.context.layout import LaidTurn, Layout
+from edgemem.context.laid_turn import LaidTurn
+from edgemem.context.layout import Layout
 from edgemem.context.shown import Shown
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Heard, Reader, Turn
@@ -349,3 +350,55 @@ def test_what_changes_while_a_turn_is_prepared_is_in_its_next_view() -> None:
     layout.take([SYSTEM, *said[:-1], robot("re"), user("now")])
     assert [text_of(message) for message in layout.view()][1:] == ["now"]
     assert not layout.visible()
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([ALICE, BOB, STRANGER]),
+        st.sampled_from(["says", "is told", "is private", "is cut off", "begins anew"]),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+@given(steps=STEPS)
+def test_what_is_new_joins_what_was_laid_before(steps: list[tuple[Reader, str, bool]]) -> None:
+    """A prompt that grew turn by turn, whoever looked at it, is the one that is laid out at once from the same turns."""
+    layout, said = Layout("kitchen"), list[dict[str, Any]]()
+    for n, (reader, how, looks) in enumerate(steps):
+        fact = ("household", f"cup {n % 3}")
+        shown = (
+            Shown(f"fact:{n % 4}", f"- cup {n % 3}: {n}", fact=fact, value=str(n)),
+            Shown(f"turn:{n}", "- hm"),
+        )
+        layout.begin(reader, level="private" if how == "is private" else None)
+        said.append(user(f"turn {n}"))
+        layout.take([SYSTEM, *said])
+        layout.put("memory", shown if how == "is told" else ())
+        if looks:
+            layout.take(layout.view())
+        said.append(robot(f"re {n}"))
+        layout.take([SYSTEM, *said])
+        layout.commit()
+        if how == "is cut off":
+            layout.hear(layout.turns[-1], {1: "re"})
+            said[-1] = layout.turns[-1].said[-1]
+        if how == "begins anew":
+            layout.switch(Epoch("kitchen", n, f"summary {n}"))
+        layout.reader = reader
+        anew = Layout("kitchen")
+        anew.epoch, anew.reader, anew._system, anew._turns = (
+            layout.epoch,
+            reader,
+            layout._system,
+            [*layout.turns],
+        )
+        anew._flatten()
+        assert layout.view() == anew.view()
+        assert list(layout.visible().items()) == list(anew.visible().items())
+        assert layout.visible().newest == anew.visible().newest
+        assert layout.visible_turns() == anew.visible_turns()
+        visible = layout.visible()
+        assert visible.valued | visible.others == set(visible)
+        assert all((item.about is not None) == (name in visible.valued) for name, item in visible.items())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgemem.recall import two_bits
 from edgemem.recall.packed import PackedVectors, _lowest, _near
-from edgemem.recall.packed_block import BLOCK
+from edgemem.recall.packed_block import BLOCK, _found
 
 DIMENSIONS = 64
 VECTORS = np.random.default_rng(1).standard_normal((40, DIMENSIONS)).astype(np.float32)
@@ -107,7 +107,7 @@ def test_what_is_found_is_what_comparing_all_finds(changes, block, k, seed, filt
     true = best_of_each(ids, rows, query, k)
     assert [id_ for id_, _ in found] == [id_ for id_, _ in true]
     assert dict(found) == pytest.approx(dict(true), abs=1e-6)
-    estimated = packed.cosines(query, sorted(set(ids)))
+    estimated = dict(zip(*packed.cosines(query, sorted(set(ids))), strict=True))
     if filtered != "labels":
         assert estimated.keys() == set(ids)
         everything = dict(best_of_each(ids, rows, query, None))
@@ -163,8 +163,9 @@ def test_estimates_are_near():
     rows, query = alike(5000), alike(1, seed=2)[0]
     packed = PackedVectors(384)
     packed.append(np.arange(1, 5001), np.arange(5000), rows)
-    estimated = packed.cosines(query, np.arange(1, 5001))
-    off = np.abs(np.array([estimated[n] for n in range(1, 5001)]) - rows @ query)
+    there, estimated = packed.cosines(query, np.arange(1, 5001))
+    assert there.tolist() == list(range(1, 5001))
+    off = np.abs(estimated - rows @ query)
     assert np.quantile(off, 0.8) < 0.025
     assert off.max() < 0.1
 
@@ -281,7 +282,7 @@ def test_nothing_allowed_finds_nothing():
     packed = PackedVectors(DIMENSIONS)
     assert packed.nearest(VECTORS[0], 3) == []
     assert packed.nearest(VECTORS[0], 3, np.array([1])) == []
-    assert packed.cosines(VECTORS[0], [1]) == {}
+    assert [found.tolist() for found in packed.cosines(VECTORS[0], [1])] == [[], []]
     assert packed.wipe([1]) == 0
     assert not len(packed.labelled(0))
     packed.append([1], [1], VECTORS[:1])
@@ -362,3 +363,35 @@ def test_rows_pass_the_signs_as_far_as_chance_may_have_put_them():
     assert most <= len(many) <= 2 * most
     assert set(range(10)) <= set(many)
     assert _near(distances[:100], 10, 384).tolist() == list(range(100))
+
+
+@given(
+    ids=st.lists(st.integers(1, 400), max_size=300),
+    wanted=st.sets(st.one_of(st.integers(1, 400), st.integers(1, 10**12)), max_size=60),
+)
+def test_rows_are_found_however_many_ids_are_wanted(ids, wanted):
+    """Looked for one by one or in a table of ids, rows are those of the ids, also where texts have several."""
+    rows, some = np.sort(np.array(ids, np.int64)), np.array(sorted(wanted), np.int64)
+    once = len(set(ids)) == len(ids)
+    assert _found(rows, some, once=once).tolist() == np.flatnonzero(np.isin(rows, some)).tolist()
+
+
+def test_asked_again_among_some_it_is_the_same():
+    """A question that was compared with all rows finds among some of them what it would find there alone, also later."""
+    rows, query = alike(3000), alike(1, seed=2)[0]
+    some = np.arange(1, 3001, 7)
+    packed = PackedVectors(384, block=700)
+    packed.append(np.arange(1, 2001), np.arange(2000), rows[:2000])
+
+    def alone():
+        fresh = PackedVectors(384, block=700)
+        fresh.append(packed.ids, np.arange(len(packed)), rows[packed.ids - 1])
+        return fresh.nearest(query, 9, some)
+
+    packed.nearest(query, 9)
+    assert packed.nearest(query, 9, some) == alone()
+    packed.append(np.arange(2001, 3001), np.arange(2000, 3000), rows[2000:])
+    assert packed.nearest(query, 9, some) == alone()
+    packed.nearest(query, 9)
+    packed.wipe([found for found, _ in packed.nearest(query, 3, some)])
+    assert packed.nearest(query, 9, some) == alone()

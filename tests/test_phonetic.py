@@ -11,7 +11,15 @@ from edgemem.bench import corpus
 from edgemem.recall.phonetic import nearest, sounds_heard, sounds_near, sounds_of
 from edgemem.recall.question import hear, strange_words
 from edgemem.recall.readings import as_heard, distance
-from edgemem.recall.sounds import called_in, drop_sounds, names_in, note_sounds, with_names, with_people
+from edgemem.recall.sounds import (
+    called_in,
+    drop_sounds,
+    names_in,
+    note_sounds,
+    sounds_with,
+    with_names,
+    with_people,
+)
 from edgemem.recall.sources import split_key
 from edgemem.recall.stemmer import stem
 from edgemem.recall.words import plain_words, spell_out, terms
@@ -314,7 +322,9 @@ def test_a_name_that_fell_stays_as_long_as_some_text_has_it(memory):
     memory.store.add_fact("club.cook", "Brack")
     memory.idle(5)
     index = memory.index.database
-    index.write(lambda tx: note_sounds(tx, {"zebulon", "ottoline brack", "nobody", "cook ottoline"}))
+    index.write(
+        lambda tx: note_sounds(tx, sounds_with({"zebulon", "ottoline brack", "nobody", "cook ottoline"}))
+    )
     index.write(drop_sounds)
     names = {name for (name,) in index.query("select distinct name from sounds")}
     assert names >= {"zebulon", "ottoline brack"}

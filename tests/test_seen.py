@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from edgemem.context.layout import LaidTurn
+from edgemem.context.laid_turn import LaidTurn
 from edgemem.context.seen import Seen
 from edgemem.context.shown import Shown
 from edgemem.records import Recalled

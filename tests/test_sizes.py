@@ -48,6 +48,19 @@ def test_of_a_message_only_what_stands_behind_a_known_block_is_tokenised(letters
     assert letters.asked == [whole, "And that?"]
 
 
+def test_a_bound_tokenises_nothing(letters: Letters) -> None:
+    """Of a message whose block is known, bytes stand for the rest; once the rest is known too, all of it is found."""
+    sizes, block = Sizes(letters), fence(["- the cup is blue", "- the tin is red"])
+    whole = f"{block}où?"
+    assert (sizes.at_most(whole), sizes.found(whole)) == (len(whole.encode()), None)
+    sizes.note(block, 20)
+    assert (sizes.at_most(whole), sizes.found(whole)) == (20 + len("où?".encode()), None)
+    assert letters.asked == []
+    sizes.of("où?")
+    assert (sizes.at_most(whole), sizes.found(whole), sizes.known(whole)) == (23, 23, 23)
+    assert letters.asked == ["où?"]
+
+
 def test_what_only_looks_like_a_block_is_counted(letters: Letters) -> None:
     """A text without a block, and one with a tag inside, is counted as a whole."""
     sizes = Sizes(letters)

@@ -62,6 +62,9 @@ def settled(request, robot):
         ("door code on 3 January 2026", "1111"),
         ("What was the door code last summer?", "3333"),
         ("the door code in April 2025, please", "1111"),
+        ("What was the door code before March?", "2222"),
+        ("What was the door code before February?", "1111"),
+        ("What was the door code between January and May 2025?", "1111"),
         ("Wie war der door code im März?", "2222"),
         ("¿Cuál era el door code en marzo?", "2222"),
         ("door code vào tháng 3 là gì?", "2222"),
@@ -69,8 +72,6 @@ def settled(request, robot):
         ("What was the door code in June?", "3333"),  # from the 5th on
         ("what was the door code on the twenty first of marsh", "2222"),  # as it was heard
         ("what was the door code on the first of apron", "2222"),
-        ("What was the door code before March?", "2222"),
-        ("What was the door code before February?", "1111"),
         ("What was the door code until the fifth of June?", "2222"),
         ("What was the door code from March to May?", "2222"),
         ("What was the door code before?", "2222"),

@@ -18,6 +18,7 @@ from edgemem.bench.recall_facts import fact_figures
 from edgemem.bench.recall_figures import bars_of, compare, figures_of, read_scores, write_scores
 from edgemem.bench.recall_home import filled
 from edgemem.bench.recall_talk import HALVES, phrases, small_talk
+from edgemem.bench.recall_times import time_figures
 from edgemem.bench.report import report, say
 from edgemem.bench.weeks import Weeks, weeks
 from edgemem.bench.weeks_longmemeval import longmemeval as in_longmemeval_form
@@ -80,6 +81,7 @@ def run(
     everyday: dict[str, float] = {}
     left: dict[str, int] = {}
     known: dict[str, Any] = {}
+    times: dict[str, Any] = {}
     real, tokenizer = _real(profile) if embedder else None, real_tokenizer() if block else None
     try:
         with scratch(home) as folder:
@@ -87,6 +89,11 @@ def run(
                 with filled(
                     case, folder, embedder=real, profile=profile, tokenizer=tokenizer, cache=cache
                 ) as here:
+                    if with_facts:
+                        say(f"{case.name}: asking for times …")
+                        named = form_set(forms)
+                        made = weeks(seed, named)
+                        times = time_figures(here, made, seed=seed, forms=named, block=bool(block))
                     say(f"{case.name}: asking {len(case.asked)} questions …")
                     asking = Asking(here, case, form=form, least=least, count=_counter(tokenizer))
                     answered += asking.all()
@@ -96,8 +103,7 @@ def run(
                         everyday = {half: _share_with_block(asking, talk[0][0], half) for half in HALVES}
                     if with_facts:
                         say(f"{case.name}: asking for facts …")
-                        named = form_set(forms)
-                        told = FactsTold(weeks(seed, named), seed=seed, forms=named)
+                        told = FactsTold(made, seed=seed, forms=form_set(forms))
                         known = fact_figures(here, told, talk)
     finally:
         if real is not None:
@@ -119,7 +125,7 @@ def run(
             "everyday": everyday,
         }
     if known:
-        figures["facts"] = known
+        figures |= {"times": times, "facts": known}
     if against is not None:
         figures["against"] = compare(read_scores(against), answered)
     if save is not None:

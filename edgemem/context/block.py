@@ -17,7 +17,7 @@ import msgspec
 from edgemem.context import asking
 from edgemem.context.excerpt import MOST_CHARS
 from edgemem.context.repeated import adds
-from edgemem.context.shown import RANK, About, Shown, part_of, past_of
+from edgemem.context.shown import RANK, About, Shown, Visible, part_of, past_of
 from edgemem.context.small_talk import wants_memory
 from edgemem.context.told import FIRST, LINE_CHARS, as_text, asked_for, day_of, fitting, told
 from edgemem.fence import BULLET, clean, fence, storable
@@ -62,16 +62,16 @@ def worth_saying(
             `unasked`: the least score of everything but facts when nothing is asked. `unasked_turn`: that of turns then.
             `beside`: that of a turn where a fact is told.
     """
-    recalled = list(recalled)
     asked = wants_memory(utterance)
-    best, best_turn = best_scores(recalled)
+    recalled = [item for item in recalled if not only_asks(item)]
+    best, best_turn = _best_of(recalled)
     worth = [
         item
         for item in recalled
         if item.score >= least_score(item, best, floors, asked=asked, best_turn=best_turn)
     ]
     settled = sorted((item for item in worth if item.kind in VALUES), key=lambda item: -item.score)
-    told = [item for item in worth if item.kind not in VALUES and not only_asks(item)]
+    told = [item for item in worth if item.kind not in VALUES]
     return settled + _each_once(
         sorted(told, key=lambda item: -item.score - FIRST.get(item.kind, 0.0)), settled, utterance
     )
@@ -79,9 +79,12 @@ def worth_saying(
 
 def best_scores(recalled: Iterable[Recalled]) -> tuple[float | None, float]:
     """Return the score of the best fact that was recalled, None if there is none, and of the best turn that tells anything."""
-    recalled = list(recalled)
-    facts = [item.score for item in recalled if item.kind in VALUES]
-    turns = [item.score for item in recalled if item.kind == "turn" and not only_asks(item)]
+    return _best_of([item for item in recalled if not only_asks(item)])
+
+
+def _best_of(telling: Sequence[Recalled]) -> tuple[float | None, float]:
+    facts = [item.score for item in telling if item.kind in VALUES]
+    turns = [item.score for item in telling if item.kind == "turn"]
     return max(facts, default=None), max(turns, default=0.0)
 
 
@@ -218,7 +221,7 @@ def _asks_for_the_rest(item: Recalled, question: str, visible: Mapping[str, Show
 
 def newest_values(visible: Mapping[str, Shown]) -> dict[About, Shown]:
     """Return of what the prompt holds what it says last of each key."""
-    return {item.about: item for item in visible.values() if item.about is not None}
+    return (visible if isinstance(visible, Visible) else Visible(visible)).newest
 
 
 def changes(

@@ -22,8 +22,9 @@ from edgemem.context.epoch_head import (
     to_carry,
     up_to_date,
 )
-from edgemem.context.gauge import Gauge, about
-from edgemem.context.layout import LaidTurn, Layout
+from edgemem.context.gauge import Gauge, about, texts_of
+from edgemem.context.laid_turn import LaidTurn
+from edgemem.context.layout import Layout
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Message
 
@@ -241,7 +242,7 @@ class EpochPlanner:
     def _fixed(self) -> int:
         """Return the tokens that every prompt has: the system's messages, and room for the summary."""
         return self.summary_tokens + sum(
-            len(self.tokenizer.encode(str(m.get("content")))) + 8 for m in self.layout.system
+            self.gauge.sizes.of(str(m.get("content"))) + 8 for m in self.layout.system
         )
 
     def _cost(self, turn: LaidTurn) -> int:
@@ -250,7 +251,7 @@ class EpochPlanner:
         known = self._counted.get(turn.n)
         if known is None or known[0] != size:
             tokens = sum(self._tokens_of(message) for message in turn.said)
-            known = (size, tokens + len(self.tokenizer.encode(turn.block)))
+            known = (size, tokens + self.gauge.sizes.of(turn.block))
             self._counted[turn.n] = known
         return known[1]
 
@@ -258,13 +259,11 @@ class EpochPlanner:
         """Return a message's tokens, with those of the template's markers.
 
         Templates refuse some messages that stand alone (a tool result, say), so the parts are counted as text; 8
-        tokens a message and 12 a call cover the markers of all templates at hand. The prompt itself is counted exactly.
+        tokens a message and 12 a call cover the markers of all templates at hand. The prompt itself is counted exactly. The
+        gauge knows the parts from then on, so that no turn has to tokenise what idle time has looked at.
         """
-        tokens = 8 + len(self.tokenizer.encode(text_of(message)))
-        for call in message.get("tool_calls") or ():
-            function = call.get("function") or {}
-            tokens += 12 + len(self.tokenizer.encode(f"{function.get('name')} {function.get('arguments')}"))
-        return tokens
+        texts = texts_of(message)
+        return 8 + 12 * (len(texts) - 1) + sum(map(self.gauge.sizes.of, texts))
 
 
 def _most(messages: Sequence[Message]) -> int:

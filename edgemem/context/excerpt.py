@@ -11,6 +11,7 @@ Sentences are found in every language; clauses are cut, and little words left ou
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.context.sentences import split_sentences
@@ -172,7 +173,7 @@ class _Words:
     """
 
     def __init__(self, text: str, asked: Collection[str]) -> None:
-        values = {stem for value in _VALUE.findall(text) for stem in terms(value)}
+        values = {stem for value in _VALUE.findall(text) for stem in _stems_of(value)}
         self.stems = dict.fromkeys(terms(text))
         self.bits: dict[str, tuple[int, int]] = {}
         place, empty = 0, _empty()
@@ -195,6 +196,11 @@ class _Words:
     def kept(self, numbers: tuple[int, ...], chars: int, plain: int, weighed: int) -> _Kept:
         """Return what pieces with these bits hold."""
         return _Kept(numbers, chars, plain.bit_count() / len(self.bits), weighed.bit_count() / self._width)
+
+
+@lru_cache(maxsize=1024)  # names and digits come again and again
+def _stems_of(value: str) -> tuple[str, ...]:
+    return tuple(terms(value))
 
 
 def _combinations(pieces: Sequence[_Piece], words: _Words) -> list[_Kept]:

@@ -3,7 +3,7 @@
 Counting renders the whole prompt, which costs some milliseconds. A prompt that extends one that was counted has at
 most as many tokens more as its new text has bytes, beside the template's markers, which are measured; so while that is
 far below the limit nothing is tokenised. Else the new texts alone are, each once, and near the limit the whole is counted
-when a turn is over.
+when a turn is over. What idle time has measured of them (`Sizes`) is known by then.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ tokens more for one."""
 MARGIN = 4
 """Tokens a message more than measured: where text and markers meet, tokens may fall otherwise than in the probes."""
 
-_SMALL = 0.5
-"""Share of the limit up to which the bytes of new texts stand for their tokens: looking at them costs nothing."""
+_SMALL = 0.8
+"""Share of the limit up to which the bytes of new texts stand for their tokens: looking at them costs nothing. From there
+on the end of a turn prepares for a prompt that does not fit."""
 _FAR = 0.9
 """Share of the limit up to which a turn's end counts nothing: one turn does not take the rest."""
 _UNCOUNTED = 0.5
@@ -111,7 +112,7 @@ class Gauge:
         known = self._known(messages, tools)
         if known is None:
             return None
-        tokens, rest = self._with_measured(*known)
+        tokens, rest = self._with_found(*self._with_measured(*known))
         bound = self._sum(tokens, rest, self._at_once)
         # Bytes are about four times the tokens: fit to say that a prompt is small, and no more.
         if bound > _SMALL * limit:
@@ -175,11 +176,19 @@ class Gauge:
         """Return tokens with those of the messages that were measured before, and the messages behind them."""
         measured = 0
         for message, (same, size) in zip(new, self._behind):  # noqa: B905 - either may be longer
-            if message != same:  # mostly it is the very same object, which is seen at once
+            if message is not same and message != same:
                 break
             measured, tokens = measured + 1, tokens + size
         del self._behind[measured:]
         return tokens, new[measured:]
+
+    def _with_found(self, tokens: int, rest: Sequence[Message]) -> tuple[int, Sequence[Message]]:
+        """Return tokens with those of the messages whose texts idle time has measured, and the messages behind them."""
+        sizes = self.sizes
+        found = list(
+            takewhile(lambda each: all(sizes.found(text) is not None for text in texts_of(each)), rest)
+        )
+        return self._measure(tokens, found), rest[len(found) :]
 
     def _measure(self, tokens: int, rest: Sequence[Message]) -> int:
         """Return a bound with messages behind those that are measured, and measure them."""
@@ -197,8 +206,7 @@ class Gauge:
 
     def _at_once(self, text: str) -> int:
         """Return what is known of a text, or its bytes."""
-        known = self.sizes.known(text)
-        return (known if known is not None else len(text.encode(errors="replace"))) + _spelling(text)
+        return self.sizes.at_most(text) + _spelling(text)
 
     def _nearly(self, text: str) -> int:
         """Tokenise a text, once: those behind the newest count are looked at at every hop."""
@@ -224,9 +232,17 @@ def about(text: str) -> int:
 
 def at_most(message: Message, markers: Markers, size: Callable[[str], int]) -> int:
     """Return tokens that a message hardly exceeds, given what measures a text."""
-    calls = [call.get("function") or {} for call in message.get("tool_calls") or ()]
-    texts = [text_of(message), *(f"{call.get('name')} {_as_text(call.get('arguments'))}" for call in calls)]
-    return sum(map(size, texts)) + len(calls) * markers.call + markers.message
+    texts = texts_of(message)
+    return sum(map(size, texts)) + (len(texts) - 1) * markers.call + markers.message
+
+
+def texts_of(message: Message) -> list[str]:
+    """Return what a message says, and each of its calls, as the texts that are measured."""
+    calls = message.get("tool_calls")
+    if not calls:
+        return [text_of(message)]
+    functions = (call.get("function") or {} for call in calls)
+    return [text_of(message), *(f"{one.get('name')} {_as_text(one.get('arguments'))}" for one in functions)]
 
 
 def _as_text(arguments: Any) -> str:

@@ -21,16 +21,14 @@ from typing import NamedTuple
 import msgspec
 
 from edgemem.context.epoch_head import carried_by, head_of
-from edgemem.context.grouping import repair_orphans
-from edgemem.context.said import heard_in, is_part, newest_user, prefixed, whole
-from edgemem.context.seen import Says, Seen
-from edgemem.context.shown import RANK, Shown
+from edgemem.context.laid_turn import INTERRUPTION, LaidTurn, as_heard, has_told, interruption, resumed
+from edgemem.context.said import heard_in, newest_user, prefixed
+from edgemem.context.seen import Seen
+from edgemem.context.shown import RANK, Shown, Visible
 from edgemem.fence import fence
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Heard, Level, Message, Reader, Turn
 from edgemem.store.reading import readable
-
-INTERRUPTION = "interrupted"
 
 
 class Section(NamedTuple):
@@ -41,69 +39,32 @@ class Section(NamedTuple):
     tokens: int = 0
 
 
-class LaidTurn(msgspec.Struct):
-    """One turn as it stands in the prompt."""
+class _Of(NamedTuple):
+    """What the committed part of a prompt hangs on."""
 
-    n: int
-    said: list[Message]
-    block: str = ""
-    block_tokens: int = 0
-    """As whoever put the lines counted them."""
-    shown: tuple[Shown, ...] = ()
-    level: Level = "household"
-    owner: str | None = None
-    heard: Heard | None = None
-    at: int | None = None
-    """Which message carries the block: the newest user message when it was put there."""
-    heard_until: str | None = None
-    """What was heard in it before somebody cut the robot off; None: nobody did."""
-    told: bool = False
-    """Whether a model has been told that."""
-    uncut: dict[int, Message] = msgspec.field(default_factory=dict)
-    """By their numbers, messages as they were before only what was heard of them stayed."""
-    whole: list[Message] | None = None
-    """Of a committed turn: its messages as every template takes them; made anew after a change."""
-    says: Says | None = None
-    """Of a committed turn: what it says of things that memory may tell; made anew after a change."""
+    epoch: Epoch
+    reader: Reader | None
+    changes: int
+    turns: int
+    """How many there are, also before the epoch."""
 
-    def carrier(self) -> int | None:
-        """Return the number of the message that carries the block; the newest user message unless it was put before."""
-        return self.at if self.at is not None else newest_user(self.said)
 
-    def readable(self, reader: Reader | None) -> bool:
-        """Tell whether this reader may be shown the turn."""
-        return readable(reader, self.level, self.owner)
+class _Holding(NamedTuple):
+    """What the committed part of the present reader's prompt holds; each hook asks for it, and it is found out once a turn."""
 
-    def text(self, n: int) -> str:
-        """Return the text of a message, also what nobody heard of it."""
-        return text_of(self.uncut.get(n, self.said[n]))
+    of: _Of
+    turns: list[LaidTurn]
+    visible: Visible
+    numbers: frozenset[int]
+    seen: Seen
 
-    def unheard(self, n: int) -> str:
-        """Return what nobody heard of a message; all of it where what was heard is not its beginning."""
-        return self.text(n).removeprefix(text_of(self.said[n])) if n in self.uncut else ""
 
-    def cut(self, n: int, heard: str) -> None:
-        """Keep of a message what was heard."""
-        message = self.uncut.pop(n, self.said[n])
-        if heard != text_of(message):
-            self.uncut[n] = message
-            message = {**message, "content": heard}
-        self.said[n] = message
-        self.whole = self.says = None
+class _View(NamedTuple):
+    """The newest view, and what it was made of."""
 
-    def as_heard(self, said: Sequence[Message]) -> list[Message]:
-        """Return messages that a loop has of this turn, cut where these are: it may know nothing of that, or cut elsewhere."""
-        out = list(said)
-        for n, uncut in self.uncut.items():
-            if n < len(out) and is_part(out[n], uncut):
-                out[n] = self.said[n]
-        return out
-
-    def take(self, said: Sequence[Message]) -> None:
-        """Learn what has been said in it; what was cut stays so, unless the loop has put something else there."""
-        heard = self.as_heard(said)
-        self.uncut = {n: uncut for n, uncut in self.uncut.items() if heard[n : n + 1] == self.said[n : n + 1]}
-        self.said = heard
+    messages: list[Message]
+    of: _Of
+    open: LaidTurn | None
 
 
 class Layout:
@@ -130,8 +91,9 @@ class Layout:
         """How many messages of the turns stand before the epoch."""
         self._changes = 0
         """How often committed turns became other ones."""
-        self._prompt: tuple[tuple[object, ...], list[LaidTurn]] = ((), [])
-        self._committed: tuple[tuple[object, ...], list[Message], str] = ((), [], "")
+        self._held: _Holding | None = None
+        self._viewed: _View | None = None
+        self._committed: tuple[_Of | None, list[Message], str] = (None, [], "")
         """Of what, which committed turns the present reader is shown; and their messages, with what of the head is left."""
 
     # -- what was said -------------------------------------------------------------------------------
@@ -143,10 +105,10 @@ class Layout:
         """
         if epoch is not None:
             self.epoch = epoch
-        self._turns = [_resumed(turn) for turn in turns if turn.messages]
+        self._turns = [resumed(turn) for turn in turns if turn.messages]
         for n, turn in enumerate(self._turns):
             if turn.heard_until is not None:
-                turn.told = any(_has_told(later, turn) for later in self._turns[n + 1 :])
+                turn.told = any(has_told(later, turn) for later in self._turns[n + 1 :])
         self._flatten()
 
     @property
@@ -193,6 +155,14 @@ class Layout:
         epoch is not looked at as long as the rest has its place: a turn costs what its epoch holds, not all that was said.
         """
         current = self._opened()
+        viewed = self._viewed
+        if (
+            viewed is not None
+            and viewed.open is current
+            and viewed.of == self._shown_now()
+            and viewed.messages == messages
+        ):
+            return  # one hook after the other is given the newest view, and says nothing new with it
         start = 0
         while start < len(messages) and messages[start].get("role") == "system":
             start += 1
@@ -225,7 +195,7 @@ class Layout:
 
     def as_heard(self, messages: Sequence[Message]) -> list[Message]:
         """Return a loop's list without instructions, with only what was heard of the turns that were cut off."""
-        return _as_heard(self._turns, messages)
+        return as_heard(self._turns, messages)
 
     def _stands(self, past: Sequence[Message]) -> bool:
         """Tell whether these are the messages of the epoch's committed turns, as they were heard or as they were said."""
@@ -233,7 +203,7 @@ class Layout:
         if past == said:
             return True
         turns = self.epoch_turns()
-        return any(turn.uncut for turn in turns) and _as_heard(turns, past) == said
+        return any(turn.uncut for turn in turns) and as_heard(turns, past) == said
 
     def _is_issued(self, head: Sequence[Message]) -> bool:
         """Tell whether a list begins with the newest view, and not only with what was said."""
@@ -314,28 +284,46 @@ class Layout:
         """Return what the open turn's block is made of, in its order."""
         return dict(self._sections)
 
-    def visible(self) -> dict[str, Shown]:
+    def visible(self) -> Visible:
         """Return what the present reader's prompt already holds, by item id, from its head and the turns before."""
-        turns = (item for turn in self._in_prompt() for item in turn.shown)
-        return {item.id: item for item in (*self._carried(), *turns)}
+        return self._holding().visible
 
     def visible_turns(self) -> frozenset[int]:
         """Return the numbers of the turns that stand in the present reader's prompt."""
-        return frozenset(turn.n for turn in self._in_prompt())
+        return self._holding().numbers
 
     def seen(self) -> Seen:
         """Return what the present reader's prompt says already, in the turns before."""
-        return Seen(self._in_prompt())
+        return self._holding().seen
 
     def _in_prompt(self) -> Sequence[LaidTurn]:
-        of = self._shown_now()
-        if self._prompt[0] != of:
-            self._prompt = of, [turn for turn in self.epoch_turns() if turn.readable(self.reader)]
-        return self._prompt[1]
+        return self._holding().turns
 
-    def _shown_now(self) -> tuple[object, ...]:
+    def _holding(self) -> _Holding:
+        of, held = self._shown_now(), self._held
+        if held is None or held.of != of:
+            added = self._added(held and held.of, of)
+            turns, visible = ([], Visible()) if added is None or held is None else (held.turns, held.visible)
+            new = self._readable(self.epoch_turns() if added is None else added)
+            carried = self._carried() if added is None else ()
+            shown = [*carried, *(item for turn in new for item in turn.shown)]
+            turns, visible = [*turns, *new], Visible({**visible, **{item.id: item for item in shown}})
+            held = _Holding(of, turns, visible, frozenset(turn.n for turn in turns), Seen(turns))
+            self._held = held
+        return held
+
+    def _readable(self, turns: Iterable[LaidTurn]) -> list[LaidTurn]:
+        return [turn for turn in turns if turn.readable(self.reader)]
+
+    def _shown_now(self) -> _Of:
         """Return what the committed part of the prompt hangs on: it is asked for at every hop, by several hooks."""
-        return self.epoch, self.reader, len(self._turns), self._changes
+        return _Of(self.epoch, self.reader, self._changes, len(self._turns))
+
+    def _added(self, before: _Of | None, now: _Of) -> list[LaidTurn] | None:
+        """Return the turns that came to a prompt which else is as before; None: it is another one."""
+        if before is None or before[:3] != now[:3] or before.turns > now.turns:
+            return None
+        return self._turns[before.turns :]
 
     def epoch_turns(self) -> list[LaidTurn]:
         """Return the committed turns that stand in the prompt word for word, whoever reads it."""
@@ -348,14 +336,22 @@ class Layout:
 
     def view(self) -> list[Message]:
         """Return the messages for the model: the system's, then the visible turns with their blocks."""
-        of = self._shown_now()
-        if self._committed[0] != of:
-            self._committed = of, *self._laid(self._in_prompt(), self._head_now(self.epoch))
-        _, laid, head = self._committed
-        newest = [self._open] if self._open is not None and self._open.said else []
-        self._issued = [*laid, *self._laid(newest, head)[0]]
-        self._issued_said = len(self._said), list(self._open.said) if self._open is not None else []
-        return [*self._system, *self._issued]
+        of, current = self._shown_now(), self._open
+        said = current.said if current is not None else []
+        before, laid, head = self._committed
+        if before != of:
+            added = self._added(before, of)
+            if added is None:
+                laid, head = self._laid(self._in_prompt(), self._head_now(self.epoch))
+            else:
+                new, head = self._laid(self._readable(added), head)
+                laid = [*laid, *new]
+            self._committed = of, laid, head
+        self._issued = [*laid, *self._laid([current] if current is not None and said else [], head)[0]]
+        self._issued_said = len(self._said), list(said)
+        messages = [*self._system, *self._issued]
+        self._viewed = _View(list(messages), of, current)
+        return messages
 
     def view_in(self, epoch: Epoch) -> list[Message]:
         """Return what stands before the next utterance once another epoch has begun; may be asked in idle time."""
@@ -369,7 +365,7 @@ class Layout:
         for turn in turns:
             carrier = turn.carrier() if turn.block else None
             carried = turn.said[carrier] if carrier is not None else None
-            for message in turn.said if turn is self._open else _as_whole(turn):
+            for message in turn.said if turn is self._open else turn.as_whole():
                 lead = ""
                 if head and message.get("role") == "user":
                     lead, head = head, ""
@@ -406,9 +402,10 @@ class Layout:
 
     def commit(self) -> LaidTurn | None:
         """Make the prepared turn history; what it showed has been shown."""
-        turn, self._open = self._open, None
+        turn = self._open
         self._sections = {}
         if turn is None or not turn.said:
+            self._open = None
             return None
         turn.level, turn.owner = self.level_of(turn)
         ids, told = {item.id for item in turn.shown if item.id.startswith(INTERRUPTION)}, False
@@ -417,6 +414,7 @@ class Layout:
             told = earlier.told = earlier.told or told or interruption(earlier) in ids
         self._turns.append(turn)
         self._said += turn.said
+        self._open = None  # last: idle time must not find a prompt between two turns that lacks the newer one
         return turn
 
     def level_of(self, turn: LaidTurn) -> tuple[Level, str | None]:
@@ -467,59 +465,3 @@ class Layout:
         """
         self.epoch = epoch if epoch.head else msgspec.structs.replace(epoch, head=self.epoch.head)
         self._count_past()
-
-
-def interruption(cut: LaidTurn) -> str:
-    """Return the id of the line which tells that a turn was cut off."""
-    return f"{INTERRUPTION}:{cut.n}"
-
-
-def _has_told(later: LaidTurn, cut: LaidTurn) -> bool:
-    """Tell of two stored turns whether the later one told that the earlier was cut off; its block may be erased."""
-    ids = (interruption(cut), INTERRUPTION)  # an older edgemem did not say which turn
-    return later.owner == cut.owner or any(item.id in ids for item in later.shown)
-
-
-def _as_heard(turns: Iterable[LaidTurn], messages: Sequence[Message]) -> list[Message]:
-    out, at = list(messages), 0
-    for turn in turns:
-        end = at + len(turn.said)
-        if turn.uncut:
-            out[at:end] = turn.as_heard(out[at:end])
-        at = end
-    return out
-
-
-def _resumed(turn: Turn) -> LaidTurn:
-    """Return a stored turn as it stands in the prompt."""
-    messages = [stored.as_message() for stored in turn.messages]
-    unheard = {id(one): stored.unheard for one, stored in zip(messages, turn.messages, strict=True)}
-    said = repair_orphans(messages)
-    return LaidTurn(
-        turn.n,
-        said,
-        turn.block,
-        shown=tuple(_recorded(turn)),
-        level=turn.level,
-        owner=turn.owner,
-        heard=turn.heard,
-        heard_until=heard_in(said) if turn.state == "interrupted" else None,
-        uncut={
-            n: {**message, "content": text_of(message) + rest}
-            for n, message in enumerate(said)
-            if (rest := unheard.get(id(message)))
-        },
-    )
-
-
-def _as_whole(turn: LaidTurn) -> list[Message]:
-    # Every prompt has all turns of the epoch, several times a turn; history is looked through once.
-    if turn.whole is None:
-        turn.whole = whole(turn.said)
-    return turn.whole
-
-
-def _recorded(turn: Turn) -> Iterable[Shown]:
-    """Rebuild what a stored turn showed; the text itself stands in its block."""
-    for entry in turn.shown:
-        yield msgspec.json.decode(entry, type=Shown) if entry.startswith("{") else Shown(entry, "")

@@ -42,9 +42,12 @@ def tells_more(said: str, utterance: str) -> bool:
 
 def adds(said: str, utterance: str) -> bool:
     """Tell whether what somebody said once tells more than the utterance; in doubt it does."""
-    whole, repeated = _words_of(utterance)
-    if plain_words(said) == whole:
+    whole, uttered, repeated = _words_of(utterance)
+    words = plain_words(said)
+    if words == whole:
         return False
+    if sum(word in uttered for word in words) < _FEWEST:
+        return True  # too few for any sentence that both have, or that is much alike
     left, again = [], False
     for sentence in split_sentences(said[:_MOST_CHARS]):
         words = plain_words(sentence)
@@ -65,10 +68,11 @@ def adds(said: str, utterance: str) -> bool:
 
 
 @lru_cache(maxsize=4)  # all that is recalled is held against the same utterance
-def _words_of(utterance: str) -> tuple[list[str], list[list[str]]]:
-    """Return the words of an utterance, and of each of its sentences that can be said again."""
+def _words_of(utterance: str) -> tuple[list[str], frozenset[str], list[list[str]]]:
+    """Return the words of an utterance, each of them once, and those of each of its sentences that can be said again."""
+    words = plain_words(utterance)
     sentences = map(plain_words, split_sentences(utterance[:_MOST_CHARS]))
-    return plain_words(utterance), [words for words in sentences if len(words) >= _FEWEST]
+    return words, frozenset(words), [each for each in sentences if len(each) >= _FEWEST]
 
 
 def _goes_on(sentence: str, asked: frozenset[str]) -> bool:

@@ -17,7 +17,7 @@ from edgemem.recall.sources import episode_text
 from edgemem.records import Recalled
 
 if TYPE_CHECKING:
-    from edgemem.context.layout import LaidTurn
+    from edgemem.context.laid_turn import LaidTurn
 
 REMEMBERING = frozenset({"remember_fact"})
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import msgspec
 
 from edgemem.records import Level
@@ -56,3 +58,26 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
             return None if self.preference is None else ("preference", *self.preference)
         beside = self.id.startswith("doubt:") or self.id.endswith(_PAST)
         return None if beside else ("fact", *self.fact)
+
+
+class Visible(dict[str, Shown]):
+    """What a prompt holds, by item id, in the order in which it was told; never changed once it is made."""
+
+    @cached_property
+    def _about(self) -> dict[str, About]:
+        return {name: about for name, item in self.items() if (about := item.about) is not None}
+
+    @cached_property
+    def newest(self) -> dict[About, Shown]:
+        """What it says last of each key."""
+        return {about: self[name] for name, about in self._about.items()}
+
+    @cached_property
+    def valued(self) -> frozenset[str]:
+        """The ids of lines that give a key its value."""
+        return frozenset(self._about)
+
+    @cached_property
+    def others(self) -> frozenset[str]:
+        """The ids of all other lines."""
+        return frozenset(self).difference(self.valued)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,11 @@ class ContextCompactionHook:
         """What the model was offered in the newest turn."""
         self._tokens = 0
         """What the newest prompt had at most."""
+        self._unsettled = False
+        """Whether the newest turn is over, and nothing is prepared for a next one whose prompt does not fit."""
+        self._rests = False
+        """Whether idle time came after the turn before, so that this can be left to it."""
+        self._measuring = threading.Lock()
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Prepare in idle time, switch between turns, and guard the window before the model is called."""
@@ -79,12 +85,19 @@ class ContextCompactionHook:
             self.work(stop=payload.get("stop"))
             return None
         if point == ON_RUN_START:
+            if self._unsettled:
+                self._rests = False
+                self._settle()
             self._switch(conversation)
             return None
         if point == ON_RUN_END:
-            self._settle(planner, conversation)
+            self._unsettled = conversation.layout.running is None
+            # A model that reads ahead has the pause to itself: what it read must be what the next turn begins with.
+            if not self._rests or self.warming is not None:
+                self._settle()
             return None
-        return self._guard(planner, conversation, payload)
+        with self._measuring:
+            return self._guard(planner, conversation, payload)
 
     def due(self) -> bool:
         """Tell whether there is something to prepare."""
@@ -92,6 +105,9 @@ class ContextCompactionHook:
 
     def work(self, *, stop: Callable[[], bool] | None = None) -> bool:
         """Prepare the next epoch if one is due; return whether anything was done."""
+        self._rests = True
+        if stop is None or not stop():
+            self._settle()
         if self.planner is None or self._prepared is not None:
             return False
         first = self.planner.plan()
@@ -182,15 +198,17 @@ class ContextCompactionHook:
             {**payload, "messages": view, "counted": (view, tokens)}, reason="compacted"
         )
 
-    def _settle(self, planner: EpochPlanner, conversation: Conversation) -> None:
-        """Prepare for a next turn whose prompt does not fit, once this one is history."""
-        if conversation.layout.running is not None:
-            return
-        try:
-            planner.settle(self._tokens, tools=self._tools, quick=self._quick)
-        except ModelError as error:
-            # The next turn measures its prompt by itself, and tells what is wrong.
-            _log.debug("the prompt was not measured ahead: %s", error)
+    def _settle(self) -> None:
+        """Prepare for a next turn whose prompt does not fit, once the newest one is history."""
+        with self._measuring:
+            if self.planner is None or not self._unsettled:
+                return
+            self._unsettled = False
+            try:
+                self.planner.settle(self._tokens, tools=self._tools, quick=self._quick)
+            except ModelError as error:
+                # The next turn measures its prompt by itself, and tells what is wrong.
+                _log.debug("the prompt was not measured ahead: %s", error)
 
     def _epoch_now(self, planner: EpochPlanner, messages: Sequence[Message], tokens: int) -> Epoch | None:
         """Return the epoch that begins because a prompt did not fit: one that was still to be read ahead, if there is."""

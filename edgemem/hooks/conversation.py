@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import msgspec
 
 from edgemem.context.grouping import tool_calls
-from edgemem.context.layout import LaidTurn, Layout
+from edgemem.context.laid_turn import LaidTurn
+from edgemem.context.layout import Layout
 from edgemem.context.shown import Shown
 from edgemem.context.spoken import heard_part, heard_speeches, speeches_of, tells_of_earlier
 from edgemem.hooks.points import ON_ABORT

@@ -16,7 +16,7 @@ from edgemem.context.block import (
     within,
     worth_saying,
 )
-from edgemem.context.layout import interruption
+from edgemem.context.laid_turn import interruption
 from edgemem.context.shown import About, Shown
 from edgemem.context.sizes import Sizes
 from edgemem.context.told import LINE_CHARS

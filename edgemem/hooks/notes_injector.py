@@ -75,7 +75,6 @@ class NotesInjectorHook:
         if payload.get("hop", 0) != 0:
             return None
         layout = conversation.layout
-        layout.take(payload["messages"])
         level = self.notes.level
         self.note = "" if readable(layout.reader, level, None) else CLOSED.format(file=self.notes.path.name)
         if self.note:
@@ -83,9 +82,13 @@ class NotesInjectorHook:
                 log.warning(self.note)
                 self._told = True
             return None
+        tail = self._tail()
+        if not tail:
+            return None
+        layout.take(payload["messages"])
         visible, seen = layout.visible(), layout.seen()
         lines = []
-        for text in self._tail():
+        for text in tail:
             line = clean(text.lstrip("# "), max_chars=LINE_CHARS)
             item = Shown(f"note:{line}", f"- {line}", level)
             if line and item.id not in visible and not seen.holds_note(text):
@@ -100,7 +103,7 @@ class NotesInjectorHook:
     def _tail(self) -> list[str]:
         """Return the newest lines that are within both bounds; which of them are shown already does not matter."""
         lines = self.notes.tail(self.max_chars).splitlines()
-        if self.max_tokens is None or self._tokenizer is None:
+        if not lines or self.max_tokens is None or self._tokenizer is None:
             return lines
         left = self.max_tokens - len(self._tokenizer.encode(f"{self.header}\n"))
         first = len(lines)

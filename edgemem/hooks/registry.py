@@ -45,6 +45,8 @@ class HookRegistry:
 
     def __init__(self, hooks: Iterable[Hook] = ()) -> None:
         self._entries: list[_Entry] = []
+        self._at: dict[str, tuple[_Entry, ...]] = {}
+        """The same by point: most hooks act at few, and each turn has eight points or more."""
         self._failures: dict[tuple[str, str], HookFailure] = {}
         self._timers: list[Callable[[str, str, float], None]] = []
         self._lock = threading.Lock()
@@ -75,6 +77,9 @@ class HookRegistry:
             closed = bool(getattr(hook, "fail_closed", False)) if fail_closed is None else fail_closed
             entry = _Entry(hook, rank, len(self._entries), closed)
             self._entries = sorted([*self._entries, entry], key=lambda e: (-e.priority, e.order))
+            self._at = {
+                point: tuple(each for each in self._entries if point in each.hook.points) for point in POINTS
+            }
             timer = getattr(hook, "note_timing", None)
             if timer is not None:
                 self._timers = [*self._timers, timer]
@@ -115,11 +120,11 @@ class HookRegistry:
 
     def at(self, point: str) -> list[Hook]:
         """Return the hooks of a point, in order."""
-        return [entry.hook for entry in self._entries if point in entry.hook.points]
+        return [entry.hook for entry in self._at.get(point, ())]
 
     def __contains__(self, point: object) -> bool:
         """Tell whether any hook acts at a point."""
-        return any(point in entry.hook.points for entry in self._entries)
+        return isinstance(point, str) and bool(self._at.get(point))
 
     def __iter__(self) -> Iterator[Hook]:
         return iter([entry.hook for entry in self._entries])
@@ -138,22 +143,24 @@ class HookRegistry:
         """
         if point not in POINTS:
             raise InvalidInputError(f"There is no point {point!r}; there are: {', '.join(sorted(POINTS))}")
-        return self._fire(self._entries, point, ctx, payload)
+        return self._fire(self._at.get(point, ()), point, ctx, payload)
 
     def fire_one(self, hook: Hook, point: str, ctx: Any, payload: Any) -> HookResult:
         """Call one hook alone, for a framework whose own registry keeps the order."""
-        return self._fire([entry for entry in self._entries if entry.hook is hook], point, ctx, payload)
+        entries = [entry for entry in self._at.get(point, ()) if entry.hook is hook]
+        return self._fire(entries, point, ctx, payload)
 
     def _fire(self, entries: Iterable[_Entry], point: str, ctx: Any, payload: Any) -> HookResult:
         changed = False
         reasons: list[str] = []
         timers = self._timers
         for entry in entries:
-            if point not in entry.hook.points:
-                continue
             started = perf_counter() if timers else 0.0
             try:
-                result = _checked(entry.hook(point, ctx, payload), payload)
+                answer = entry.hook(point, ctx, payload)
+                if answer is None:  # as most do
+                    continue
+                result = _checked(answer, payload)
             except Exception as error:  # noqa: BLE001 - isolation is this method's work; the failure is counted and shown
                 self._failed(entry.hook, point, error)
                 if entry.fail_closed and point != ON_RUN_END:
@@ -211,8 +218,6 @@ def _checked(answer: Any, payload: Any) -> HookResult:
     Raises:
         InvalidInputError: the answer is no result of a hook, or its payload is of another kind than the point's.
     """
-    if answer is None:
-        return HookResult.cont()
     try:
         reason = str(answer.reason or "")
         if answer.is_end:

@@ -92,6 +92,7 @@ class Warming:
         if epoch == self._warm or self._layout.running is not None:
             return False
         self._reads = True
+        turns = len(self._layout.turns)
         view = self._layout.view_in(epoch)
         told = self.prefix.read(view, tools=self._tools, now=epoch.started_at or None, stop=stop)
         with self._lock:
@@ -99,10 +100,10 @@ class Warming:
                 self._read = None
             if told != "ready":
                 return told == "reading"
-            self._read = epoch
-            # Whoever began to speak meanwhile finds the old epoch as it was.
-            free = not self.prefix.lent and self._layout.running is None and not stop()
-            return free and self._put()
+            # Whoever began to speak meanwhile finds the old epoch as it was, and what was read lacks that turn.
+            spoke = self._layout.running is not None or len(self._layout.turns) != turns or stop()
+            self._read = None if spoke else epoch
+            return not spoke and not self.prefix.lent and self._put()
 
     def waits(self) -> bool:
         """Tell whether the old epoch goes on, because the prompt of the new one has not been read."""

@@ -101,6 +101,8 @@ class Columns:
         self.rarity = Rarity()
         self._codes: dict[str | None, int] = {None: NOBODY}
         self._sessions: dict[int | None, int] = {None: NOBODY}
+        self._begins = [0]
+        """By the code of a session, the first slot that was ever of it."""
         self._calling_codes = {self.callings[0]: NOBODY}
         self._slots: dict[int, int] = {}
         self._passing: set[int] = set()
@@ -109,7 +111,7 @@ class Columns:
         self._spans_of: dict[int, slice] = {}
         self._last_span = 0
         self._words_in = np.zeros((2, 1), np.int64)
-        self._private: dict[int, dict[int, int]] = {}
+        self._private: dict[int, NDArray[np.int64]] = {}
         self._sizes: dict[tuple[int, int], tuple[int, int]] = {}
         self._masks = Masks()
         self.dropped = 0
@@ -133,6 +135,8 @@ class Columns:
         slot = self.n
         self._make_room(slot)
         session = self._sessions.setdefault(row.session_id, len(self._sessions))
+        if session == len(self._begins):
+            self._begins.append(slot)
         called = self._calling(frozenset(row.called.split())) if row.called else NOBODY
         values = (
             row.id, row.ref, row.at, session, -1 if row.turn is None else row.turn, self._code(row.who), self._code(row.owner),
@@ -213,12 +217,12 @@ class Columns:
             private = list(self._private)
         else:
             room[1] *= int(only.values["known"])
-            speaker = self.code(only.values["speaker"]) if only.values["alone"] else None
+            speaker = self._owner(only)
             private = [speaker] if speaker in self._private else []
         total: NDArray[np.int64] = room.sum(axis=0)
         for owner in private:
-            for session, words in self._private[owner].items():
-                total[session] += words
+            words = self._private[owner][: self.sessions]
+            total[: len(words)] += words
         return total
 
     def readable(self, only: Filter) -> NDArray[np.bool_]:
@@ -228,11 +232,11 @@ class Columns:
         rows, n = self.rows, self.n
         found = np.zeros(n + 1, bool)
         may = found[:n]
-        alone = only.values.get("alone")
-        may[:] = self._masks.of(only, rows, n, self.code(only.values["speaker"]) if alone else None)
+        may[:] = self._masks.of(only, rows, n, self._owner(only))
         code = self._sessions.get(only.session_id) if only.session_id is not None and only.turns else None
         if code is not None:
-            here = np.flatnonzero(rows["session"][:n] == code)
+            begin = self._begins[code]  # mostly a session of today, behind all others
+            here = begin + np.flatnonzero(rows["session"][begin:n] == code)
             if len(here):
                 turns = np.array(sorted(only.turns), np.int64)
                 near = np.minimum(np.searchsorted(turns, rows["turn"][here]), len(turns) - 1)
@@ -293,22 +297,20 @@ class Columns:
         if "known" not in only.values:
             some = list(self._sizes.values())
         else:
-            speaker = self.code(only.values["speaker"]) if only.values["alone"] else None
+            speaker = self._owner(only)
             levels = [(0, NOBODY), (1, NOBODY)][: 1 + int(only.values["known"])]
             some = [self._sizes.get(each, (0, 0)) for each in (*levels, (PRIVATE, speaker or -1))]
         return sum(docs for docs, _ in some), sum(words for _, words in some)
 
     def read_by(self, slots: Slots, only: Filter) -> NDArray[np.bool_]:
         """Tell which of some slots hold what may be read, whether it is looked for or not."""
-        rows = self.rows
-        there: NDArray[np.bool_] = rows["id"][slots] != 0
-        if "known" not in only.values:
-            return there
-        level = rows["level"][slots]
-        there &= (level <= int(only.values["known"])) | (level == PRIVATE)
-        speaker = self.code(only.values["speaker"]) if only.values["alone"] else None
-        there &= (level != PRIVATE) | (rows["owner"][slots] == (speaker or -1))
-        return there
+        whatever = only._replace(kinds=frozenset(KINDS), past=True)
+        read: NDArray[np.bool_] = self._masks.of(whatever, self.rows, self.n, self._owner(only))[slots]
+        return read
+
+    def _owner(self, only: Filter) -> int | None:
+        """Return the code of whoever asks alone; None: of nobody."""
+        return self.code(only.values["speaker"]) if only.values.get("alone") else None
 
     def _count(self, slot: int, docs: int, words: int) -> None:
         """Note words more or less in the session of a slot: what is private under its owner, apart from the rest."""
@@ -318,8 +320,11 @@ class Columns:
         known = self._sizes.get(whose := (level, owner if level == PRIVATE else NOBODY), (0, 0))
         self._sizes[whose] = known[0] + docs, known[1] + words
         if level == PRIVATE:
-            of = self._private.setdefault(owner, {})
-            of[session] = of.get(session, 0) + words
+            own = self._private.get(owner, np.zeros(0, np.int64))
+            if session >= len(own):
+                own = _longer(own, max(16, session * 3 // 2), 0)
+            own[session] += words
+            self._private[owner] = own
             return
         if session >= self._words_in.shape[1]:
             more = np.zeros((2, session + 1), np.int64)

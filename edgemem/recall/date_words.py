@@ -45,6 +45,7 @@ _PAST_FORM = Pattern(
 )
 _FUTURE_FORM = Pattern(r"\b[a-zñ]{2,}[aei]r(?:é|á|ás|án|emos)\b")
 
+_SIGN_OR_NUMBER = re.compile(r"\d+|\D")
 _TRADITIONAL = str.maketrans(
     "週個號點後這兩禮當來過時間鐘頭聖誕復萬節農曆幾歲現曾經從夏裡",
     "周个号点后这两礼当来过时间钟头圣诞复万节农历几岁现曾经从夏里",
@@ -88,6 +89,9 @@ class _Language(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     accents_matter: bool = False
     year_prefix: str = ""
     every: str = ""
+    opens: dict[str, str] = {}
+    joins: dict[str, str] = {}
+    closes: dict[str, str] = {}
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -193,7 +197,7 @@ def _lexicon(language: _Language, *, folded: bool) -> Lexicon:
     longest: dict[str, int] = {}
     anchors = set()
     for phrase, labels in phrases.items():
-        parts = phrase.split() if joined else list(phrase)
+        parts = phrase.split() if joined else _SIGN_OR_NUMBER.findall(phrase)
         longest[parts[0]] = max(longest.get(parts[0], 0), len(parts))
         if (
             any(kind in label for label in labels for kind in ANCHORS)
@@ -233,6 +237,9 @@ def _said(language: _Language) -> Iterator[tuple[str, str, Value]]:
         "unit": language.units,
         "shift": language.shifts,
         "holiday": language.holidays,
+        "opens": language.opens,
+        "joins": language.joins,
+        "closes": language.closes,
     }
     for kind, values in named.items():
         for name, words in values.items():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import tzinfo
 
-    from edgemem.recall.date_phrases import Phrase
+    from edgemem.recall.date_phrases import Phrase, Ranges
 
 MAX_CHARS = 2000
 MAX_SPANS = 16
@@ -59,13 +59,22 @@ class Span(msgspec.Struct, frozen=True):
 
 
 def times_in(text: str, now: float, zone: tzinfo) -> tuple[Span, ...]:
-    """Return the times that a text speaks of, in their order there; of one time, the likeliest reading first.
+    """Return the times that a question speaks of, in their order there; of one time, the likeliest reading first.
 
     Args:
         text: anything at all; of a very long one the end counts.
         now: when it was said, seconds since the epoch.
         zone: where: a day begins there at midnight.
     """
+    return _times(text, now, zone, ranges="asked")
+
+
+def ends_in(text: str, now: float, zone: tzinfo) -> tuple[Span, ...]:
+    """Return the same, but of each range what its words say by themselves: of "since Monday" Monday."""
+    return _times(text, now, zone, ranges="none")
+
+
+def _times(text: str, now: float, zone: tzinfo, *, ranges: Ranges) -> tuple[Span, ...]:
     text = _composed(text[-MAX_CHARS:])
     said = list(_TOKEN.finditer(text))
     tokens = [
@@ -85,19 +94,20 @@ def times_in(text: str, now: float, zone: tzinfo) -> tuple[Span, ...]:
         spelled = [
             Token(each.kind, text[each.begin : each.end].casefold(), each.begin, each.end) for each in tokens
         ]
-        return tuple(_spans(text, list(phrases_in(written, written, spelled, known.accented, seen_from))))
+        phrases = phrases_in(written, written, spelled, known.accented, seen_from, ranges=ranges)
+        return tuple(_spans(text, list(phrases)))
     found: list[Phrase] = []
-    for at, lexicon in enumerate(known.lexicons):
-        # Figures alone are the same in all languages, but a year may have a word of any before it.
-        if (dated and at == 0) or (years and lexicon.join) or not lexicon.anchors.isdisjoint(words):
-            found += phrases_in(written, plain, tokens, lexicon, seen_from)
+    for lexicon in known.lexicons:
+        # Figures are the same in all languages, but a word of any may stand before them.
+        if dated or (years and lexicon.join) or not lexicon.anchors.isdisjoint(words):
+            found += phrases_in(written, plain, tokens, lexicon, seen_from, ranges=ranges)
     return tuple(_spans(text, found))
 
 
 def mentions(text: str, said_at: float, zone: tzinfo) -> tuple[Span, ...]:
     """Return the times that a statement speaks of, for an index: one reading of each, where it is likely enough."""
     best: dict[str, Span] = {}
-    for span in times_in(text, said_at, zone):
+    for span in _times(text, said_at, zone, ranges="told"):
         best.setdefault(span.said, span)
     return tuple(best.values())
 
@@ -126,7 +136,8 @@ def _spans(text: str, found: Sequence[Phrase]) -> Iterator[Span]:
         if all(phrase.end <= other.begin or phrase.begin >= other.end for other in taken):
             taken.append(phrase)
     count = 0
-    for phrase in sorted(taken, key=lambda each: each.begin):
+    told = (each for phrase in taken for each in (phrase, *phrase.inner))
+    for phrase in sorted(told, key=lambda each: each.begin):
         for begin, end, sure in phrase.readings:
             if count < MAX_SPANS and math.isfinite(begin) and math.isfinite(end):
                 count += 1

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_SLICE = 200  # docs in one transaction: few enough for 20 ms, enough to keep the bytes of a commit down
+_SLICE = 200  # docs in one transaction: few enough to be written within 20 ms, enough to keep the bytes of a commit down
 _EMBED_AT_ONCE = 4
 
 
@@ -182,7 +182,7 @@ class Index:
             # What is written at all takes along everything that waits: each commit writes the last pages of the same tables.
             state, notes = self.state(), self._take_notes
             due = is_due(self.truth, state, sources, least=least, wait_s=wait_s)
-            rows = [partial(self._take_rows, sources)] if due else []
+            rows = [partial(self._take_rows, sources, stop)] if due else []
             return [self._take_changes, *rows, notes, self._renew]
 
         with self._upkeep:
@@ -297,8 +297,8 @@ class Index:
         shorten_queue(self.truth, changes.upto)
         return changes.seen
 
-    def _take_rows(self, sources: Sequence[Source], limit: int) -> int:
-        return take_rows(self.database, self.truth, self.state(), sources, limit)
+    def _take_rows(self, sources: Sequence[Source], stop: Stop | None, limit: int) -> int:
+        return take_rows(self.database, self.truth, self.state(), sources, limit, stop)
 
     def _take_notes(self, _limit: int) -> int:
         taken = 0 if self.notes is None else take_notes(self.database, self.notes, self.state())

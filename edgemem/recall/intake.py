@@ -1,7 +1,7 @@
 """Intake: what was written to the truth since the index looked last becomes docs with words.
 
-Several processes may take in the same rows: each sees in its transaction how far the index has come, and only the first
-of them writes.
+Texts are read before the transaction, which holds the file for the writing alone. Several processes may take in the same
+rows: each sees in its transaction how far the index has come, and only the first of them writes.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.recall.changes import purge
-from edgemem.recall.docs import add_docs, remove_doc
+from edgemem.recall.docs import ReadDoc, add_docs, add_read, read_doc, remove_doc
 from edgemem.recall.paragraphs import notes_stamp, read_paragraphs
 from edgemem.recall.sources import NOTE, Doc, Source, newest_id, read_between
 from edgemem.recall.state import get_meta, set_meta
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from edgemem.recall.state import State
     from edgemem.store.database import Database, Transaction
@@ -27,7 +27,7 @@ class _Piece(NamedTuple):
 
     source: Source
     upto: int
-    docs: list[Doc]
+    read: list[ReadDoc]
 
 
 def is_due(truth: Database, state: State, sources: Sequence[Source], *, least: int, wait_s: float) -> bool:
@@ -48,21 +48,32 @@ def is_due(truth: Database, state: State, sources: Sequence[Source], *, least: i
 
 
 def take_rows(
-    database: Database, truth: Database, state: State, sources: Sequence[Source], limit: int
+    database: Database,
+    truth: Database,
+    state: State,
+    sources: Sequence[Source],
+    limit: int,
+    stop: Callable[[], bool] | None = None,
 ) -> int:
-    """Take at most `limit` rows of the truth in; return how many."""
+    """Take at most `limit` rows of the truth in; return how many.
+
+    Args:
+        stop: asked after each text; what was read until then is taken in.
+    """
     now = truth.clock.now()
     pieces: list[_Piece] = []
     for source in sources:
         reached, last = state.reached(source), newest_id(truth, source)
         if last > reached and limit > 0:
             docs = read_between(truth, source, reached, last, limit, now)
-            pieces.append(_Piece(source, docs[-1].ref if len(docs) == limit else last, docs))
-            limit -= len(docs)
+            read = _read_until(docs, stop)
+            cut = len(read) < len(docs)
+            pieces.append(_Piece(source, read[-1].doc.ref if cut or len(docs) == limit else last, read))
+            limit = 0 if cut else limit - len(docs)
     # One transaction for all sources: with one each, FTS5 has twice as many segments to merge.
     if pieces:
         database.write(lambda tx: _advance(tx, state, pieces))
-    return sum(len(piece.docs) for piece in pieces)
+    return sum(len(piece.read) for piece in pieces)
 
 
 def take_notes(database: Database, notes: NotesFile, state: State) -> int:
@@ -90,12 +101,22 @@ def take_notes(database: Database, notes: NotesFile, state: State) -> int:
     return gone + new
 
 
+def _read_until(docs: Iterable[Doc], stop: Callable[[], bool] | None) -> list[ReadDoc]:
+    """Read docs until somebody is waiting, and the first one in any case."""
+    read: list[ReadDoc] = []
+    for doc in docs:
+        read.append(read_doc(doc))
+        if stop and stop():
+            break
+    return read
+
+
 def _advance(tx: Transaction, state: State, pieces: Sequence[_Piece]) -> None:
     # Another process may have been faster, or have seen a change of these rows before they were in.
     if get_meta(tx, "queue") != state.queue or any(
         get_meta(tx, source.table) != state.reached(source) for source, _, _ in pieces
     ):
         return
-    add_docs(tx, [doc for piece in pieces for doc in piece.docs])
+    add_read(tx, [each for piece in pieces for each in piece.read])
     for source, upto, _ in pieces:
         set_meta(tx, source.table, upto)

@@ -7,6 +7,7 @@ looked at for the question as a whole (see `certainty`), so scores mean the same
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ REASONS = tuple(dict.fromkeys(SIGNALS.values()))
 _MENTIONED = 0.1  # of the log odds: a signal that contributes less does not explain anything
 
 
-class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """Weights of signals; those that are not named weigh nothing."""
 
     bias: float
@@ -42,9 +43,25 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the logarithm of the odds that each of some messages is right, given `float32[n, len(SIGNALS)]`."""
         import numpy as np
 
-        sums = signals @ np.array([self.weights.get(name, 0.0) for name in SIGNALS], np.float32)
-        found: NDArray[np.float32] = np.float32(self.scale) * sums + np.float32(self.bias)
+        found: NDArray[np.float32] = np.float32(self.scale) * (signals @ self._column) + np.float32(self.bias)
         return found
+
+    @functools.cached_property
+    def _column(self) -> NDArray[np.float32]:
+        """Return the weights in the order of the signals."""
+        import numpy as np
+
+        return np.array([self.weights.get(name, 0.0) for name in SIGNALS], np.float32)
+
+    @functools.cached_property
+    def _shares(self) -> NDArray[np.float32]:
+        """Return what each signal adds to which reason, `float32[len(SIGNALS), len(REASONS)]`."""
+        import numpy as np
+
+        share = np.zeros((len(SIGNALS), len(REASONS)), np.float32)
+        for row, (name, reason) in enumerate(SIGNALS.items()):
+            share[row, REASONS.index(reason)] = self.scale * self.weights.get(name, 0.0)
+        return share
 
     def scores(self, signals: NDArray[np.float32], known: float) -> NDArray[np.float32]:
         """Return the scores of all messages that were found for a question, 0 to 1.
@@ -65,12 +82,7 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def parts(self, signals: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return what each of `REASONS` adds to the log odds of some messages, `float32[n, len(REASONS)]`."""
-        import numpy as np
-
-        share = np.zeros((len(SIGNALS), len(REASONS)), np.float32)
-        for row, (name, reason) in enumerate(SIGNALS.items()):
-            share[row, REASONS.index(reason)] = self.scale * self.weights.get(name, 0.0)
-        found: NDArray[np.float32] = signals @ share
+        found: NDArray[np.float32] = signals @ self._shares
         return found
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from edgemem.recall.candidates import Filter
 
-_MOST = 8
-"""Readers and kinds whose slots are kept, a byte a slot each."""
+_MOST = 12
+"""Readers and kinds whose slots are kept, a byte a slot each; one reader needs two, for what is found and for what counts."""
 
 
 class Masks:

@@ -35,6 +35,10 @@ class Matched(NamedTuple):
     """Of a message together with the one before and the one after it, as if they were one text."""
     session: Numbers
     """Of all messages of a session together, by its code."""
+    texts: Slots
+    """The only slots at which `own` is not 0, in ascending order,"""
+    around: Slots
+    """and those at which `window` is not."""
 
 
 class Stands(NamedTuple):
@@ -97,27 +101,23 @@ def matched(view: View, stands: Stands, asked: Mapping[str, Asked], statistics: 
     """
     import numpy as np
 
-    columns, rows = view.columns, view.columns.rows
-    n, sessions = view.n, columns.sessions
-    own, window, session = (
-        np.zeros(n + 1, np.float32),
-        np.zeros(n + 1, np.float32),
-        np.zeros(sessions, np.float32),
-    )
+    rows, n = view.columns.rows, view.n
+    own, window = np.zeros((2, n + 1), np.float32)
     names, term, slots, times, _ = stands
     if not names:
-        return Matched(own, window, session)
+        return Matched(own, window, np.zeros(view.columns.sessions, np.float32), slots, slots)
     worth = np.array([[asked[name].weight] for name in names], np.float32)
     weights = worth * np.array([[statistics.rarity(asked[name].docs)] for name in names], np.float32)
     average = max(1.0, statistics.terms / max(1, statistics.docs))
 
     texts = view.around(slots, ())
-    # How often each term stands in each of these texts; in the last one, which is none, it never does.
-    often = np.zeros((len(names), len(texts) + 1), np.float32)
+    # How often each term stands in each of these texts, text by text; in the last one, which is none, it never does.
+    often = np.zeros((len(texts) + 1, len(names)), np.float32)
     place = np.full(n + 1, len(texts), np.int32)
     place[texts] = np.arange(len(texts))
-    often[term, place[slots]] = times
-    own[texts] = (weights * _saturated(often[:, :-1], rows["length"][texts], average)).sum(axis=0)
+    often[place[slots], term] = times
+    alone = np.ascontiguousarray(often[:-1].T)
+    own[texts] = (weights * _saturated(alone, rows["length"][texts], average)).sum(axis=0)
 
     around = view.around(texts[rows["kind"][texts] == TURN], (-1, 1))
     before, after = view.beside(around, -1), view.beside(around, 1)
@@ -125,19 +125,29 @@ def matched(view: View, stands: Stands, asked: Mapping[str, Asked], statistics: 
     long = (
         lengths[around] + np.where(before >= 0, lengths[before], 0) + np.where(after >= 0, lengths[after], 0)
     )
-    together = often[:, place[around]] + often[:, place[before]] + often[:, place[after]]
-    window[around] = (weights * _saturated(together, long, 3 * average)).sum(axis=0)
+    # To pick rows takes a tenth of the time of picking from each column, and to weigh columns less than to weigh rows.
+    together = often.take(place[around], axis=0)
+    for each in (before, after):
+        together += often.take(place[each], axis=0)
+    window[around] = (weights * _saturated(np.ascontiguousarray(together.T), long, 3 * average)).sum(axis=0)
+    return Matched(own, window, _of_sessions(view, stands, worth), texts, around)
 
-    words_in = columns.words_in(view.only)
-    heard_of = max(1, int(np.count_nonzero(words_in[1:])))  # a session of which nothing may be read is none
-    long_session = max(1.0, float(words_in[1:].sum()) / heard_of)
-    at = term * sessions + rows["session"][slots]
-    in_session = np.bincount(at, times, len(names) * sessions).reshape(len(names), sessions)
-    with_term = np.count_nonzero(in_session[:, 1:], axis=1)[:, None]
+
+def _of_sessions(view: View, stands: Stands, worth: Numbers) -> Numbers:
+    """Return the BM25 of sessions, by their code, given what each term counts, `float32[n, 1]`."""
+    import numpy as np
+
+    names, term, slots, times, _ = stands
+    sessions, words_in = view.columns.sessions, view.columns.words_in(view.only)
+    heard_of = max(1, int(np.count_nonzero(words_in[1:])))  # one of which nothing may be read is none
+    average = max(1.0, float(words_in[1:].sum()) / heard_of)
+    at = term * sessions + view.columns.rows["session"][slots]
+    often = np.bincount(at, times, len(names) * sessions).reshape(len(names), sessions)
+    with_term = np.count_nonzero(often[:, 1:], axis=1)[:, None]
     rare = worth * np.log(1 + (np.maximum(heard_of - with_term, 0) + 0.5) / (with_term + 0.5))
-    session[:] = (rare * _saturated(in_session, words_in, long_session)).sum(axis=0)
-    session[NOBODY] = 0.0
-    return Matched(own, window, session)
+    found: Numbers = (rare * _saturated(often, words_in, average)).sum(axis=0).astype(np.float32)
+    found[NOBODY] = 0.0
+    return found
 
 
 def _saturated(times: Any, lengths: Any, average: float) -> Any:

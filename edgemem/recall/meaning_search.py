@@ -135,11 +135,11 @@ def _estimate(view: View, vectors: VectorIndex, vector: Vector, slots: Slots) ->
 
     slots = slots[~view.near[slots] & view.may[slots]]
     docs = view.columns.rows["id"][slots]
-    found = vectors.estimates(vector, docs)
-    ids = np.fromiter(found, np.int64, len(found))
-    order = np.argsort(docs)
-    slots = slots[order[docs[order].searchsorted(ids)]]
-    view.cosines[slots] = np.fromiter(found.values(), np.float32, len(found))
+    order = np.argsort(docs, kind="stable")  # most of them stand in it already
+    slots, docs = slots[order], docs[order]
+    ids, cosines = vectors.estimates(vector, docs)
+    slots = slots[docs.searchsorted(ids)]
+    view.cosines[slots] = cosines
     view.near[slots] = True
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _PACKED_AT_ONCE = 256  # vectors: .4 MB of each intermediate result
 _ESTIMATED_AT_ONCE = 4096  # rows: 3 MB of intermediate results
+_PIECES = 2  # rows that are put in order for each id that is wanted: a text may have several
 _SAMPLE = 16_384  # distances that are counted to guess the limit
 
 # Which rows pass the first sieve: their signs differ in so many more than those of the k-th, times sqrt(dimensions): two
@@ -55,6 +56,8 @@ class PackedVectors:
         self._room = block
         self._blocks: list[Block] = []
         self._asked: tuple[NDArray[np.float32], Asked] | None = None
+        self._compared: tuple[Asked, NDArray[np.uint16]] | None = None
+        """The newest question that was compared with all rows, and in how many signs each differs."""
 
     def __len__(self) -> int:
         return sum(block.n for block in self._blocks)
@@ -98,7 +101,7 @@ class PackedVectors:
         }
         if any(len(rows) != len(vectors) for rows in columns.values()):
             raise ValueError("Each vector has one id, one tick and one label.")
-        begin = 0
+        begin, self._compared = 0, None
         while begin < len(vectors):
             if not self._blocks or self._blocks[-1].sealed:
                 self._blocks.append(Block(self.dimensions, self._room))
@@ -130,6 +133,7 @@ class PackedVectors:
             block.cut(rows)
             wiped += len(rows)
         if wiped:
+            self._compared = None
             self._join()
         return wiped
 
@@ -155,25 +159,29 @@ class PackedVectors:
         distances = self._distances(asked, rows)
         near = _near(distances, k, self.dimensions)
         while True:
-            ids, cosines = _best_of_each(*self._estimates(asked, near if rows is None else rows[near]))
+            found = self._estimates(asked, near if rows is None else rows[near])
+            ids, cosines = _best_of_each(*found, most=k if exact is None else None)
             if len(ids) >= k or len(near) == n:  # or else they are pieces of a few texts
                 break
             near = _lowest(distances, 4 * len(near))
         if exact is not None:
-            found = exact(ids[: _in_doubt(cosines, k, self.dimensions)].tolist())
-            ids = np.fromiter(found.keys(), np.int64, len(found))
-            ids, cosines = _best_of_each(ids, np.fromiter(found.values(), np.float32, len(found)))
+            sure = exact(ids[: _in_doubt(cosines, k, self.dimensions)].tolist())
+            ids = np.fromiter(sure.keys(), np.int64, len(sure))
+            ids, cosines = _best_of_each(ids, np.fromiter(sure.values(), np.float32, len(sure)))
         return list(zip(ids[:k].tolist(), cosines[:k].tolist(), strict=True))
 
-    def cosines(self, query: NDArray[np.float32], ids: ArrayLike) -> dict[int, float]:
-        """Return estimated cosines of those ids that are there, the best of each; one in three is .016 off or more."""
+    def cosines(self, query: NDArray[np.float32], ids: ArrayLike) -> tuple[Ids, NDArray[np.float32]]:
+        """Return those ids that are there, in ascending order, and the estimated cosine of the best row of each.
+
+        One in three is .016 off or more.
+        """
         import numpy as np
 
         found, cosines = self._estimates(self._made_ready(query), self._rows_of(ids))
-        order = np.argsort(cosines, kind="stable")
-        return dict(
-            zip(found[order].tolist(), cosines[order].tolist(), strict=True)
-        )  # the last of an id is its best
+        order = np.argsort(found, kind="stable")
+        found, cosines = found[order], cosines[order]
+        first = np.flatnonzero(np.diff(found, prepend=found[:1] - 1))
+        return found[first], np.maximum.reduceat(cosines, first) if len(first) else cosines
 
     def _made_ready(self, query: NDArray[np.float32]) -> Asked:
         """Return a question that is ready to be compared; the same array, asked again, is the same question."""
@@ -203,8 +211,10 @@ class PackedVectors:
         """Return the numbers of the rows of some ids, in ascending order."""
         import numpy as np
 
-        wanted = np.sort(np.asarray(ids, np.int64))
-        wanted = wanted[np.diff(wanted, prepend=wanted[:1] - 1) != 0]
+        wanted = np.asarray(ids, np.int64)
+        if not (wanted[1:] > wanted[:-1]).all():
+            wanted = np.sort(wanted)
+            wanted = wanted[np.diff(wanted, prepend=wanted[:1] - 1) != 0]
         found = [block.find(wanted) + first for first, block in self._numbered()]
         return np.concatenate(found) if found else np.zeros(0, np.intp)
 
@@ -219,17 +229,23 @@ class PackedVectors:
         """Yield which part of rows in ascending order is in which block, and where."""
         import numpy as np
 
-        for first, block in self._numbered():
-            begin, end = np.searchsorted(rows, (first, first + block.n))
+        ends = np.searchsorted(rows, np.cumsum([block.n for block in self._blocks])).tolist()
+        begin = 0
+        for (first, block), end in zip(self._numbered(), ends, strict=True):
             if begin < end:
                 yield slice(begin, end), block, rows[begin:end] - first
+            begin = end
 
     def _distances(self, asked: Asked, rows: Rows | None) -> NDArray[np.uint16]:
         """Return in how many signs rows differ from the question."""
         import numpy as np
 
         if rows is None:
-            return np.concatenate([asked.differences(block.signs) for block in self._blocks])
+            every = np.concatenate([asked.differences(block.signs) for block in self._blocks])
+            self._compared = asked, every
+            return every
+        if self._compared is not None and self._compared[0] is asked:
+            return self._compared[1][rows]
         found = np.empty(len(rows), np.uint16)
         for part, block, own in self._split(rows):
             most = 2 * len(own) > block.n  # picking a row costs as much as comparing it
@@ -242,12 +258,15 @@ class PackedVectors:
         import numpy as np
 
         ids, cosines = np.empty(len(rows), np.int64), np.empty(len(rows), np.float32)
-        for part, block, own in self._split(rows):
-            ids[part] = block.column("ids")[own]
-            for begin in range(0, len(own), _ESTIMATED_AT_ONCE):
-                some = own[begin : begin + _ESTIMATED_AT_ONCE]
-                at = slice(part.start + begin, part.start + begin + len(some))
-                cosines[at] = asked.sums(block.codes(some)) * block.column("scales")[some]
+        scales = np.empty(len(rows), np.float16)
+        for begin in range(0, len(rows), _ESTIMATED_AT_ONCE):
+            some = slice(begin, begin + _ESTIMATED_AT_ONCE)
+            codes = np.empty((len(rows[some]), 2 * -(-self.dimensions // 64)), np.uint64)
+            for part, block, own in self._split(rows[some]):
+                block.copy_codes(own, codes[part])
+                ids[some][part] = block.column("ids")[own]
+                scales[some][part] = block.column("scales")[own]
+            cosines[some] = asked.sums(codes.view(np.uint8)) * scales[some]
         return ids, cosines
 
     def _join(self) -> None:
@@ -294,13 +313,27 @@ def _lowest(distances: NDArray[np.uint16], wanted: int) -> Rows:
     return near
 
 
-def _best_of_each(ids: Ids, cosines: NDArray[np.float32]) -> tuple[Ids, NDArray[np.float32]]:
-    """Return each id once with its best cosine, the best first, among equals the lowest id."""
+def _best_of_each(
+    ids: Ids, cosines: NDArray[np.float32], most: int | None = None
+) -> tuple[Ids, NDArray[np.float32]]:
+    """Return each id once with its best cosine, the best first, among equals the lowest id.
+
+    Args:
+        most: so many are enough, if there are; None: all.
+    """
     import numpy as np
 
+    if most is not None and len(ids) > (some := _PIECES * most):
+        good = np.flatnonzero(cosines >= np.partition(cosines, -some)[-some])
+        best = _best_of_each(ids[good], cosines[good])
+        if len(best[0]) >= most:
+            return best
     order = np.lexsort((ids, -cosines))
-    _, first = np.unique(ids[order], return_index=True)
-    order = order[np.sort(first)]
+    by_id = np.argsort(ids[order], kind="stable")
+    same = np.diff(ids[order[by_id]]) == 0
+    first = np.ones(len(order), np.bool_)
+    first[by_id[1:][same]] = False
+    order = order[first]
     return ids[order], cosines[order]
 
 

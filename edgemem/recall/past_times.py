@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from edgemem.patterns import Pattern
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from edgemem.recall.dates import Span
     from edgemem.recall.question import Asked
 
@@ -45,10 +47,15 @@ def past_times(asked: Asked, now: float) -> list[Time]:
     Args:
         now: seconds since the epoch.
     """
-    found: list[Time] = []
+    ends = _likeliest(asked.ends)
+    # Both ends of a range say together which ones are meant: between January and May 2025.
+    ranges = [each for each in _likeliest(asked.spans) if sum(end.said in each.said for end in ends) > 1]
+    found: list[Time] = [(each.begin, each.end) for each in ranges]
     opened: Time | None = None
     at = 0
-    for span in _likeliest(asked):
+    for span in ends:
+        if any(span.said in each.said for each in ranges):
+            continue
         begin = asked.text.find(span.said, at)
         if begin < 0:  # it stands there in other letters
             found.append((span.begin, span.end))
@@ -64,10 +71,10 @@ def past_times(asked: Asked, now: float) -> list[Time]:
     return sorted((begin, end) for begin, end in found if begin < end <= now)
 
 
-def _likeliest(asked: Asked) -> list[Span]:
+def _likeliest(spans: Iterable[Span]) -> list[Span]:
     """Return the likeliest reading of each time that a question speaks of, where it is sure enough."""
     found: dict[str, Span] = {}
-    for span in asked.spans:
+    for span in spans:
         found.setdefault(span.said, span)
     return [span for span in found.values() if span.sure >= _SURE]
 

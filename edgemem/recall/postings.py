@@ -132,13 +132,14 @@ class ResidentPostings:
         """Return in how many texts that may be found a term stands; as of the last `follow`, holds `lock`."""
         import numpy as np
 
-        found, hidden = self._postings.get(term), view.hidden
+        found = self._postings.get(term)
         if found is None:
             return 0
         packed = np.frombuffer(found, np.uint32)
-        if len(hidden) * _STEPS > len(packed):
+        if view.concealed * _STEPS > len(packed):
             return int(np.count_nonzero(view.may[packed >> 8]))
         # Of a common term it is quicker to look for the few that may not be found.
+        hidden = view.hidden
         at = np.minimum(packed.searchsorted(hidden << 8), len(packed) - 1)
         return len(packed) - int(np.count_nonzero(packed[at] >> 8 == hidden))
 

@@ -9,12 +9,13 @@ import msgspec
 
 from edgemem.patterns import Pattern
 from edgemem.recall.common_words import COMMON_WORDS
-from edgemem.recall.dates import asks_when, times_in
+from edgemem.recall.dates import asks_when, ends_in, times_in
 from edgemem.recall.english_words import is_english
 from edgemem.recall.languages import language_of
 from edgemem.recall.misheard_dates import with_dates
 from edgemem.recall.past_words import asks_all, asks_first, asks_past
 from edgemem.recall.stemmer import stem
+from edgemem.recall.time_alone import TimeAlone, time_alone
 from edgemem.recall.traits import zone_at
 from edgemem.recall.words import language_in, plain_words, terms
 
@@ -63,6 +64,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Its end, with misheard dates set right."""
     spans: tuple[Span, ...] = ()
     """The times that it speaks of, in their order there; of one time, the likeliest reading first."""
+    ends: tuple[Span, ...] = ()
+    """The same, of "from Monday to Friday" each end by itself, and of "since March" March."""
+    at: float = 0.0
+    """When it is asked, seconds since the epoch."""
     asks_past: bool = False
     """Whether it asks for what was, and is not any more."""
     asks_first: bool = False
@@ -99,6 +104,8 @@ class Question(Asked, frozen=True, kw_only=True):
     """Begin and end of the times that it speaks of, and how sure that is; their words are not looked for."""
     dates: frozenset[str] = frozenset()
     """Those of its terms that perhaps only say a time."""
+    alone: TimeAlone | None = None
+    """What it asks for if it names a time and little else; then there are no words to look for."""
 
     @property
     def english(self) -> bool:
@@ -163,12 +170,15 @@ def take_apart(text: str, now: float | None = None) -> Asked:
     """
     text = with_dates(text[-MAX_CHARS:])
     spans = () if now is None else times_in(text, now, zone_at(now))
+    ends = ends_in(text, now, zone_at(now)) if now is not None and spans else ()
     untimed = text  # on the first of May nothing was first, and two weeks ago is no question of what is over
-    for span in spans:
+    for span in ends:
         untimed = untimed.replace(span.said, " ", 1)
     return Asked(
         text=text,
         spans=spans,
+        ends=ends,
+        at=now or 0.0,
         asks_past=asks_past(untimed),
         asks_first=asks_first(untimed),
         asks_all=asks_all(text),
@@ -208,6 +218,7 @@ def read_question(
     words = plain_words(text)
     said = set(words)
     named = people_in(text, people)
+    alone = time_alone(whole, spans, named=named, reader=reader, now=asked.at)
     name_words = {word for name in named.difference(subjects) for word in plain_words(name)}
     content = terms(text)
     wanted = terms(text, without=name_words)
@@ -219,7 +230,7 @@ def read_question(
         named = named | {reader}
     return Question(
         **msgspec.structs.asdict(asked),
-        terms=tuple(dict.fromkeys(wanted or content)),
+        terms=() if alone is not None else tuple(dict.fromkeys(wanted or content)),
         meaning=meaning,
         people=named,
         strange=frozenset(stem(word) for word in said if word.isalpha() and not is_english(word)),
@@ -227,6 +238,7 @@ def read_question(
         stems=frozenset(content),
         times=tuple((span.begin, span.end, span.sure) for span in spans),
         dates=frozenset(term for span in spans for term in terms(span.said)),
+        alone=alone,
     )
 
 

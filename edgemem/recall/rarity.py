@@ -95,17 +95,21 @@ class Rarity:
             return Worth(*found)
         starts = np.cumsum(many) - many
         words = np.repeat(self._first[slots[here]] - starts, many) + np.arange(int(many.sum()))
-        places = self._places[words]
+        places = self._places.take(words)
         docs = int(self._docs[: 1 + known].sum())
-        counts = np.maximum(self._counts[: 1 + known, places].sum(axis=0), 1).astype(np.float32)
+        # Level by level: to pick from both at once takes seven times as long.
+        counts = self._counts[0].take(places)
+        if known:
+            counts += self._counts[1].take(places)
+        common = np.maximum(counts, 1).astype(np.float32)
         most = np.log(1 + max(0.0, docs - 0.5) / 1.5) or 1.0
-        worth = np.minimum(np.log(1 + np.maximum(0.0, docs - counts + 0.5) / (counts + 0.5)) / most, 1)
+        worth = np.minimum(np.log(1 + np.maximum(0.0, docs - common + 0.5) / (common + 0.5)) / most, 1)
         new = np.ones(len(places), bool)
-        for stem in without:
-            new &= places != _place(stem)
+        for place in map(_place, without):
+            new &= places != place
         found[0, here] = np.maximum.reduceat(worth, starts)
         found[1, here] = np.add.reduceat(worth, starts) / many
-        found[2, here] = np.maximum.reduceat(new / counts, starts)
+        found[2, here] = np.maximum.reduceat(new / common, starts)
         return Worth(*found)
 
 

@@ -179,7 +179,8 @@ class Recall:
         tell = None if tells is None else cache(lambda text: tells(text, query))
         wanted = Wanted(most, min_score, frozenset(exclude), known, tell)
         groups = [best_of_group(ranking, group, rows, wanted) for group in apart or (KINDS.values(),)]
-        passed = self._read_again(query, groups, limits, known, stop)
+        # A model that reads a question for its words has nothing to say about one that has none.
+        passed = SecondPass(groups) if ranking.told else self._read_again(query, groups, limits, known, stop)
         found = [item for group in passed.groups for item in first_of(group, k, known)]
         self.last = RecallStats(
             embed_ms=search.embed_s * 1e3,

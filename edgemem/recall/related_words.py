@@ -74,8 +74,8 @@ def related_to(stem: str, language: str = "en") -> Related:
 
 def note_related(
     view: View, said: Sequence[str], find: Find, statistics: Statistics, language: str = "en"
-) -> None:
-    """Note which texts say words of the question by other ones, and how much of the question they say so.
+) -> Slots:
+    """Note which texts say words of the question by other ones, and how much of the question they say so; return their slots.
 
     A word and all that may be said for it tell apart as much as one word that stands in as many texts: more for what
     means the same than for what is of a kind, which more may be. It counts where the very word does not stand, as a share of
@@ -92,8 +92,9 @@ def note_related(
     asked = [stem for stem in said if often.get(stem, 0) <= most]
     of = {stem: related for stem in asked if any(related := related_to(stem, language))}
     wanted = {stem for related in of.values() for phrases in related for phrase in phrases for stem in phrase}
+    noted = [np.zeros(0, np.intp)]
     if not wanted:
-        return
+        return noted[0]
     there: dict[str, Slots] = {}
     for stem, slots, _ in find([*of, *wanted.difference(of)]):
         there[stem] = np.append(there[stem], slots) if stem in there else slots
@@ -113,7 +114,9 @@ def note_related(
             docs += int(np.count_nonzero(view.columns.read_by(slots, view.only)))
             if docs > most:
                 break
-            view.related[view.seen(slots)] += statistics.rarity(docs) / whole
+            noted.append(view.seen(slots))
+            view.related[noted[-1]] += statistics.rarity(docs) / whole
+    return np.concatenate(noted)
 
 
 def _slots_of(phrase: Phrase, there: Mapping[str, Slots]) -> Slots:

@@ -79,8 +79,8 @@ class ResidentVectors(BitVectors):
                 return self._packed.nearest(query, k, None if among is None else _array(among), exact=exact)
         return super().nearest(query, k, among, about=about)
 
-    def estimates(self, query: Vector, ids: Ids) -> dict[int, float]:
-        """Return the cosines of those ids that have a vector, about: as memory was at the last `nearest`."""
+    def estimates(self, query: Vector, ids: Ids) -> tuple[NDArray[np.int64], Vector]:
+        """Return those ids that have a vector, and their cosines, about: as memory was at the last `nearest`."""
         with self._lock:
             if len(query) == self._dimensions and self._followed:
                 return self._packed.cosines(query, _array(ids))

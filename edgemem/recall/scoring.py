@@ -15,6 +15,7 @@ from edgemem.recall.fusion import Signals, reasons, scores_of
 from edgemem.recall.linear import reasons as turn_reasons
 from edgemem.recall.signals import SIGNALS, Field, signals_of
 from edgemem.recall.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
+from edgemem.recall.then_told import told_then
 from edgemem.recall.traits import DISCLAIMS
 
 if TYPE_CHECKING:
@@ -76,12 +77,16 @@ class Ranking:
         self._model: LinearModel = models.at(meaning)
         self._fact_models, self._meaning = models.facts, meaning
         self._weights = weights = msgspec.structs.replace(weights, meaning=weights.meaning * meaning)
-        slots = np.flatnonzero(view.chosen)
-        slots = slots[view.may[slots]]
-        slots = slots[~_tells_nothing(view, slots)]
+        told = None if question.alone is None else told_then(view, question, now)
+        self.told = told is not None
+        """Whether no word of the question tells them apart; see `then_told`."""
+        slots = np.flatnonzero(view.chosen) if told is None else told[0]
+        kept = view.may[slots] & ~_tells_nothing(view, slots)
+        slots = slots[kept]
         kind = rows["kind"][slots]
         turn, value = kind == TURN, np.isin(kind, _VALUES)
-        slots = np.concatenate([slots[turn], slots[value], slots[~turn & ~value]])
+        order = np.concatenate([np.flatnonzero(some) for some in (turn, value, ~turn & ~value)])
+        slots = slots[order]
         self.turns = int(turn.sum())
         """How many of them are messages; they come first."""
         self.signals = _signals_of_turns(view, slots[: self.turns], question)
@@ -98,13 +103,17 @@ class Ranking:
         self._others = _signals_of_others(view, others, question, now)
         summary = weights.summary * (1.0 if meaning else _BY_WORDS)
         worth = np.where(rows["kind"][others] == SUMMARY, summary, 1.0)
-        self.scores = np.concatenate(
-            [
-                self._model.scores(self.signals, view.known),
-                fact_scores_of(models.facts.odds(self.clues, meaning)),
-                worth * scores_of(*self._others, weights),
-            ]
-        ).astype(np.float64)
+        self.scores = (
+            np.concatenate(
+                [
+                    self._model.scores(self.signals, view.known),
+                    fact_scores_of(models.facts.odds(self.clues, meaning)),
+                    worth * scores_of(*self._others, weights),
+                ]
+            ).astype(np.float64)
+            if told is None
+            else told[1][kept][order]
+        )
         self.kinds, self.refs, self._at = (rows[name][slots] for name in ("kind", "ref", "at"))
         self._order = np.lexsort((-self.refs, -self._at, -self.scores))
         self._like: dict[int, int] = {}
@@ -132,6 +141,10 @@ class Ranking:
 
         gone = np.isin(self.refs[: self.turns], list(refs))
         kept = np.flatnonzero(~gone & (self.scores[: self.turns] >= 0))
+        if self.told:
+            self.scores[: self.turns][gone] = -1.0
+            self.rescore(self.scores)
+            return
         self.scores[: self.turns] = -1.0
         if len(kept):
             for name in _OF_THE_BEST:
@@ -165,6 +178,8 @@ class Ranking:
 
     def why(self, hit: Hit) -> tuple[str, ...]:
         """Return the signals that made a score, strongest first."""
+        if self.told:
+            return ("date",)
         row = self._like.get(hit.row, hit.row)
         if row < self.turns:
             if self._parts is None:

@@ -96,19 +96,10 @@ def signals_of(
     import numpy as np
 
     some = _candidates(field, slots, question, may)
-    speaker, about = _people(field.columns, question, mentioned)
-    words = _share(field.words)
-    near = field.meaning / max(float(field.meaning.max()), _LEAST_BEST)
-    worth = near[slots] + 0.4 * words[slots] + 0.3 * about[slots]
-    columns = {
-        **_of_words(some, words),
-        **_of_meaning(some, near, about),
-        **_of_people(some, speaker, mentioned, about),
-        **_of_dates(some),
-        **_of_kind(some),
-        **_of_form(some),
-        **_of_changes(some, worth),
-    }
+    people = _People(field.columns, question, mentioned)
+    columns = {**_of_words(some), **_of_meaning(some, people), **_of_people(some, people)}
+    worth = columns["meaning_share"] + 0.4 * columns["words"] + 0.3 * columns["about"]
+    columns |= {**_of_dates(some), **_of_kind(some), **_of_form(some), **_of_changes(some, worth)}
     found = np.empty((len(slots), len(SIGNALS)), np.float32)
     for place, name in enumerate(SIGNALS):
         found[:, place] = columns[name]
@@ -142,67 +133,80 @@ def _candidates(
     )
 
 
-def _people(
-    columns: Columns, question: Question, mentioned: NDArray[np.bool_]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return, by slot, who is named and speaks, and which texts are about them."""
-    import numpy as np
+class _People:
+    """Whom the question names, and which texts are about them."""
 
-    n, rows = len(mentioned) - 1, columns.rows
-    speaker = np.zeros(n, bool)
-    for name in question.people:
-        code = columns.code(name)
-        if code is not None:
-            speaker |= rows["who"][:n] == code
-    says_i = (rows["marks"][:n] & SAYS_I) > 0
-    return speaker, np.append((speaker & says_i) | mentioned[:n], False)
+    def __init__(self, columns: Columns, question: Question, mentioned: NDArray[np.bool_]) -> None:
+        self._rows = columns.rows
+        self._codes = [code for name in question.people if (code := columns.code(name)) is not None]
+        self.mentioned = mentioned
+        """By slot."""
+
+    def speak(self, slots: Slots) -> NDArray[np.bool_]:
+        """Tell which texts one of them said; none did what stands in no slot (-1)."""
+        import numpy as np
+
+        who, found = self._rows["who"][slots], np.zeros(len(slots), bool)
+        for code in self._codes:
+            found |= who == code
+        return found & (slots >= 0)
+
+    def are_in(self, slots: Slots) -> NDArray[np.bool_]:
+        """Tell in which texts one of them speaks of themselves, or is spoken of."""
+        found: NDArray[np.bool_] = self.mentioned[slots]
+        if self._codes:
+            found = found | (self.speak(slots) & ((self._rows["marks"][slots] & SAYS_I) > 0))
+        return found
 
 
-def _of_words(some: _Candidates, words: Numbers) -> dict[str, NDArray[Any]]:
+def _of_words(some: _Candidates) -> dict[str, NDArray[Any]]:
     field = some.field
+    words, window, related, session = map(
+        _best_share, (field.words, field.window, field.related, field.session)
+    )
+    before = words(some.before)
     return {
-        "words": words[some.slots],
-        "words_before": words[some.before],
-        "words_led": words[some.led],
-        "words_asked": words[some.before] * some.replies,
-        "window": _share(field.window)[some.slots],
+        "words": words(some.slots),
+        "words_before": before,
+        "words_led": words(some.led),
+        "words_asked": before * some.replies,
+        "window": window(some.slots),
         "window_rank": _rank(field.window, some.slots),
-        "session_words": _share(field.session)[some.session],
+        "session_words": session(some.session),
         "session_rank": _rank(field.session, some.session),
-        "related": _share(field.related)[some.slots],
+        "related": related(some.slots),
     }
 
 
-def _of_meaning(some: _Candidates, near: Numbers, about: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+def _of_meaning(some: _Candidates, people: _People) -> dict[str, NDArray[Any]]:
     import numpy as np
 
     columns, meaning = some.field.columns, some.field.meaning
     known = np.flatnonzero(meaning[:-1] > 0)
+    cosines, own = meaning[known], meaning[some.slots]
     in_session = np.zeros(columns.sessions, np.float32)
-    np.maximum.at(in_session, columns.rows["session"][known], meaning[known])
-    of_them = meaning * about
+    np.maximum.at(in_session, columns.rows["session"][known], cosines)
+    of_them = cosines[people.are_in(known)]
     return {
-        "meaning": meaning[some.slots],
-        "meaning_share": near[some.slots],
+        "meaning": own,
+        "meaning_share": own / max(float(cosines.max(initial=0.0)), _LEAST_BEST),
         "meaning_before": meaning[some.before],
         "session_meaning": in_session[some.session],
-        "about_meaning": of_them[some.slots] / max(float(of_them.max()), _LEAST_BEST),
+        "about_meaning": own * people.are_in(some.slots) / max(float(of_them.max(initial=0.0)), _LEAST_BEST),
     }
 
 
-def _of_people(
-    some: _Candidates, speaker: NDArray[np.bool_], mentioned: NDArray[np.bool_], about: NDArray[np.bool_]
-) -> dict[str, NDArray[Any]]:
-    slots, named = some.slots, bool(some.question.people)
-    by = speaker[slots]
+def _of_people(some: _Candidates, people: _People) -> dict[str, NDArray[Any]]:
+    named = bool(some.question.people)
+    by, about, mentioned = people.speak(some.slots), people.are_in(some.slots), people.mentioned[some.slots]
     return {
         "speaker": by,
         "other_speaker": ~by if named else some.none,
         "speaker_says_i": by & ((some.marks & SAYS_I) > 0),
-        "mentioned": mentioned[slots],
-        "about": about[slots],
-        "about_beside": (about[some.before] | about[some.after]) & ~about[slots],
-        "other_mentioned": ((some.marks & NAMES) > 0) & ~mentioned[slots] if named else some.none,
+        "mentioned": mentioned,
+        "about": about,
+        "about_beside": (people.are_in(some.before) | people.are_in(some.after)) & ~about,
+        "other_mentioned": ((some.marks & NAMES) > 0) & ~mentioned if named else some.none,
     }
 
 
@@ -238,7 +242,7 @@ def _of_form(some: _Candidates) -> dict[str, NDArray[Any]]:
     }
 
 
-def _of_changes(some: _Candidates, worth: Numbers) -> dict[str, NDArray[Any]]:
+def _of_changes(some: _Candidates, worth: NDArray[np.floating[Any]]) -> dict[str, NDArray[Any]]:
     question = some.question
     changes = (some.marks & CHANGES) > 0
     before, after = some.none, some.none
@@ -256,11 +260,12 @@ def _rank(values: Numbers, slots: Slots) -> Numbers:
     """Return 1 for the best of all, less and less for the next ones, and nothing for what is worth nothing."""
     import numpy as np
 
-    better = np.sort(-values[values > 0]).searchsorted(-values[slots], "left")
-    return np.where(values[slots] > 0, 1 / (1 + better / 2), 0).astype(np.float32)
+    own = values[slots]
+    better = np.sort(-values[np.flatnonzero(values > 0)]).searchsorted(-own, "left")
+    return np.where(own > 0, 1 / (1 + better / 2), 0).astype(np.float32)
 
 
-def _before_and_after(at: NDArray[np.float64], worth: Numbers) -> tuple[Numbers, Numbers]:
+def _before_and_after(at: NDArray[np.float64], worth: NDArray[np.floating[Any]]) -> tuple[Numbers, Numbers]:
     """Return which share of what may answer was said before each text, and which after it, by what is worth how much."""
     import numpy as np
 
@@ -275,9 +280,17 @@ def _before_and_after(at: NDArray[np.float64], worth: Numbers) -> tuple[Numbers,
     return before[place].astype(np.float32), after[place].astype(np.float32)
 
 
-def _share(values: Numbers) -> Numbers:
-    best = float(values.max()) if len(values) else 0.0
-    return values / best if best > 0 else values
+def _best_share(values: Numbers) -> Callable[[Slots], Numbers]:
+    """Return what tells how much of the best of all values some have: candidates are few, and a memory is large."""
+    import numpy as np
+
+    best = float(values.max(initial=0.0))
+
+    def share(slots: Slots) -> Numbers:
+        some: Numbers = values[slots]
+        return some / np.float32(best) if best > 0 else some
+
+    return share
 
 
 def _readable(slots: Slots, n: int, may: Callable[[Slots], NDArray[np.bool_]]) -> Slots:
@@ -285,6 +298,4 @@ def _readable(slots: Slots, n: int, may: Callable[[Slots], NDArray[np.bool_]]) -
     import numpy as np
 
     known = np.where(slots < n, slots, -1)
-    good = np.zeros(len(slots), bool)
-    good[known >= 0] = may(known[known >= 0])
-    return np.where(good, known, -1)
+    return np.where(may(known) & (known >= 0), known, -1)

@@ -60,17 +60,19 @@ class _Piece(NamedTuple):
     joined: bool
 
 
-def note_sounds(tx: Transaction, names: Iterable[str]) -> None:
-    """Have names be found by how they sound, each by any of its words."""
-    tx.executemany(
-        "insert or ignore into sounds (sound, name) values (?, ?)",
-        [
-            (sound, name)
-            for name in names
-            if len(name) <= _MOST_CHARS
-            for word in _called(name)
-            for sound in sounds_of(word)
-        ],
+def note_sounds(tx: Transaction, sounds: Iterable[tuple[str, str]]) -> None:
+    """Have names be found by how they sound, given as by `sounds_with`."""
+    tx.executemany("insert or ignore into sounds (sound, name) values (?, ?)", sounds)
+
+
+def sounds_with(names: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """Return how names sound, each by any of its words, with the name that sounds so."""
+    return frozenset(
+        (sound, name)
+        for name in names
+        if len(name) <= _MOST_CHARS
+        for word in _called(name)
+        for sound in sounds_of(word)
     )
 
 

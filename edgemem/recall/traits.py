@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.patterns import Pattern
@@ -15,12 +16,13 @@ from edgemem.recall.words import plain_words, terms
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-ASKS, SAYS_I, SAYS_YOU, COUNTS, NAMES, CHANGES, DISCLAIMS = 1, 2, 4, 8, 16, 32, 64
+ASKS, SAYS_I, SAYS_YOU, COUNTS, NAMES, CHANGES, DISCLAIMS, GREETS = 1, 2, 4, 8, 16, 32, 64, 128
 """The text asks; says "I"; says "you"; holds a number; holds a word with a capital that begins no sentence; says that
-something is not as it was; says that something is not known, and nothing else."""
+something is not as it was; says that something is not known, and nothing else; greets or thanks, and says nothing else."""
 
 MOST_TIMES = 4
 _MAX_CHARS = 2000
+_GREETING_CHARS = 60
 _I = frozenset(
     [
         "i",
@@ -182,6 +184,13 @@ _CALLED = Pattern(
     rf"(?:^|[.!?,;]\s*|\b(?:{_GREETING})[,!]?\s+)((?:(?:{_TITLE})\.?\s)?[^\W\d_][\w'’-]*)\s*(?=[,.!?]|$)",
     flags=re.IGNORECASE,
 )
+# Perhaps with whom it greets, in one word.
+_ONLY_GREETS = (
+    rf"\W*(?:(?:{_GREETING}|good (?:evening|afternoon|day|bye)|goodbye|see you|sleep well|thanks a lot|you['’]re welcome|welcome back"
+    r"|guten (?:morgen|tag|abend)|gute nacht|schlaf gut|tschüss|vielen dank|buen[oa]s (?:días|tardes|noches)|adiós|hasta mañana"
+    r"|muchas gracias|(?:xin )?chào|cảm ơn|chúc ngủ ngon|tạm biệt|早上好|早安|晚上好|晚安|你好|您好|谢谢|謝謝|再见|再見)(?!\w)\W*)+"
+    r"(?:\w+\W*)?"
+)
 
 
 class Traits(NamedTuple):
@@ -204,9 +213,15 @@ def traits_of(text: str, at: float) -> Traits:
     marks |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(_NUMBER_WORDS))
     marks |= NAMES * bool(_NAME.search(text)) | CHANGES * bool(_CHANGE.search(text))
     marks |= DISCLAIMS * disclaims(text)
+    marks |= GREETS * bool(len(text) <= _GREETING_CHARS and _only_greets().fullmatch(text))
     spans = mentions(with_dates(text), at, zone_at(at))
     times = tuple((span.begin, span.end, span.sure) for span in spans[:MOST_TIMES])
     return Traits(int(marks), called_by(text), times)
+
+
+@lru_cache(maxsize=1)
+def _only_greets() -> re.Pattern[str]:
+    return re.compile(_ONLY_GREETS, re.IGNORECASE)
 
 
 def zone_at(at: float) -> tzinfo:

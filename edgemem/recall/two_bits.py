@@ -34,8 +34,10 @@ class Asked:
         values[: len(query)] = query
         # What each value of a byte is worth in each place: its eight bits, each for or against.
         worth = values.reshape(-1, 8) @ _bytes_as_signs().T
-        self._worth = np.concatenate([level * worth for level in _LEVELS]).astype(np.float32).ravel()
-        self._places = np.arange(0, len(self._worth), 256)
+        self._worth = np.multiply.outer(np.array(_LEVELS, np.float32), worth).ravel()
+        # As narrow as they fit: to add them to the bytes of many rows takes a sixth of the time of comparing these.
+        places = np.arange(0, len(self._worth), 256)
+        self._places = places.astype(np.min_scalar_type(len(self._worth) - 1))
 
     def differences(self, signs: NDArray[np.uint64]) -> NDArray[np.uint16]:
         """Return in how many signs rows differ, `uint16[n]` of `uint64[words, n]`."""

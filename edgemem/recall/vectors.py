@@ -55,8 +55,8 @@ class VectorIndex(Protocol):
         """
         ...
 
-    def estimates(self, query: Vector, ids: Ids) -> dict[int, float]:
-        """Return the cosines of those ids that have a vector, about."""
+    def estimates(self, query: Vector, ids: Ids) -> tuple[NDArray[np.int64], Vector]:
+        """Return those ids that have a vector, once each, and their cosines, about."""
         ...
 
     def cosines(self, query: Vector, ids: Ids) -> dict[int, float]:
@@ -146,9 +146,13 @@ class ExactVectors:
             found.update(self._best(rows, query, len(rows)))
         return found
 
-    def estimates(self, query: Vector, ids: Ids) -> dict[int, float]:
-        """Return the cosines of those ids that have a vector."""
-        return self.cosines(query, ids)
+    def estimates(self, query: Vector, ids: Ids) -> tuple[NDArray[np.int64], Vector]:
+        """Return those ids that have a vector, once each, and their cosines."""
+        import numpy as np
+
+        found = self.cosines(query, ids)
+        n = len(found)
+        return np.fromiter(found.keys(), np.int64, n), np.fromiter(found.values(), np.float32, n)
 
     def _best(self, rows: list[tuple[int, bytes]], query: Vector, k: int) -> list[tuple[int, float]]:
         """Return the k best ids, each with the cosine of its best row."""

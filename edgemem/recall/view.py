@@ -64,6 +64,13 @@ class View:
             self.may[: self.n] &= self.columns.rows["id"][: self.n] != 0
 
     @cached_property
+    def concealed(self) -> int:
+        """Return how many slots might not be found when this was first asked."""
+        import numpy as np
+
+        return self.n - int(np.count_nonzero(self.may[: self.n]))
+
+    @cached_property
     def hidden(self) -> NDArray[np.uint32]:
         """Return the slots that might not be found when this was first asked, in ascending order."""
         import numpy as np

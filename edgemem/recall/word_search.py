@@ -205,7 +205,8 @@ class WordSearch:
         wanted = dict.fromkeys([*said, *(other for some in near.values() for other, _ in some)])
         in_file = self._find_in_file(view, list(wanted), statistics)
         if self._file is not None and self._patient:
-            view.read(self._file.about(question.people, question.times))
+            alone = question.alone is not None
+            view.read(self._file.about(question.people, question.times, then=alone))
         stands = stands_of(view, [*in_file, *self._standing(view, wanted)])
         counts = stands.counts
         if self._file is not None:
@@ -213,18 +214,19 @@ class WordSearch:
         asked = spread(said, near, {**counts, **statistics.counts}, question.strange)
         stands = stands.of(asked)
         found = matched(view, stands, asked, statistics)
-        view.words += found.own
-        view.window += found.window
-        view.session += found.session
+        view.words, view.window, view.session = found.own, found.window, found.session
         docs = [asked[term].docs for term in said]
         best = statistics.best(docs) or 1.0
         view.known = (K1 + 1) * sum(statistics.rarity(count) for count in docs if count) / best
-        hits = np.flatnonzero(view.words > 0)
+        hits = found.texts[found.own[found.texts] > 0]
         view.words[hits] = np.minimum(view.words[hits] / np.float32(best), 1.0)
+        self._choose(view, hits, view.words[hits])
+        self._choose(view, found.around, view.window[found.around])
         if question.language in LANGUAGES:
-            self._find_related(view, question, said, statistics)
-        for scores in (view.words, view.window, view.words + np.float32(_OTHER_WORDS) * view.related):
-            self._choose(view, scores)
+            related = self._find_related(view, question, said, statistics)
+            if len(related):
+                some = view.around(np.concatenate([hits, related]), ())
+                self._choose(view, some, view.words[some] + np.float32(_OTHER_WORDS) * view.related[some])
         dated = view.seen(on_dates(view.columns, question)[: 4 * self._candidates])
         view.chosen[dated[: self._candidates // 2]] = True
         if question.times and not len(hits):  # "what did we do yesterday?": there is nothing else to go by
@@ -232,23 +234,22 @@ class WordSearch:
             view.chosen[then[-self._candidates :]] = True
         self._note_mentions(view, question, people)
 
-    def _choose(self, view: View, scores: NDArray[np.float32]) -> None:
-        """Make candidates of what has the highest scores."""
-        import numpy as np
-
+    def _choose(self, view: View, slots: NDArray[np.intp], scores: NDArray[np.float32]) -> None:
+        """Make candidates of those of some slots that have the highest scores."""
         rows = view.columns.rows
-        past = np.append(rows["past"][: view.n], False)
+        past = rows["past"][slots]
         if not self._only.past or self._only.held is not None or not past.any():
-            view.chosen[view.seen(_highest(scores, self._candidates))] = True
+            view.chosen[view.seen(_highest(slots, scores, self._candidates))] = True
             return
         # What does not hold any more has places of its own: of one thing there may be thousands, which all say the same words.
-        view.chosen[view.seen(_highest(np.where(past, 0, scores), self._candidates))] = True
-        view.chosen[view.seen(_highest(np.where(past, scores, 0), self._candidates, rows["at"]))] = True
+        over = slots[past]
+        view.chosen[view.seen(_highest(slots[~past], scores[~past], self._candidates))] = True
+        view.chosen[view.seen(_highest(over, scores[past], self._candidates, rows["at"][over]))] = True
 
     def _find_related(
         self, view: View, question: Question, said: Iterable[str], statistics: Statistics
-    ) -> None:
-        """Find what says the words of the question by other ones; no name means anything."""
+    ) -> NDArray[np.intp]:
+        """Find what says the words of the question by other ones; no name means anything. Return the slots of that."""
         names = {stem for name in question.people for stem in terms(name)}
         again = stems_again(question.meaning, question.language)
         words = [term for term in said if term not in names and term not in again]
@@ -256,7 +257,7 @@ class WordSearch:
         def find(wanted: Sequence[str]) -> list[tuple[str, Any, Any]]:
             return [*self._find_in_file(view, wanted, statistics), *self._standing(view, wanted)]
 
-        note_related(view, words, find, statistics, question.language)
+        return note_related(view, words, find, statistics, question.language)
 
     def _find_in_file(
         self, view: View, wanted: Sequence[str], statistics: Statistics
@@ -347,24 +348,34 @@ def _addressed(columns: Columns, slots: NDArray[np.intp], stems: Collection[str]
     """Tell which texts speak to somebody of this name."""
     import numpy as np
 
-    wanted = [stands.issuperset(stems) for stands in columns.callings]
-    found: NDArray[np.bool_] = np.array(wanted)[columns.rows["called"][slots]]
+    found, codes = np.zeros(len(slots), np.bool_), columns.rows["called"][slots]
+    called = np.flatnonzero(codes)  # most speak to nobody
+    found[called] = [columns.callings[code].issuperset(stems) for code in codes[called].tolist()]
     return found
 
 
 def _highest(
-    scores: NDArray[np.float32], most: int, at: NDArray[np.float64] | None = None
+    slots: NDArray[np.intp],
+    scores: NDArray[np.float32],
+    most: int,
+    at: NDArray[np.float64] | None = None,
 ) -> NDArray[np.intp]:
-    """Return the slots of the highest scores above 0; of equals, where it is told when each was, those of the latest."""
+    """Return those of some slots that have the highest scores above 0.
+
+    Args:
+        at: when each was; of equals, the latest are taken.
+    """
     import numpy as np
 
-    found = np.flatnonzero(scores > 0)
-    if len(found) <= most:
-        return found
-    if at is None:
-        return found[np.argpartition(-scores[found], most)[:most]]
-    there = scores[found]
-    least = np.partition(there, -most)[-most]
-    more, even = found[there > least], found[there == least]
-    left = most - len(more)
-    return np.concatenate([more, even[np.argpartition(-at[even], left - 1)[:left]]])
+    best = np.flatnonzero(scores > 0)
+    if len(best) > most:
+        there = scores[best]
+        if at is None:
+            best = best[np.argpartition(-there, most)[:most]]
+        else:
+            least = np.partition(there, -most)[-most]
+            more, even = best[there > least], best[there == least]
+            left = most - len(more)
+            best = np.concatenate([more, even[np.argpartition(-at[even], left - 1)[:left]]])
+    found: NDArray[np.intp] = slots[best]
+    return found

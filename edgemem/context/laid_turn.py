@@ -1,0 +1,141 @@
+"""A laid turn: what was said in one turn, what memory put before it, and what of it was heard.
+
+It is one of a layout's: *open* while it runs, then *committed*, and from then on as it was stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from edgemem.context.grouping import repair_orphans
+from edgemem.context.said import heard_in, is_part, newest_user, whole
+from edgemem.context.seen import Says
+from edgemem.context.shown import Shown
+from edgemem.llama.template import text_of
+from edgemem.records import Heard, Level, Message, Reader, Turn
+from edgemem.store.reading import readable
+
+INTERRUPTION = "interrupted"
+
+
+class LaidTurn(msgspec.Struct):
+    """One turn as it stands in the prompt."""
+
+    n: int
+    said: list[Message]
+    block: str = ""
+    block_tokens: int = 0
+    """As whoever put the lines counted them."""
+    shown: tuple[Shown, ...] = ()
+    level: Level = "household"
+    owner: str | None = None
+    heard: Heard | None = None
+    at: int | None = None
+    """Which message carries the block: the newest user message when it was put there."""
+    heard_until: str | None = None
+    """What was heard in it before somebody cut the robot off; None: nobody did."""
+    told: bool = False
+    """Whether a model has been told that."""
+    uncut: dict[int, Message] = msgspec.field(default_factory=dict)
+    """By their numbers, messages as they were before only what was heard of them stayed."""
+    whole: list[Message] | None = None
+    """Of a committed turn: its messages as every template takes them; made anew after a change."""
+    says: Says | None = None
+    """Of a committed turn: what it says of things that memory may tell; made anew after a change."""
+
+    def carrier(self) -> int | None:
+        """Return the number of the message that carries the block; the newest user message unless it was put before."""
+        return self.at if self.at is not None else newest_user(self.said)
+
+    def readable(self, reader: Reader | None) -> bool:
+        """Tell whether this reader may be shown the turn."""
+        return readable(reader, self.level, self.owner)
+
+    def text(self, n: int) -> str:
+        """Return the text of a message, also what nobody heard of it."""
+        return text_of(self.uncut.get(n, self.said[n]))
+
+    def unheard(self, n: int) -> str:
+        """Return what nobody heard of a message; all of it where what was heard is not its beginning."""
+        return self.text(n).removeprefix(text_of(self.said[n])) if n in self.uncut else ""
+
+    def cut(self, n: int, heard: str) -> None:
+        """Keep of a message what was heard."""
+        message = self.uncut.pop(n, self.said[n])
+        if heard != text_of(message):
+            self.uncut[n] = message
+            message = {**message, "content": heard}
+        self.said[n] = message
+        self.whole = self.says = None
+
+    def as_heard(self, said: Sequence[Message]) -> list[Message]:
+        """Return messages that a loop has of this turn, cut where these are: it may know nothing of that, or cut elsewhere."""
+        out = list(said)
+        for n, uncut in self.uncut.items():
+            if n < len(out) and is_part(out[n], uncut):
+                out[n] = self.said[n]
+        return out
+
+    def take(self, said: Sequence[Message]) -> None:
+        """Learn what has been said in it; what was cut stays so, unless the loop has put something else there."""
+        heard = self.as_heard(said)
+        self.uncut = {n: uncut for n, uncut in self.uncut.items() if heard[n : n + 1] == self.said[n : n + 1]}
+        self.said = heard
+
+    def as_whole(self) -> list[Message]:
+        """Return the messages of a committed turn as every template takes them; history is looked through once."""
+        if self.whole is None:
+            self.whole = whole(self.said)
+        return self.whole
+
+
+def interruption(cut: LaidTurn) -> str:
+    """Return the id of the line which tells that a turn was cut off."""
+    return f"{INTERRUPTION}:{cut.n}"
+
+
+def has_told(later: LaidTurn, cut: LaidTurn) -> bool:
+    """Tell of two stored turns whether the later one told that the earlier was cut off; its block may be erased."""
+    ids = (interruption(cut), INTERRUPTION)  # an older edgemem did not say which turn
+    return later.owner == cut.owner or any(item.id in ids for item in later.shown)
+
+
+def as_heard(turns: Iterable[LaidTurn], messages: Sequence[Message]) -> list[Message]:
+    """Return the messages that a loop has of some turns, from the first on, with only what was heard of each."""
+    out, at = list(messages), 0
+    for turn in turns:
+        end = at + len(turn.said)
+        if turn.uncut:
+            out[at:end] = turn.as_heard(out[at:end])
+        at = end
+    return out
+
+
+def resumed(turn: Turn) -> LaidTurn:
+    """Return a stored turn as it stands in the prompt."""
+    messages = [stored.as_message() for stored in turn.messages]
+    unheard = {id(one): stored.unheard for one, stored in zip(messages, turn.messages, strict=True)}
+    said = repair_orphans(messages)
+    return LaidTurn(
+        turn.n,
+        said,
+        turn.block,
+        shown=tuple(_recorded(turn)),
+        level=turn.level,
+        owner=turn.owner,
+        heard=turn.heard,
+        heard_until=heard_in(said) if turn.state == "interrupted" else None,
+        uncut={
+            n: {**message, "content": text_of(message) + rest}
+            for n, message in enumerate(said)
+            if (rest := unheard.get(id(message)))
+        },
+    )
+
+
+def _recorded(turn: Turn) -> Iterable[Shown]:
+    """Rebuild what a stored turn showed; the text itself stands in its block."""
+    for entry in turn.shown:
+        yield msgspec.json.decode(entry, type=Shown) if entry.startswith("{") else Shown(entry, "")

@@ -1,0 +1,171 @@
+"""Then told: what was said and lived through at the times that a question names, where it names nothing else.
+
+What tells most comes first: the more words, and the rarer ones, the more was told, so that neither "ok" nor what is said
+every day comes before what was said once. Of what was told at about the same time only the first counts in full, so that
+a morning with a long story leaves room for the evening. Who asks what happened is told of what speaks of that time, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from edgemem.recall.columns import NOBODY
+from edgemem.recall.sources import EPISODE, FACT, NOTE, PREFERENCE, SUMMARY, TURN
+from edgemem.recall.times_asked import spoken_of
+from edgemem.recall.traits import ASKS, CHANGES, COUNTS, GREETS, NAMES
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.recall.question import Question
+    from edgemem.recall.time_alone import TimeAlone
+    from edgemem.recall.view import View
+
+    Slots = NDArray[np.intp]
+
+MOST = 64
+"""Texts that are returned."""
+_LOOKED_AT = 4096
+"""Texts whose words are looked at, the longest of a month or a year: 4 ms on x86."""
+_SCORES = {
+    TURN: (0.5, 0.9), EPISODE: (0.3, 0.5), FACT: (0.2, 0.45), PREFERENCE: (0.2, 0.45), NOTE: (0.2, 0.35), SUMMARY: (0.2, 0.25),
+}  # fmt: skip
+"""By kind, the score of what tells next to nothing, and of what tells most: above the floors of the profile, a message also
+above that beside facts, but a note below: it stands in the prompt anyway. Less than 1, so that none is said unasked."""
+_SILENT = 0.04
+"""The score of a fact that was told by a message: below every floor."""
+_LIKELY = 0.5
+"""Of several readings of a time, those that are as sure count, or else the likeliest."""
+_ABOUT, _ABOUT_COMING = 0.6, 0.3
+"""How much of a text's time must be the question's, times how sure both are, where it was not said then; of a time to come
+nothing else can tell."""
+_LONGEST = 20
+"""Stems: what is longer is cut before it is said."""
+_LEAST, _LEAST_REPLY = 3, 6
+"""Stems: "ok" and "that's fine" tell nothing, nor does the robot where it only says that it has heard,"""
+_REPLY = 0.4
+"""and what it says at length is worth less than what people told it."""
+_COMMON = 0.2
+"""What the commonest word is worth beside one that was said once."""
+_VALUES, _VALUE = (COUNTS, NAMES, CHANGES), 0.3
+"""Who tells something to be remembered says a number, a name, what is not as it was, or, as `dated`, a day: by how much each makes a
+text worth more. On seeds 1 to 3 of our own corpus, in the words that weights are learnt on, .85 of the first five told a
+fact with .3, .80 with 0, .85 with .6."""
+_SLICES = 8
+"""Parts of the time from the first to the last that was found."""
+_SAME_S = 120.0
+"""A fact that was told so soon before or after a message was told by it."""
+
+
+def told_then(view: View, question: Question, now: float) -> tuple[Slots, NDArray[np.float64]]:
+    """Return the slots of what was told at the times of a question that names little else, and their scores, 0 to 1.
+
+    Args:
+        now: seconds since the epoch.
+    """
+    import numpy as np
+
+    alone = question.alone
+    rows, n = view.columns.rows, view.n
+    at, kind = rows["at"][:n], rows["kind"][:n]
+    least = min(_LIKELY, max((sure for _, _, sure in question.times), default=1.0))
+    times = [each for each in question.times if each[2] >= least]
+    there = np.zeros(n, bool)
+    for begin, end, _ in times:
+        there |= (at >= begin) & (at < end)
+    if alone is None or not times:
+        return np.zeros(0, np.intp), np.zeros(0)
+    if not alone.words and alone.of != "robot":
+        coming = all(begin > now for begin, _, _ in times)
+        there |= spoken_of(view.columns, question)[:n] >= (_ABOUT_COMING if coming else _ABOUT)
+    slots = np.flatnonzero(there & view.may[:n])
+    replies = _replies(view, slots)
+    if alone.of == "robot":
+        kept = replies | ((kind[slots] == EPISODE) & (not alone.words))
+    else:
+        kept = np.ones(len(slots), bool) if alone.of == "anyone" else _theirs(view, slots, question, alone)
+    slots, replies = slots[kept], replies[kept]
+    if len(slots) > _LOOKED_AT:
+        longest = np.argpartition(-rows["length"][slots], _LOOKED_AT)[:_LOOKED_AT]
+        slots, replies = slots[longest], replies[longest]
+    if not len(slots):
+        return slots, np.zeros(0)
+    scores = _scores(view, slots, _worth(view, slots, replies & (alone.of != "robot")))
+    best = np.lexsort((-at[slots], -scores))[:MOST]
+    best = best[scores[best] > 0]
+    return slots[best], scores[best]
+
+
+def _theirs(view: View, slots: Slots, question: Question, alone: TimeAlone) -> NDArray[np.bool_]:
+    """Tell which texts are by the people that are asked for, or, if they did anything, speak of them."""
+    import numpy as np
+
+    others = question.people - {alone.reader}
+    people = {alone.reader} if alone.of == "asker" else others or question.people
+    codes = [code for name in people if (code := view.columns.code(name)) is not None]
+    theirs: NDArray[np.bool_] = np.isin(view.columns.rows["who"][slots], codes)
+    return theirs if alone.words else theirs | view.mentioned[slots]
+
+
+def _replies(view: View, slots: Slots) -> NDArray[np.bool_]:
+    """Tell which messages were said by the robot: a turn begins with what somebody says to it."""
+    rows = view.columns.rows
+    before = view.columns.beside(slots, -1)
+    same = (before >= 0) & (rows["turn"][before] == rows["turn"][slots])
+    found: NDArray[np.bool_] = same & (rows["kind"][slots] == TURN) & (rows["who"][slots] == NOBODY)
+    return found
+
+
+def _worth(view: View, slots: Slots, replies: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return how much each text tells: its words, by how rare they are.
+
+    Args:
+        replies: which of them are the robot's, where it is not asked what that said.
+    """
+    import numpy as np
+
+    columns = view.columns
+    length = columns.rows["length"][slots]
+    worth: NDArray[np.float64] = np.minimum(length, _LONGEST).astype(np.float64)
+    if view.whole:  # else nobody knows how often a word is said
+        rare = columns.rarity.of(slots, known=bool(view.only.values.get("known", 1))).mean
+        worth *= _COMMON + (1 - _COMMON) * rare
+    marks = columns.rows["marks"][slots]
+    values = sum(((marks & mark) > 0).astype(np.float64) for mark in _VALUES) + columns.rows["dated"][slots]
+    worth *= 1 + _VALUE * values
+    worth[replies] *= _REPLY
+    silent = (length < np.where(replies, _LEAST_REPLY, _LEAST)) | ((marks & (ASKS | GREETS)) > 0)
+    return np.where(silent & (columns.rows["kind"][slots] == TURN), 0.0, worth)
+
+
+def _scores(view: View, slots: Slots, worth: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the scores of texts: of each slice of the time the one that tells most in full, the next one half, and so on."""
+    import numpy as np
+
+    rows = view.columns.rows
+    at, kind = rows["at"][slots], rows["kind"][slots]
+    span = max(float(at.max() - at.min()), 1.0)
+    slices = np.minimum((at - at.min()) / span * _SLICES, _SLICES - 1).astype(np.intp)
+    order = np.lexsort((-worth, slices))
+    firsts = np.searchsorted(slices[order], slices[order])
+    spread = np.empty(len(slots))
+    spread[order] = worth[order] / (1 + np.arange(len(slots)) - firsts)
+    share = spread / (spread.max() or 1.0)
+    lowest, highest = np.array([_SCORES[each] for each in range(len(_SCORES))])[kind].T
+    scores: NDArray[np.float64] = np.where(worth > 0, lowest + (highest - lowest) * share, 0.0)
+    told = _told_by_a_message(at, kind, worth)
+    return np.where(told, _SILENT, scores)
+
+
+def _told_by_a_message(
+    at: NDArray[np.float64], kind: NDArray[np.integer[Any]], worth: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Tell which facts and preferences a message tells that is found, too."""
+    import numpy as np
+
+    facts = (kind == FACT) | (kind == PREFERENCE)
+    said = np.sort(at[(kind == TURN) & (worth > 0)])
+    near = np.searchsorted(said, at + _SAME_S, "right") > np.searchsorted(said, at - _SAME_S, "left")
+    found: NDArray[np.bool_] = facts & near
+    return found

@@ -1,0 +1,158 @@
+"""What one turn of the default hooks asks of the tokenizer and of the database, counted: a gain cannot be lost unseen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import edgemem
+from edgemem.bench.ground import KEEP_PLAN, Robot, quiet
+from edgemem.config import Profile
+from edgemem.hooks.registry import HookRegistry
+from edgemem.llama.template import CHATML
+from edgemem.llama.tokenizer import LlamaTokenizer
+from edgemem.script import Line, ScriptedCall
+from edgemem.store.readers import Readers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from edgemem.memory import Memory
+
+THINGS = (
+    "kettle",
+    "ladder",
+    "lamp",
+    "radio",
+    "drill",
+    "tent",
+    "globe",
+    "piano",
+    "scale",
+    "torch",
+    "kite",
+    "rope",
+)
+MOST_READ = 18
+"""Statements that a turn reads with, where nothing is embedded: 15 when this was written."""
+MOST_WRITTEN = 16
+"""Statements of the one transaction of a turn with a tool call: 14 when this was written."""
+
+
+class Counting(LlamaTokenizer):
+    """Notes what is tokenised, and how often a whole prompt is counted."""
+
+    texts: list[str]
+    counts: int = 0
+
+    def encode(self, text: str, *, special: bool = False) -> list[int]:
+        """Tokenise."""
+        self.texts.append(text)
+        return super().encode(text, special=special)
+
+    def count(self, *given: Any, **how: Any) -> int:
+        """Count."""
+        self.counts += 1
+        return super().count(*given, **how)
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.texts, self.counts = [], 0
+
+
+@pytest.fixture
+def tokenizer(vocabularies: Path) -> Iterator[Counting]:
+    """Return the tokenizer of qwen2, which counts."""
+    with Counting(vocabularies / "ggml-vocab-qwen2.gguf", template=CHATML) as opened:
+        opened.clear()
+        yield opened
+
+
+def opened(folder: Path, tokenizer: Counting, **context: Any) -> Memory:
+    """Open a memory that knows where things are, and what was said of them."""
+    profile: Profile = edgemem.config.msgspec.structs.replace(
+        quiet(), context=edgemem.config.msgspec.structs.replace(Profile().context, **context)
+    )
+    memory = edgemem.open(folder, profile=profile, tokenizer=tokenizer, worker=False)
+    for n, thing in enumerate(THINGS):
+        memory.store.add_fact(f"{thing}.place", f"shelf {n} behind the {THINGS[n - 1]}", scope="household")
+    return memory
+
+
+def line(n: int) -> Line:
+    """Return a question that a fact answers, and a tool call."""
+    call = ScriptedCall("keep_plan", {"text": f"look for number {n}", "who": "mara"}, "kept")
+    return Line(f"Where is the {THINGS[n % 12]}?", speaker="mara", reply=f"On shelf {n}.", tools=(call,))
+
+
+def test_a_turn_tokenises_the_lines_that_memory_may_say_and_nothing_else(
+    tmp_path: Path, tokenizer: Counting
+) -> None:
+    """Each of them once: what was said is measured in idle time, and the window is guarded by bytes while it is far."""
+    with opened(tmp_path, tokenizer) as memory:
+        robot = Robot(HookRegistry(memory.hooks(session_id="now")), tools=[KEEP_PLAN])
+        told = 0
+        for n in range(16):
+            tokenizer.clear()
+            robot.turn(line(n))
+            if n:
+                assert tokenizer.counts == 0
+                assert all(text.startswith(("- ", "<memory>")) for text in tokenizer.texts)
+                assert len(set(tokenizer.texts)) == len(tokenizer.texts) <= 12
+                told += len(tokenizer.texts)
+            memory.idle(60)
+        robot.check()
+        assert told
+
+
+def test_no_turn_counts_a_whole_prompt_where_idle_time_does(tmp_path: Path, tokenizer: Counting) -> None:
+    """Over several epochs of a small window; where nobody pauses, the end of a turn does it instead."""
+    with opened(tmp_path, tokenizer, window_tokens=2200, summary_tokens=120) as memory:
+        hooks = memory.hooks(session_id="now")
+        robot = Robot(HookRegistry(hooks), tools=[KEEP_PLAN])
+        counts, paused, epochs = 0, 0, set()
+        for n in range(50):
+            tokenizer.clear()
+            robot.turn(line(n))
+            counts += tokenizer.counts if n else 0
+            tokenizer.clear()
+            memory.idle(60)
+            paused += tokenizer.counts
+            epoch = memory.sessions.journal.latest_epoch("now")
+            epochs.add(epoch and epoch.first_turn)
+        assert len(epochs) > 2
+        assert (counts, paused > 0) == (0, True)
+        tokenizer.clear()
+        for n in range(40):
+            robot.turn(line(n))
+        assert tokenizer.counts > 0
+        robot.check()
+
+
+def test_a_turn_takes_few_statements(
+    tmp_path: Path, tokenizer: Counting, monkeypatch: pytest.MonkeyPatch, patient: None
+) -> None:
+    """Each of them costs a small board a tenth of a millisecond, and most turns need the same."""
+    read: list[str] = []
+    written: list[str] = []
+    query = Readers.query
+
+    def counted(self: Readers, sql: str, *given: Any, **how: Any) -> Any:
+        read.append(sql)
+        return query(self, sql, *given, **how)
+
+    monkeypatch.setattr(Readers, "query", counted)
+    with opened(tmp_path, tokenizer) as memory:
+        robot = Robot(HookRegistry(memory.hooks(session_id="now")), tools=[KEEP_PLAN])
+        memory.database._connection.set_trace_callback(written.append)
+        for n in range(6):
+            read.clear()
+            written.clear()
+            robot.turn(line(n))
+            if n > 1:
+                assert 0 < len(read) <= MOST_READ
+                assert 0 < len(written) <= MOST_WRITTEN
+            memory.idle(60)
+        robot.check()
