@@ -147,7 +147,7 @@ def test_a_day_is_looked_through_where_nothing_else_tells(home, clock):
             say(
                 f"{days} days ago",
                 n,
-                f"{WORDS[n % 8]} {WORDS[n // 8]}",
+                f"{WORDS[n % 8]} {WORDS[n // 8]} outside",
                 now - days * 86400 - 60 + n,
             )
     memory.idle(60)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from edgemem.provisions import provided
 from edgemem.recall.date_readings import listed_of, readings_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Range(NamedTuple):
     end: int
 
 
-@lru_cache(maxsize=1)
+@provided
 def _moved() -> re.Pattern[str]:
     """Return what tells that something is moved, put together when it is first asked for."""
     return re.compile(_MOVED)

@@ -9,9 +9,9 @@ German, Spanish, Vietnamese and Chinese.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from edgemem.patterns import Pattern
+from edgemem.provisions import provided
 
 MOST_CHARS = 400
 """Characters; whoever says more than that says something."""
@@ -57,7 +57,7 @@ _CUE = Pattern(
 _ENDS = Pattern(r"([?？])|[.!;:。！；，]+|,\s|\bbut\b|\baber\b|\bpero\b|\bnhưng\b|但")
 
 
-@lru_cache(maxsize=1)
+@provided
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     return re.compile("|".join(_DISCLAIMS)), re.compile("|".join(_FILLS))
 

@@ -9,11 +9,11 @@ asks for nothing that was.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
+from edgemem.provisions import provided
 from edgemem.recall.date_words import fold
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ _CHINESE = (
 )
 
 
-@lru_cache(maxsize=1)
+@provided
 def _languages() -> tuple[_Language, ...]:
     return (
         _language(

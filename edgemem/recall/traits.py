@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.patterns import Pattern
+from edgemem.provisions import provided
 from edgemem.recall.dates import mentions
 from edgemem.recall.disclaimers import disclaims
 from edgemem.recall.misheard_dates import with_dates
@@ -219,7 +219,7 @@ def traits_of(text: str, at: float) -> Traits:
     return Traits(int(marks), called_by(text), times)
 
 
-@lru_cache(maxsize=1)
+@provided
 def _only_greets() -> re.Pattern[str]:
     return re.compile(_ONLY_GREETS, re.IGNORECASE)
 
