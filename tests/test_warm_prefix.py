@@ -590,6 +590,21 @@ def test_a_model_in_another_process_says_so(
     assert "warm needs a model in this process" in caplog.text
 
 
+def test_a_closed_model_stops_no_other_session(file: Path, tmp_path: Path) -> None:
+    """A conversation whose model was closed when an epoch was due is left alone; that of another model goes on."""
+    with open_home(tmp_path / "home", warm=False) as memory, opened(file) as chat, opened(file) as other:
+        closed, open_one = Kitchen(memory, chat), Kitchen(memory, other, "garden")
+        for kitchen in (closed, open_one):
+            while not kitchen.hook.due():
+                kitchen.turn()
+        chat.close()
+        assert not closed.hook.work(stop=never)
+        assert closed.hook._prepared is None
+        memory.idle(IDLE_S)
+        assert not memory.idle_failures()
+        assert open_one.hook._prepared is not None
+
+
 @pytest.mark.parametrize("first", ["chat", "memory"])
 def test_closing_in_the_middle(file: Path, tmp_path: Path, first: str) -> None:
     """Whichever is closed first while the idle worker reads: it stops, nothing fails, and a restart goes on."""
