@@ -315,6 +315,30 @@ def test_who_speaks_while_it_is_moved_finds_the_old_epoch(memory: Memory, chat: 
     assert kitchen.prefix.counts.tokens == len(after) - common_prefix(before, after)  # nothing twice
 
 
+def test_more_is_said_than_there_was_room_for(file: Path, memory: Memory, chat: LlamaChat) -> None:
+    """Where turns outgrow the context that reads, a larger one goes on: the epoch begins when all of them are read."""
+    kitchen = Kitchen(memory, chat)
+    kitchen.until_prepared()
+    old = kitchen.layout.epoch
+    kitchen.read_some(1)
+    room = kitchen.prefix._side.n_ctx
+    while len(kitchen.prefix._ids) <= room:
+        kitchen.turn()
+        assert kitchen.layout.epoch is old
+        assert kitchen.hook.warm(stop=never)
+    with chat.if_quiet() as llama:
+        before = held_by(llama)
+    kitchen.read_all()
+    with chat.if_quiet() as llama:
+        after = held_by(llama)
+    assert len(after) > room
+    assert kitchen.prefix.counts.tokens == len(after) - common_prefix(before, after)  # nothing twice
+    handed = kitchen.turn().handed[0]
+    assert kitchen.layout.epoch.reason == "high water, read ahead"
+    assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
+    assert kitchen.same_as_cold(file, handed)
+
+
 def test_forgetting_throws_away_what_was_read(memory: Memory, chat: LlamaChat) -> None:
     """What was read before a fact was forgotten is gone at once, and is read anew; the epoch then begins warm."""
     kitchen = Kitchen(memory, chat)
@@ -564,6 +588,21 @@ def test_a_model_in_another_process_says_so(
     (hook,) = [hook for hook in hooks if isinstance(hook, ContextCompactionHook)]
     assert hook.warming is None
     assert "warm needs a model in this process" in caplog.text
+
+
+def test_a_closed_model_stops_no_other_session(file: Path, tmp_path: Path) -> None:
+    """A conversation whose model was closed when an epoch was due is left alone; that of another model goes on."""
+    with open_home(tmp_path / "home", warm=False) as memory, opened(file) as chat, opened(file) as other:
+        closed, open_one = Kitchen(memory, chat), Kitchen(memory, other, "garden")
+        for kitchen in (closed, open_one):
+            while not kitchen.hook.due():
+                kitchen.turn()
+        chat.close()
+        assert not closed.hook.work(stop=never)
+        assert closed.hook._prepared is None
+        memory.idle(IDLE_S)
+        assert not memory.idle_failures()
+        assert open_one.hook._prepared is not None
 
 
 @pytest.mark.parametrize("first", ["chat", "memory"])

@@ -11,7 +11,7 @@ import msgspec
 
 from edgemem.context.quick_summary import QuickSummarizer
 from edgemem.context.summary_counts import read_ahead
-from edgemem.errors import ModelError
+from edgemem.errors import ClosedError, ModelError
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import BEFORE_LLM, ON_IDLE, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.store.turn_steps import BeginEpoch
@@ -104,7 +104,17 @@ class ContextCompactionHook:
         return self.planner is not None and self._prepared is None and self.planner.plan() is not None
 
     def work(self, *, stop: Callable[[], bool] | None = None) -> bool:
-        """Prepare the next epoch if one is due; return whether anything was done."""
+        """Prepare the next epoch if one is due; return whether anything was done.
+
+        Once the model is closed nothing is due: its next turn will say so, and the other sessions have work of their own.
+        """
+        try:
+            return self._prepare(stop)
+        except ClosedError as error:
+            _log.debug("no epoch is prepared: %s", error)
+            return False
+
+    def _prepare(self, stop: Callable[[], bool] | None) -> bool:
         self._rests = True
         if stop is None or not stop():
             self._settle()

@@ -158,7 +158,7 @@ class WarmPrefix:
             if llama is None:
                 return False
             one, other = (self._chat.log.foresee(prompt) for prompt in prompts)
-        self._ids = one[: common_prefix(one, other)]
+        self._ids = one[: min(common_prefix(one, other), self._chat.n_ctx)]
         self._asked = (messages, tools, now)
         return True
 
@@ -183,7 +183,8 @@ class WarmPrefix:
                 return "stopped"
             self._read, self._side = (taken, data), None
             side.free()
-            return "ready"
+            # More was said than it had room for: what it read goes on in a larger one.
+            return "ready" if taken == self._ids else "reading"
         batch = ids[same : same + BATCH]
         with stopper.watching(stop):
             done = side.decode(batch)
