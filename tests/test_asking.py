@@ -69,6 +69,10 @@ def test_a_question_is_one_behind_whatever_it_begins_with(utterance: str) -> Non
     "utterance",
     [
         "I wonder where I put my gloves.",
+        "Tell me about yesterday",
+        "recap last week please",
+        "erzähl mir von gestern",
+        "cuéntame de ayer",
         "I can't remember when she comes",
         "not sure when the bin goes",
         "No clue where the manual is.",
@@ -121,6 +125,8 @@ def test_whoever_says_what_they_do_not_know_asks(utterance: str) -> None:
         "Zet het licht aan",
         "Bật đèn phòng khách",
         "打开客厅的灯",
+        "tell me about elephants",
+        "I told you about this morning",
     ],
 )
 def test_orders_and_statements_are_none(utterance: str) -> None:

@@ -66,6 +66,10 @@ _NOT = r"(?:\w+n['’]?t|not|never|no longer|cannot)(?: \w+)?"
 _WHOSE = r"(?:the|my|our|his|her|their|\w+['’]s)"
 _TOLD = r"(?:number|address|code|password|pin|name|date|time|list|recipe|birthday|combination|directions|instructions|details)"
 """What people ask for by its name."""
+_DAY = (
+    r"(?:(?:the|our|my) )?(?:yesterday|today|tonight|last|this|past|weekend|week|day|month|morning|afternoon|evening|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+    r"|gestern|heute|vorgestern|letzte\w*|ayer|anteayer|hoy|la semana|este|esta)\b"
+)
 WONDERS = (
     r"\b(?:wonder(?:ing)?|forg[eo]t(?:ten)?|asking myself|ask you|remind (?:me|us)|let (?:me|us) know|let['’]?s see|tells (?:me|us)|idea|clue"
     rf"|(?:{_NOT}|to) (?:remember|recall|know|think|find out|sure|certain))"
@@ -80,6 +84,8 @@ _LACKS = (
     rf"|\b(?:remind (?:me|us) (?:of|about)|tell (?:me|us)(?: \w+)? about) {_WHOSE}\b"
     rf"|\b(?:needs?|wants?|forgot(?:ten)?|lost) {_WHOSE}(?: \w+){{0,2}} {_TOLD}\b|\b{_TOLD}(?:,? again)?,? please\b"
     rf"|\b(?:and|but) {_WH}[.!]*$"
+    # "tell me about yesterday", "a summary of last week"
+    rf"|\b(?:tell (?:me|us)(?: more)? about|(?:summary|recap) of|summari[sz]e|recap|erzähl\w* (?:mir|uns) (?:von|über)|zusammenfassung von|cuéntame (?:de|sobre)|resumen de) {_DAY}"
     # German and Spanish
     r"|\b(?:weiß|weiss) (?:\w+ )?nicht(?: mehr)?,? (?:w\w+|ob)\b|\b(?:frag[e']? mich|keine ahnung|vergessen),? (?:w\w+|ob)\b|\berinner[en]? mich (?:an|w\w+)\b"
     r"|\bich (?:suche|finde) (?:mein\w*|den|die|das)\b"

@@ -113,7 +113,7 @@ _ENGLISH = """
 what who which did do does done doing was were is are be been being s re ve d have has had having i me my we us you he she
 they it our of a the on in at to for with from by about so and or that this those there here then else anything something
 everything anyone anybody someone somebody everyone everybody all any some ever just please also too new news happen happened
-happening happens go goes going went on say said saying says tell told telling tells talk talked talking talks speak spoke spoken
+happening happens more go goes going went on say said saying says tell told telling tells talk talked talking talks speak spoke spoken
 speaking speaks mention mentioned mentions discuss discussed chat chatted hear heard learn learned learnt know knew
 remember recall recap summary summarize summarise miss missed occur occurred take took taken place away out absent asleep off while
 when during gone not home house thing things stuff event events exactly actually really interesting important special notable
@@ -149,7 +149,7 @@ def _languages() -> tuple[_Language, ...]:
     return (
         _language(
             _ENGLISH,
-            asks=r"\b(?:what|who|anything|something|everything|recap|summar\w+|(?:do|can) you (?:still )?(?:remember|recall))\b",
+            asks=r"\b(?:what|who|anything|something|everything|recap|summar\w+|(?:do|can) you (?:still )?(?:remember|recall))\b|^(?:more )?about$",
             speech=r"\b(?:s(?:ay|aid|ays|aying)|t(?:ell|old|elling|ells)|talk\w*|sp(?:eak|oke|oken|eaking)|mention\w*|discuss\w*|chat\w*)\b",
             asker=r"\b(?:did|have|had|what|things?|everything|anything|all|was|ve|that) i\b(?! miss)|\bwhat i['’]ve\b",
             robot=r"\b(?:did|have|had|what|everything|all) you (?:\w+ )?(?:say|said|tell|told|do|done|mention\w*|talk\w*|spoke|spoken)\b",
@@ -158,7 +158,7 @@ def _languages() -> tuple[_Language, ...]:
         ),
         _language(
             _GERMAN,
-            asks=r"\b(?:was|wer|woruber|worum|wovon|etwas|irgend\w+|neues|zusammenfassung|erinnerst)\b",
+            asks=r"\b(?:was|wer|woruber|worum|wovon|etwas|irgend\w+|neues|zusammenfassung|erinnerst|erzahle? (?:mir|uns))\b",
             speech=r"\b(?:ge)?(?:sag\w*|sprochen|sprachen|redet\w*)|\b(?:erzahl\w*|besprochen|unterhalten|erwahnt|mitgeteilt|berichtet)\b",
             asker=r"\b(?:hab|habe|hatte|was|sagte|erzahlte|tat|machte) (?:(?:dir|euch|mit|alles) )*ich\b(?!.*\bverpasst\b)",
             robot=r"\b(?:hast|hattest) du (?:(?:mir|uns|alles) )*(?:gesagt|erzahlt|gemacht|getan|berichtet)\b",
@@ -166,7 +166,7 @@ def _languages() -> tuple[_Language, ...]:
         ),
         _language(
             _SPANISH,
-            asks=r"\b(?:que|quien(?:es)?|algo|novedades|recuerdas|acuerdas|resumen|nada)\b",
+            asks=r"\b(?:que|quien(?:es)?|algo|novedades|recuerdas|acuerdas|resumen|nada|cuentame)\b",
             speech=r"\b(?:di(?:je|jo|jimos|jeron|jiste|cho)|cont(?:e|o|aste|amos|ado)|habl\w+|coment\w+)\b",
             asker=r"\b(?:dije|conte|hice|hable|comente|he (?:dicho|hecho|contado|hablado|comentado))\b",
             robot=r"\b(?:dijiste|contaste|hiciste|hablaste|has (?:dicho|hecho|contado))\b",
