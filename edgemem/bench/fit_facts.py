@@ -36,7 +36,7 @@ THINGS = (None, 50)
 COST, COST_BY_WORDS = 0.01, 0.03
 """All but so many of the facts that answer, and are among the first five, score `LEVEL`, with a vector and without one: at
 the floor of the profile, .7 % of recall@5 are lost without one then. More with one leaves the evenings of `bench prefill` without
-what they ask for."""
+what they ask for. On `learnt` words .77 of the questions that nothing answers find a fact so, and .83 with .01; on `unseen` ones it moves nothing."""
 _FIRST = 5
 _PENALTY = 0.003
 """What the squares of weights cost, by the standard deviation of a clue, beside the mean loss."""
