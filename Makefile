@@ -1,5 +1,6 @@
 # make demo    watch a robot remember
 # make test    the whole suite
+# make test-long    the tests that try many random cases, with all of their cases
 # make test-boards    the suite on every Python that is here, and on the oldest SQLite (ONLY=3.12,sqlite chooses)
 # make test-arm       an emulated ARM board: install offline, embed, play the demo, test (as root; the first time takes long)
 # make wheels  a folder to install from without a network (TO=folder)
@@ -12,7 +13,7 @@ BIN := .venv/bin
 TO ?= dist/wheels
 .DEFAULT_GOAL := demo
 
-.PHONY: demo server test test-boards test-arm bench-compare wheels lint fix env clean
+.PHONY: demo server test test-long test-boards test-arm bench-compare wheels lint fix env clean
 
 demo:
 	@$(PYTHON) .ci/setup_env.py demo
@@ -28,6 +29,9 @@ server: env
 
 test: server
 	@$(BIN)/python -m pytest
+
+test-long: server
+	@EDGEMEM_LONG=1 $(BIN)/python -m pytest -m long --timeout 7200
 
 test-boards:
 	@$(PYTHON) .ci/boards.py $(ONLY)
