@@ -38,6 +38,8 @@ class LaidTurn(msgspec.Struct):
     """What was heard in it before somebody cut the robot off; None: nobody did."""
     told: bool = False
     """Whether a model has been told that."""
+    unfinished: bool = False
+    """Whether its loop left it open; the loop's list may not have it."""
     uncut: dict[int, Message] = msgspec.field(default_factory=dict)
     """By their numbers, messages as they were before only what was heard of them stayed."""
     whole: list[Message] | None = None
@@ -127,6 +129,7 @@ def resumed(turn: Turn) -> LaidTurn:
         owner=turn.owner,
         heard=turn.heard,
         heard_until=heard_in(said) if turn.state == "interrupted" else None,
+        unfinished=turn.state in ("open", "unfinished"),
         uncut={
             n: {**message, "content": text_of(message) + rest}
             for n, message in enumerate(said)

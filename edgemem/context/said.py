@@ -18,6 +18,11 @@ def newest_user(said: Sequence[Message]) -> int | None:
     return next((n for n in range(len(said) - 1, -1, -1) if said[n].get("role") == "user"), None)
 
 
+def instructions(messages: Sequence[Message]) -> int:
+    """Return how many system messages a list begins with."""
+    return next((n for n, message in enumerate(messages) if message.get("role") != "system"), len(messages))
+
+
 def heard_in(said: Sequence[Message]) -> str:
     """Return what was said in a turn, before tools ran and behind them."""
     return " ".join(text for n in speeches_of(said) if (text := text_of(said[n])).strip())

@@ -55,7 +55,7 @@ class EpisodeLoggerHook:
         conversation = conversation_of(ctx, self._conversation)
         if point == ON_RUN_START:
             # Who speaks, and whether it is private, decides who may read of it.
-            conversation.begin(ctx, payload, speaker=self.speaker)
+            conversation.begin(ctx, payload, speaker=self.speaker, by=self)
             return None
         database = getattr(self.store, "database", None)
         joined = database is not None and database is getattr(conversation.journal, "database", None)

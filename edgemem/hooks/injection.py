@@ -115,7 +115,7 @@ class MemoryInjectionHook:
         """Open the turn, and fill the block before the first call of the model."""
         conversation = conversation_of(ctx, self._conversation)
         if point == ON_RUN_START:
-            conversation.begin(ctx, payload, speaker=self.speaker)
+            conversation.begin(ctx, payload, speaker=self.speaker, by=self)
             return None
         if point != BEFORE_LLM:
             conversation.end(point, ctx)

@@ -67,7 +67,7 @@ class NotesInjectorHook:
         """Open the turn, and add the notes before the first call of the model."""
         conversation = conversation_of(ctx, self._conversation)
         if point == ON_RUN_START:
-            conversation.begin(ctx, payload, speaker=self.speaker)
+            conversation.begin(ctx, payload, speaker=self.speaker, by=self)
             return None
         if point != BEFORE_LLM:
             conversation.end(point, ctx)

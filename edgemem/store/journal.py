@@ -34,9 +34,13 @@ class TurnJournal:
         self.outbox = Outbox(database)
         self._open = OpenTurns(database, self.outbox)
 
-    def accept(self, turn: Turn) -> Future[int]:
-        """Keep an open turn, before its first tool runs; the result is the tick at which it was accepted."""
-        return self._open.accept(turn)
+    def accept(self, turn: Turn, *, replaces: Future[int] | None = None) -> Future[int]:
+        """Keep an open turn, when it is handed to the model; the result is the tick at which it was accepted.
+
+        Args:
+            replaces: what this returned for the same turn before.
+        """
+        return self._open.accept(turn, replaces)
 
     def commit(
         self, turn: Turn, also: Sequence[Also] = (), *, accepted: Future[int] | None = None

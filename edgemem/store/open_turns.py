@@ -60,11 +60,14 @@ class OpenTurns:
         self._writing = threading.Lock()
         """Held while the file is touched."""
 
-    def accept(self, turn: Turn) -> Future[int]:
+    def accept(self, turn: Turn, replaces: Future[int] | None = None) -> Future[int]:
         """Keep a turn, off the hot path; the result is when it was accepted, a StoreError where the disk refuses."""
-        entry = _Open(turn, self._database.clock.tick())
+        before = self._end(replaces)
+        entry = _Open(turn, self._database.clock.tick() if before is None else before.tick)
         with self._lock:
-            future = self._database.enqueue(partial(self._put, entry))
+            if before is not None and before.stored is not None:
+                self._outbox.submit(Discard(turn.session), of=before.stored)
+            future = self._database.enqueue(partial(self._put, entry, before))
             self._open[future] = entry
         future.add_done_callback(self._dropped)
         return future
@@ -133,9 +136,11 @@ class OpenTurns:
 
     # The file
 
-    def _put(self, entry: _Open) -> int:
+    def _put(self, entry: _Open, before: _Open | None) -> int:
         with self._lock:
             if entry.ended or (entry.stored is not None and entry.stored.done()):
+                if before is not None:
+                    self._blank(before)
                 return entry.tick
         text = to_json(Accept(entry.turn, entry.tick), what="A turn")
         try:
@@ -145,6 +150,8 @@ class OpenTurns:
                 entry.place = self._file.put(text.encode())
         except OSError as error:
             raise meaning_of(error, self._database.path) from error
+        if before is not None:
+            self._blank(before)
         return entry.tick
 
     def _discard(self, entry: _Open | None) -> bool:
