@@ -286,6 +286,7 @@ def test_words_between_turns_are_nobodys(memory: Memory) -> None:
     for speaker in ("ben", "anna", None):
         assert "piano" not in str(loop.run("And now?", speaker))
     assert (None, "private", "unfinished", [SECRET, "I see."]) in whose(stored(memory))
+    assert ["said in no turn" in failure.message for failure in loop.hooks.failures()] == [True]
     for reader in (Reader("anna"), Reader("ben"), Reader()):
         assert "piano" not in str(stored(memory, reader))
 
@@ -348,3 +349,45 @@ def test_an_answer_that_was_spoken_is_kept_though_its_loop_tells_no_end(memory: 
     loop.hooks.fire(AFTER_LLM, loop.ctx, {"content": "Good day.", "tool_calls": [], "hop": 0})
     memory.database.flush()
     assert [(turn.state, words(turn)) for turn in stored(memory)] == [("open", ["Hello.", "Good day."])]
+
+
+class LateLoop(OwnLoop):
+    """A loop as EdgeVox has it: it goes on behind the view that it is handed, and its session gets that at the end."""
+
+    def fail(self, text: str, speaker: str | None, *, private: bool = False) -> list[Message]:
+        """Live a turn whose model raises; the session never hears of it."""
+        self.begin(text, speaker, private=private)
+        self.messages = [*self.said, {"role": "user", "content": text}]
+        asked = {"messages": self.messages, "hop": 0, "tools": []}
+        self.messages[:] = self.hooks.fire(BEFORE_LLM, self.ctx, asked).payload["messages"]
+        return [dict(message) for message in self.messages]
+
+    def end(self, reply: str = "Fine.") -> None:
+        """Keep the view with the reply behind it."""
+        self.ctx.session.messages = [*self.messages, {"role": "assistant", "content": reply}]
+        self.hooks.fire(ON_RUN_END, self.ctx, AgentResult(reply))
+
+
+def test_a_loop_whose_session_gets_the_words_at_the_end(memory: Memory) -> None:
+    """What its model was handed is kept where the model raises, whoever speaks next, and blocks are never taken for words."""
+    for key, value in (("cup", "blue"), ("ring", "gold")):
+        memory.store.add_fact(key, value, scope="household")
+    loop = LateLoop(memory.hooks(session_id="kitchen"))
+    first = loop.run("Where is the cup?", "anna")
+    assert "blue" in first[-1]["content"]
+    loop.fail(SECRET, "anna", private=True)
+    loop.fail("Where is the ring?", "ben")
+    loop.fail("Where is the ring?", "ben")
+    assert "piano" not in str(loop.run("Hello.", "ben"))
+    again = loop.run("And now?", "anna")
+    assert again[: len(first)] == first
+    asked = [message["content"].splitlines()[-1] for message in again if message["role"] == "user"]
+    assert asked == ["Where is the cup?", SECRET, *["Where is the ring?"] * 2, "Hello.", "And now?"]
+    assert whose(stored(memory)) == [
+        ("anna", "household", "complete", ["Where is the cup?", "Fine."]),
+        ("anna", "private", "unfinished", [SECRET]),
+        *[("ben", "household", "unfinished", ["Where is the ring?"])] * 2,
+        ("ben", "household", "complete", ["Hello.", "Fine."]),
+        ("anna", "household", "complete", ["And now?", "Fine."]),
+    ]
+    assert {failure.count for failure in loop.hooks.failures()} == {3}

@@ -65,18 +65,19 @@ def aligned(
         if place is None:
             missing.append(turn)
             continue
-        laid += _replaced(missing, messages[at:place], laid)
+        laid += _replaced(missing, messages[at : place.start], laid)
         laid.append(turn)
-        missing, at = [], place + len(turn.said)
-    if all(turn.unfinished for turn in missing):
+        missing, at = [], place.stop
+    rest = messages[at:limit]
+    if all(turn.unfinished for turn in missing) and not (missing and rest):
         return [*laid, *missing], list(messages[at:])
-    laid += _replaced(missing, messages[at:limit], laid)
-    return laid, list(messages[limit:])
+    return [*laid, *_replaced(missing, rest, laid)], list(messages[limit:])
 
 
-def standing(turns: Sequence[LaidTurn], messages: Sequence[Message]) -> bool:
-    """Tell whether any of these turns stands in a list."""
-    return any(place is not None for place in _places(turns, messages))
+def newest_standing(turns: Sequence[LaidTurn], messages: Sequence[Message]) -> int | None:
+    """Return the number of the newest of these turns that stands in a list; None if none does."""
+    places = _places(turns, messages)
+    return next((k for k in range(len(turns) - 1, -1, -1) if places[k] is not None), None)
 
 
 def _replaced(missing: list[LaidTurn], messages: Sequence[Message], laid: list[LaidTurn]) -> list[LaidTurn]:
@@ -86,105 +87,109 @@ def _replaced(missing: list[LaidTurn], messages: Sequence[Message], laid: list[L
         return kept
     before = [*laid, *kept][-1:]
     n = max([turn.n for turn in (*before, *missing[:1])], default=0)
-    closed = closed_as((turn.level, turn.owner) for turn in missing) if missing else None
+    # A turn that was left open stays beside it, so what may be an edit of that need not be read by anybody.
+    gone = len(kept) < len(missing)
+    closed = closed_as((turn.level, turn.owner) for turn in missing) if gone else None
     return [*kept, *unknown_turns(messages, n=n, before=next(iter(before), None), level=closed)]
 
 
-def _places(turns: Sequence[LaidTurn], messages: Sequence[Message]) -> list[int | None]:
+def _places(turns: Sequence[LaidTurn], messages: Sequence[Message]) -> list[range | None]:
     """Return where each turn stands in a list, in their order; None: nowhere.
 
     The same objects tell first: what was said twice may be of two people. A list of copies is told by its content.
     """
-    places: list[int | None] = [None] * len(turns)
-    owners = {id(message): k for k, turn in enumerate(turns) for message in _objects(turn)}
+    places: list[range | None] = [None] * len(turns)
     index: dict[int, int] = {}
     for i, message in enumerate(messages):
         index.setdefault(id(message), i)
     at = 0
     for k, turn in enumerate(turns):
-        i = next((index[id(each)] for each in _firsts(turn) if id(each) in index), -1)
-        if i >= at and _stands(turn, messages, i):
-            places[k], at = i, i + len(turn.said)
-    ends = [k for k, place in enumerate(places) if place is not None]
-    for before, behind in pairwise([-1, *ends, len(turns)]):
-        lo = 0 if before < 0 else (places[before] or 0) + len(turns[before].said)
-        hi = len(messages) if behind == len(turns) else places[behind] or 0
-        _fill(places, turns, messages, (before + 1, behind), (lo, hi), owners)
+        firsts = (turn.said[0], turn.uncut.get(0, turn.said[0]))
+        i = next((index[id(each)] for each in firsts if id(each) in index), -1)
+        if i >= at and (size := turn.standing(messages, i)):
+            places[k] = range(i, i + size)
+            at = i + size
+    ends = [(k, place) for k, place in enumerate(places) if place is not None]
+    behind = [*ends, (len(turns), range(len(messages), len(messages)))]
+    for (before, left), (after, right) in zip([(-1, range(0)), *ends], behind, strict=True):
+        if before + 1 < after and left.stop < right.start:
+            gap = _Gap(turns, messages, range(before + 1, after), range(left.stop, right.start))
+            for k, place in gap.places().items():
+                places[k] = place
     return places
 
 
-def _fill(
-    places: list[int | None],
-    turns: Sequence[LaidTurn],
-    messages: Sequence[Message],
-    gap: tuple[int, int],
-    span: tuple[int, int],
-    owners: dict[int, int],
-) -> None:
-    """Find turns by what they say, between two that were found already.
+class _Gap:
+    """Turns that are told by what they say alone, between two that stand in a list already."""
 
-    Args:
-        gap: which turns these are.
-        span: where in the list they may stand.
-        owners: by the id of a message, the turn that it is known to be of.
-    """
+    def __init__(
+        self, turns: Sequence[LaidTurn], messages: Sequence[Message], numbers: range, span: range
+    ) -> None:
+        """Look for turns.
 
-    def fits(k: int, i: int) -> bool:
-        size = len(turns[k].said)
-        if i < span[0] or i + size > span[1] or not _stands(turns[k], messages, i):
-            return False
-        return all(owners.get(id(message), k) == k for message in messages[i : i + size])
+        Args:
+            numbers: of those that are looked for.
+            span: where in the list they may stand.
+        """
+        self._turns, self._messages, self._numbers, self._span = turns, messages, numbers, span
+        self._owners = {
+            id(message): k for k, turn in enumerate(turns) for message in (*turn.said, *turn.uncut.values())
+        }
 
-    ahead: dict[int, int] = {}
-    at = span[0]
-    for k in range(*gap):
-        if fits(k, at):
-            ahead[k] = at
-            at += len(turns[k].said)
-        elif not turns[k].unfinished:
-            break
-    back: dict[int, int] = {}
-    end = span[1]
-    for k in reversed(range(*gap)):
-        if fits(k, end - len(turns[k].said)):
-            end -= len(turns[k].said)
-            back[k] = end
-        elif not turns[k].unfinished:
-            break
-    # Loops cut old turns off: then the newest stand one behind the other up to the end.
-    first, second = (back, ahead) if len(back) > len(ahead) else (ahead, back)
-    found = dict(first)
-    for k, i in second.items():
-        if k not in found and _fits_between(found, turns, k, i):
-            found[k] = i
-    for k in range(*gap):
-        if k not in found:
-            place = next(
-                (i for i in range(*span) if fits(k, i) and _fits_between(found, turns, k, i)),
-                None,
-            )
-            if place is not None:
+    def places(self) -> dict[int, range]:
+        """Return where those stand that do."""
+        ahead, back = self._ahead(), self._back()
+        # Loops cut old turns off: then the newest stand one behind the other up to the end.
+        first, second = (back, ahead) if len(back) > len(ahead) else (ahead, back)
+        found = dict(first)
+        for k, place in second.items():
+            if k not in found and self._is_between(found, k, place):
                 found[k] = place
-    for k, i in found.items():
-        places[k] = i
+        for k in self._numbers:
+            if k not in found:
+                places = (self._fits(k, i) for i in self._span)
+                place = next((each for each in places if each and self._is_between(found, k, each)), None)
+                if place:
+                    found[k] = place
+        return found
 
+    def _ahead(self) -> dict[int, range]:
+        """Return the turns that stand one behind the other from the beginning."""
+        found: dict[int, range] = {}
+        at = self._span.start
+        for k in self._numbers:
+            if place := self._fits(k, at):
+                found[k], at = place, place.stop
+            elif not self._turns[k].unfinished:
+                break
+        return found
 
-def _fits_between(found: dict[int, int], turns: Sequence[LaidTurn], k: int, i: int) -> bool:
-    """Tell whether a turn at a place keeps the order of those that were found."""
-    size = len(turns[k].said)
-    return all(other + len(turns[j].said) <= i if j < k else i + size <= other for j, other in found.items())
+    def _back(self) -> dict[int, range]:
+        """Return the turns that stand one before the other from the end."""
+        found: dict[int, range] = {}
+        end = self._span.stop
+        for k in reversed(self._numbers):
+            turn = self._turns[k]
+            sizes = (len(turn.said), turn.listed or 0)
+            place = next(
+                (each for size in sizes if (each := self._fits(k, end - size)) and each.stop == end), None
+            )
+            if place:
+                found[k], end = place, place.start
+            elif not turn.unfinished:
+                break
+        return found
 
+    def _fits(self, k: int, i: int) -> range:
+        """Return where a turn stands from a place on, if it does and no message there is known to be of another."""
+        if i < self._span.start:
+            return range(0)
+        place = range(i, i + self._turns[k].standing(self._messages, i))
+        known = all(self._owners.get(id(self._messages[n]), k) == k for n in place if n < self._span.stop)
+        return place if known and place.stop <= self._span.stop else range(0)
 
-def _stands(turn: LaidTurn, messages: Sequence[Message], at: int) -> bool:
-    part = list(messages[at : at + len(turn.said)])
-    return part == turn.said or (
-        bool(turn.uncut) and len(part) == len(turn.said) and turn.as_heard(part) == turn.said
-    )
-
-
-def _firsts(turn: LaidTurn) -> list[Message]:
-    return [turn.said[0], *(uncut for n, uncut in turn.uncut.items() if n == 0)]
-
-
-def _objects(turn: LaidTurn) -> list[Message]:
-    return [*turn.said, *turn.uncut.values()]
+    def _is_between(self, found: dict[int, range], k: int, place: range) -> bool:
+        """Tell whether a turn at a place keeps the order of those that were found."""
+        return all(
+            other.stop <= place.start if j < k else place.stop <= other.start for j, other in found.items()
+        )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from operator import is_
 
-from edgemem.context.alignment import aligned
+from edgemem.context.alignment import aligned, newest_standing
 from edgemem.context.laid_turn import LaidTurn, as_heard
 from edgemem.context.loop_list import LoopList
 from edgemem.llama.template import text_of
@@ -30,6 +31,8 @@ class History:
         """The number of the epoch's first turn."""
         self._past = 0
         """How many messages of the turns stand before the epoch."""
+        self._opened_at: tuple[int, Message | None] = (0, None)
+        """Where in the newest list the open turn began, and behind what."""
 
     def add(self, turn: LaidTurn) -> None:
         """Add the newest turn."""
@@ -52,6 +55,16 @@ class History:
         """Return a list without instructions, with only what was heard of the turns that were cut off."""
         return as_heard(self.turns, messages)
 
+    def since(self, listed: Sequence[Message]) -> list[Message]:
+        """Return what was said behind the newest turn that stands in a list; nothing if none of what it holds is known."""
+        rest = self.as_heard(self.list.as_said(self.list.without(listed), self.said))
+        if rest == self.said[: len(rest)]:
+            return self.said[len(rest) :]
+        newest = newest_standing(self.turns, rest)
+        return (
+            [] if newest is None else [message for turn in self.turns[newest + 1 :] for message in turn.said]
+        )
+
     def is_early(self, listed: Sequence[Message], task: str | None, known: Sequence[Message]) -> bool:
         """Tell whether the newest message is the utterance of the turn that begins, and none that was said before.
 
@@ -71,7 +84,12 @@ class History:
         return [newest] if newest in before.said and not any(newest is each for each in before.said) else []
 
     def beyond(
-        self, listed: Sequence[Message], opened: Sequence[Message], *, early: bool = False
+        self,
+        listed: Sequence[Message],
+        opened: Sequence[Message],
+        *,
+        early: bool = False,
+        left: bool = False,
     ) -> list[Message]:
         """Return what a list without instructions holds behind the committed turns; edited ones are laid anew.
 
@@ -81,8 +99,17 @@ class History:
         Args:
             opened: what was said in the open turn until now.
             early: nothing in the list is of that.
+            left: that turn was left open; the list may not have it.
         """
-        messages = self.list.without(listed)
+        rest, new = self._told_apart(self.list.without(listed), opened, early=early, left=left)
+        at = len(rest) - len(new)
+        self._opened_at = at, rest[at - 1] if at else None
+        return new
+
+    def _told_apart(
+        self, messages: list[Message], opened: Sequence[Message], *, early: bool, left: bool
+    ) -> tuple[list[Message], list[Message]]:
+        """Return a list with what was said in place of what was issued, and what of that is behind the committed turns."""
         known = len(self.said)
         issued = self.list.newest_view(messages, self.said)
         # A view that is shorter than what was said, because its reader may read little of that, can be how what was said
@@ -93,25 +120,30 @@ class History:
             and len(messages) >= known
             and self._stands(messages[self._past : known])
         ):
-            return messages[known:]
+            return messages, messages[known:]
         rest = self.list.as_said(messages, self.said)
         if rest[:known] != self.said:
             rest = self.as_heard(rest)
         if rest[:known] == self.said:
-            return rest[known:]
-        turns, rest = aligned(self.turns, rest, len(rest) if early else self._begins(rest, opened))
-        self.list.forget_views()
-        self.replace(turns)
-        return rest
+            return rest, rest[known:]
+        turns, new = aligned(self.turns, rest, len(rest) if early else self._begins(rest, opened, left=left))
+        if len(turns) != len(self.turns) or not all(map(is_, turns, self.turns)):
+            self.list.forget_views()
+            self.replace(turns)
+        return rest, new
 
-    def _begins(self, messages: Sequence[Message], opened: Sequence[Message]) -> int:
+    def _begins(self, messages: Sequence[Message], opened: Sequence[Message], *, left: bool) -> int:
         """Return where in a list the messages of the open turn begin."""
         places = range(len(messages) - 1, -1, -1)
-        if opened:
-            place = next((i for i in places if messages[i] is opened[0]), None)
-            place = next((i for i in places if messages[i] == opened[0]), None) if place is None else place
-            if place is not None:
-                return place
+        place = next((i for i in places if opened and messages[i] is opened[0]), None)
+        if place is not None:
+            return place
+        at, before = self._opened_at
+        if opened and at < len(messages) and (at == 0 or messages[at - 1] == before):
+            # Copied, or said anew in the same place.
+            return at if not left or messages[at] == opened[0] else len(messages)
+        if opened and left:
+            return len(messages)
         newest = next((i for i in places if messages[i].get("role") == "user"), len(messages))
         is_known = newest < len(messages) and any(message is messages[newest] for message in self.said)
         return len(messages) if is_known else newest

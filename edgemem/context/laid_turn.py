@@ -40,6 +40,8 @@ class LaidTurn(msgspec.Struct):
     """Whether a model has been told that."""
     unfinished: bool = False
     """Whether its loop left it open; the loop's list may not have it."""
+    listed: int | None = None
+    """How many of its messages the loop's list had, where the reply came from elsewhere."""
     uncut: dict[int, Message] = msgspec.field(default_factory=dict)
     """By their numbers, messages as they were before only what was heard of them stayed."""
     whole: list[Message] | None = None
@@ -85,6 +87,22 @@ class LaidTurn(msgspec.Struct):
         heard = self.as_heard(said)
         self.uncut = {n: uncut for n, uncut in self.uncut.items() if heard[n : n + 1] == self.said[n : n + 1]}
         self.said = heard
+
+    def take_reply(self, reply: str) -> None:
+        """Learn the reply where the loop's list does not have it yet."""
+        if self.said and self.said[-1].get("role") in ("user", "tool"):
+            self.listed = len(self.said)
+            self.said = [*self.said, {"role": "assistant", "content": reply}]
+
+    def standing(self, messages: Sequence[Message], at: int) -> int:
+        """Return how many messages of a list are this turn's, from a place on; 0: it does not stand there."""
+        part = list(messages[at : at + len(self.said)])
+        if part == self.said or (
+            self.uncut and len(part) == len(self.said) and self.as_heard(part) == self.said
+        ):
+            return len(part)
+        listed = self.listed or 0
+        return listed if part[:listed] == self.said[:listed] else 0
 
     def as_whole(self) -> list[Message]:
         """Return the messages of a committed turn as every template takes them; history is looked through once."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from edgemem.context.alignment import standing, unknown_turns
+from edgemem.context.alignment import newest_standing, unknown_turns
 from edgemem.context.epoch_head import carried_by, head_of
 from edgemem.context.history import History
 from edgemem.context.laid_turn import INTERRUPTION, LaidTurn, has_told, interruption, resumed
@@ -108,7 +108,7 @@ class Layout:
     def recognise(self, turns: Iterable[Turn], messages: Sequence[Message]) -> None:
         """Take up those turns of a stored session that stand in a list that a loop has from elsewhere."""
         laid = [resumed(turn) for turn in turns if turn.messages]
-        self._history.replace(laid if standing(laid, messages) else [])
+        self._history.replace([] if newest_standing(laid, messages) is None else laid)
 
     @property
     def turns(self) -> Sequence[LaidTurn]:
@@ -222,9 +222,28 @@ class Layout:
         current = self._opened()
         listed = list(messages[instructions(messages) :])
         early = self._history.is_early(listed, task, current.said)
-        new = self._history.beyond(listed[: len(listed) - early], current.said)
+        new = self._history.beyond(listed[: len(listed) - early], current.said, left=True)
         if new:
             current.take(new)
+
+    def brought(self, messages: Sequence[Message], task: str | None) -> list[Message]:
+        """Return the history that a list has from elsewhere, before the first turn.
+
+        Args:
+            task: the utterance of that turn, which may stand at the end already.
+        """
+        listed = list(messages[instructions(messages) :])
+        return listed[: len(listed) - self._history.is_early(listed, task, ())]
+
+    def bring_up(self, messages: list[Message], task: str | None) -> None:
+        """Tell the list of a loop that takes over what was said since it spoke last.
+
+        Args:
+            task: the utterance of the turn that begins, which may stand at the end already.
+        """
+        start = instructions(messages)
+        place = len(messages) - self._history.is_early(messages[start:], task, ())
+        messages[place:place] = self._history.since(messages[start:place])
 
     def brings_utterance(self, messages: Sequence[Message]) -> bool:
         """Tell whether a list has a user message that no turn knows; may be asked while none is open."""

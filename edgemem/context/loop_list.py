@@ -34,6 +34,17 @@ class _Issued(NamedTuple):
         same = len(self.messages) == self.before + len(self.newest)
         return same and self.messages == [*said[: self.before], *self.newest]
 
+    def is_injected(self, said: Sequence[Message]) -> bool:
+        """Tell whether something was injected; else a copy of it is not told apart from a copy of what was said."""
+        known = set(map(id, (*said[: self.before], *self.newest)))
+        return any(id(message) not in known and message not in said for message in self.messages)
+
+    def is_behind(self, messages: Sequence[Message], said: Sequence[Message]) -> bool:
+        """Tell whether what follows in a list may stand behind this view: nothing of other turns, which it would have held."""
+        own = () if self.turn is None else self.turn.said
+        others = set(map(id, said)).difference(map(id, own))
+        return others.isdisjoint(map(id, messages))
+
 
 class LoopList:
     """What is known of one loop's list."""
@@ -56,23 +67,27 @@ class LoopList:
     def newest_view(self, messages: Sequence[Message], said: Sequence[Message]) -> _Issued | None:
         """Return the newest view if a list begins with it, and it is not simply what was said."""
         newest = self._issued[-1] if self._issued else None
-        if newest is None or list(messages[: len(newest.messages)]) != newest.messages:
+        if (
+            newest is None
+            or list(messages[: len(newest.messages)]) != newest.messages
+            or newest.is_said(said)
+        ):
             return None
-        return None if newest.is_said(said) else newest
+        same = not newest.messages or newest.messages[0] is messages[0]
+        return newest if same or newest.is_injected(said) else None
 
     def as_said(self, messages: Sequence[Message], said: Sequence[Message]) -> list[Message]:
         """Return a list with what was said in place of the view that it begins with, if it does."""
-        newest = self.newest_view(messages, said)
-        if newest is not None:
+        newest, longest, rest = self.newest_view(messages, said), 0, list(messages)
+        if newest is not None and newest.is_behind(messages[len(newest.messages) :], said):
             return [*said[: newest.before], *newest.newest, *messages[len(newest.messages) :]]
-        longest, rest = 0, list(messages)
         for issued in reversed(self._issued):
             past = len(issued.messages) - len(issued.newest)
             # Of a turn that was aborted or never kept, the list may still have what stood before it.
             for end, opened in ((len(issued.messages), issued.newest), (past, [])):
                 # Copies are not told apart here: two views may look alike, and hide different turns.
                 same = longest < end <= len(messages) and all(map(is_, messages[:end], issued.messages))
-                if same and not issued.is_said(said):
+                if same and not issued.is_said(said) and issued.is_behind(messages[end:], said):
                     longest, rest = end, [*said[: issued.before], *opened, *messages[end:]]
         return rest
 
@@ -86,8 +101,16 @@ class LoopList:
         for at, left in reversed(self._left):
             if out[at : at + len(left)] == left:
                 del out[at : at + len(left)]
+            else:  # the loop has changed what stands before it, or a part of it
+                gone = set(map(id, left))
+                out = [message for message in out if id(message) not in gone]
         return out
 
     def look(self, messages: Sequence[Message]) -> None:
         """Forget what was aborted and stands in the list no more: the loop has taken it out."""
-        self._left = [(at, left) for at, left in self._left if list(messages[at : at + len(left)]) == left]
+        there = set(map(id, messages)) if self._left else set()
+        self._left = [
+            (at, left)
+            for at, left in self._left
+            if list(messages[at : at + len(left)]) == left or not there.isdisjoint(map(id, left))
+        ]

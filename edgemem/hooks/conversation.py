@@ -83,6 +83,8 @@ class Conversation:
         """The running turn as the journal keeps it already."""
         self._accepted: Turn | None = None
         """The same, as it was then."""
+        self.answered: str | None = None
+        """What the model answered last in the running turn, unless it called tools."""
         self.called_tools = False
         """Whether tools were called in the running turn."""
         self._accepting = threading.Lock()
@@ -109,8 +111,10 @@ class Conversation:
 
     def begin(
         self, ctx: Any, payload: Any, *, speaker: str | None = None, by: object = None, private: bool = False
-    ) -> None:
+    ) -> bool:
         """Open a turn, once for all hooks of it; one that is still open is closed as its own speaker's.
+
+        Returns whether the loop's list holds words that nobody knows the speaker of.
 
         Args:
             by: the hook that is called at the begin of a turn; called a second time, it begins another turn.
@@ -119,7 +123,7 @@ class Conversation:
         if self.layout.running is not None:
             if by is None or not any(by is hook for hook in self._openers):
                 self._openers.append(by)
-                return
+                return False
             self.close_left(ctx, payload)
         self.reset()
         self._renumber()
@@ -129,9 +133,13 @@ class Conversation:
         )
         self.layout.begin(reader, _heard(ctx, payload, reader), level=level)
         self._session, self._openers = ctx.session, [by]
-        if by is not None:
-            for turn in self.layout.arrive(ctx.session.messages, _task(payload)):
-                self.write(self.record(turn, "unfinished"), turn, wait_s=0.0)
+        if by is None:
+            return False
+        is_first = not self.layout.turns
+        unknown = self.layout.arrive(ctx.session.messages, task_of(payload))
+        for turn in unknown:
+            self.write(self.record(turn, "unfinished"), turn, wait_s=0.0)
+        return not is_first and any(turn.owner is None for turn in unknown)
 
     def close_left(self, ctx: Any, payload: Any) -> bool:
         """Close the turn that a loop left open as its speaker's, if there is one; return whether there was.
@@ -142,7 +150,9 @@ class Conversation:
         if self.layout.running is None:
             return False
         session = self._session or ctx.session
-        self.layout.take_left(session.messages, _task(payload) if session is ctx.session else None)
+        self.layout.take_left(session.messages, task_of(payload) if session is ctx.session else None)
+        if self.answered:
+            self.layout.running.take_reply(self.answered)
         return self.finish("interrupted" if self.hear_out() else "unfinished", wait_s=0.0)
 
     def finish(self, state: TurnState, *, wait_s: float | None = None) -> bool:
@@ -205,6 +215,7 @@ class Conversation:
         self.also = []
         self.generated = []
         self.accepted = self._accepted = None
+        self.answered = None
         self.called_tools = False
         self.caller = None
         self._told = None
@@ -414,7 +425,8 @@ def _level(ctx: Any, payload: Any) -> Level | None:
     return "private" if said.get("private") or getattr(ctx, "private", False) else None
 
 
-def _task(payload: Any) -> str | None:
+def task_of(payload: Any) -> str | None:
+    """Return the utterance that a turn begins with, if its loop tells."""
     task = payload.get("task") if isinstance(payload, dict) else None
     return task if isinstance(task, str) else None
 

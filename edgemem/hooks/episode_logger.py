@@ -77,6 +77,8 @@ class EpisodeLoggerHook:
         turn = conversation.layout.running
         level, owner = conversation.layout.level_of(turn) if turn is not None else ("household", None)
         heard = turn.heard if turn is not None else None
+        if level == "private" and owner is None:
+            return None  # what an unknown voice said in private: nobody could ever read of it
         if joined:
             from edgemem.store.turn_steps import AddEpisode
 

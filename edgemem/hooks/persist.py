@@ -11,7 +11,7 @@ from edgemem.context.spoken import CHARS_A_SECOND
 from edgemem.errors import InvalidInputError, StoreError
 from edgemem.fence import check_session_id
 from edgemem.hooks.arguments import needs
-from edgemem.hooks.conversation import Conversation, conversation_of, reader_of
+from edgemem.hooks.conversation import Conversation, conversation_of, reader_of, task_of
 from edgemem.hooks.points import (
     AFTER_LLM,
     AFTER_TOOL,
@@ -40,6 +40,11 @@ TURNS_WAIT = "turns that cannot be written now wait, and are kept"
 LEFT_OPEN = (
     "The turn before got no on_run_end, and is kept as its own speaker's, unfinished. Fire on_run_end also where the model"
     " fails, or on_abort to throw a turn away."
+)
+
+UNKNOWN = (
+    "The loop's list holds words that were said in no turn of these hooks; they are kept for the operator alone, and stand"
+    " in no prompt. Fire on_run_start before what is said is put into the list."
 )
 
 MOST_WITHIN = 8
@@ -108,11 +113,13 @@ class PersistSessionHook:
             if conversation.layout.running is None:
                 conversation.begin(ctx, payload, speaker=self.speaker)
             conversation.layout.take(payload["messages"])
+            conversation.answered = None
             self._accept(conversation)
         elif point == AFTER_LLM:
             conversation.generated.append(tuple(payload.get("tokens") or ()))
             if not payload.get("tool_calls"):
-                self._accept(conversation, payload.get("content"))
+                conversation.answered = payload.get("content") or None
+                self._accept(conversation)
         elif point == BEFORE_TOOL:
             self._tools += 1
             self._within = 0
@@ -143,11 +150,14 @@ class PersistSessionHook:
         try:
             left = conversation.close_left(ctx, payload)
         finally:
-            self.resume(ctx.session, conversation)
+            if not self._resumed:
+                self.resume(ctx.session, conversation, task_of(payload))
+            elif ctx.session is not self._session:
+                conversation.layout.bring_up(ctx.session.messages, task_of(payload))
             self._session = ctx.session
-            conversation.begin(ctx, payload, speaker=self.speaker, by=self)
-        if left:
-            raise InvalidInputError(LEFT_OPEN)
+            unknown = conversation.begin(ctx, payload, speaker=self.speaker, by=self)
+        if left or unknown:
+            raise InvalidInputError(LEFT_OPEN if left else UNKNOWN)
 
     def _is_own(self, session: Session) -> bool:
         """Tell whether this is the session that had the newest turn; some attachments wrap it, with its own state."""
@@ -163,19 +173,17 @@ class PersistSessionHook:
                     self._conversation.caller = None
         return self._tools > 0
 
-    def resume(self, session: Session, conversation: Conversation) -> None:
-        """Take the stored session up, once; later, tell a loop that takes over what was said without it."""
-        if self._resumed:
-            if session is not self._session:
-                said, known = conversation.layout.said, len(session.messages)
-                if conversation.layout.as_heard(session.messages) == said[:known]:
-                    session.messages.extend(said[known:])
-            return
+    def resume(self, session: Session, conversation: Conversation, task: str | None = None) -> None:
+        """Take the stored session up, before its first turn.
+
+        Args:
+            task: the utterance that it begins with, which may stand in the loop's list already.
+        """
         self._resumed = True
         layout = conversation.layout
         layout.session = self.session_id
         journal = getattr(self.session_store, "journal", None)
-        brought = [message for message in session.messages if message.get("role") != "system"]
+        brought = layout.brought(session.messages, task)
         if journal is None:
             stored = self.session_store.load(self.session_id) if self._resume or brought else None
             if stored is not None:
@@ -185,7 +193,7 @@ class PersistSessionHook:
                     layout.recognise(turns, brought)
                     return
                 layout.resume(turns, None)
-                session.messages.extend(layout.said)
+                layout.bring_up(session.messages, task)
                 session.state.update(state)
             return
         conversation.journal = journal
@@ -205,7 +213,7 @@ class PersistSessionHook:
             conversation.opening = [BeginEpoch(begun)]
         turns = journal.read_turns(self.session_id, from_n=epoch.first_turn if epoch else 0)
         layout.resume(turns, epoch)
-        session.messages.extend(layout.said)
+        layout.bring_up(session.messages, task)
         stored_state = read_state(journal.database, self.session_id)
         self._state = state_text(stored_state)
         for key, value in stored_state.items():
@@ -213,12 +221,12 @@ class PersistSessionHook:
         # Last: where nothing can be written now, the talk goes on with its history all the same.
         self.unfinished = journal.mark_unfinished(self.session_id)
 
-    def _accept(self, conversation: Conversation, reply: str | None = None) -> None:
+    def _accept(self, conversation: Conversation) -> None:
         """Keep the open turn before the model answers, before a tool runs, or before its reply is spoken, off the hot path.
 
         A robot that crashes while it speaks has said what it said; the turn comes back unfinished.
         """
-        running = conversation.layout.running
+        running, reply = conversation.layout.running, conversation.answered
         if running is None or not running.said or conversation.journal is None:
             return
         said = [*running.said, {"role": "assistant", "content": reply}] if reply else running.said
@@ -233,7 +241,9 @@ class PersistSessionHook:
         if layout.running is None and self._session is not None and not self._is_new(ctx, conversation):
             return  # ended twice, or nothing was said
         layout.take(ctx.session.messages)
-        self._take_reply(conversation, payload)
+        reply = getattr(payload, "reply", None) or conversation.answered
+        if reply and layout.running is not None:
+            layout.running.take_reply(str(reply))
         interrupted = conversation.hear_out() or bool(getattr(payload, "interrupted", False))
         failed = getattr(payload, "error", None) is not None
         if conversation.journal is None:
@@ -257,13 +267,6 @@ class PersistSessionHook:
         known = reader_of(ctx, {}).speaker is not None
         conversation.begin(ctx, {}, private=not known)
         return True
-
-    @staticmethod
-    def _take_reply(conversation: Conversation, payload: Any) -> None:
-        """Take the reply from the turn's end where the loop's list has it later, or never."""
-        running, reply = conversation.layout.running, getattr(payload, "reply", None)
-        if running is not None and running.said and running.said[-1].get("role") == "user" and reply:
-            running.take([*running.said, {"role": "assistant", "content": str(reply)}])
 
     def _interrupt(self, ctx: Any, conversation: Conversation, payload: dict[str, Any]) -> list[str]:
         """Keep of what was said in the turn that is spoken what was heard, and return that."""

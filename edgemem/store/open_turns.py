@@ -38,9 +38,11 @@ _log = logging.getLogger(__name__)
 class _Open:
     """An open turn, and where it stands."""
 
-    def __init__(self, turn: Turn, tick: int) -> None:
+    def __init__(self, turn: Turn, tick: int, before: _Open | None = None) -> None:
         self.turn = turn
         self.tick = tick
+        self.before = before
+        """What it replaces."""
         self.place: int | None = None
         """Where it begins in the file."""
         self.stored: Future[Any] | None = None
@@ -63,11 +65,11 @@ class OpenTurns:
     def accept(self, turn: Turn, replaces: Future[int] | None = None) -> Future[int]:
         """Keep a turn, off the hot path; the result is when it was accepted, a StoreError where the disk refuses."""
         before = self._end(replaces)
-        entry = _Open(turn, self._database.clock.tick() if before is None else before.tick)
+        entry = _Open(turn, self._database.clock.tick() if before is None else before.tick, before)
         with self._lock:
             if before is not None and before.stored is not None:
                 self._outbox.submit(Discard(turn.session), of=before.stored)
-            future = self._database.enqueue(partial(self._put, entry, before))
+            future = self._database.enqueue(partial(self._put, entry))
             self._open[future] = entry
         future.add_done_callback(self._dropped)
         return future
@@ -136,11 +138,9 @@ class OpenTurns:
 
     # The file
 
-    def _put(self, entry: _Open, before: _Open | None) -> int:
+    def _put(self, entry: _Open) -> int:
         with self._lock:
             if entry.ended or (entry.stored is not None and entry.stored.done()):
-                if before is not None:
-                    self._blank(before)
                 return entry.tick
         text = to_json(Accept(entry.turn, entry.tick), what="A turn")
         try:
@@ -150,14 +150,14 @@ class OpenTurns:
                 entry.place = self._file.put(text.encode())
         except OSError as error:
             raise meaning_of(error, self._database.path) from error
-        if before is not None:
-            self._blank(before)
+        if entry.before is not None:
+            self._blank(entry.before)
         return entry.tick
 
     def _discard(self, entry: _Open | None) -> bool:
         if entry is None:
             return False
-        if entry.place is not None:
+        if entry.place is not None or entry.before is not None:
             self._blank(entry)
             # What was thrown away must not come back after a pulled plug either.
             sync_open_files(self._database.path)
@@ -178,6 +178,9 @@ class OpenTurns:
             self._blank(entry)
 
     def _blank(self, entry: _Open) -> None:
+        before, entry.before = entry.before, None
+        if before is not None:
+            self._blank(before)
         with self._writing:
             place, entry.place = entry.place, None
             if place is None or self._file is None:
