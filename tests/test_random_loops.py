@@ -177,7 +177,9 @@ class Talk:
         wrong = [mark for mark in there if not self.words[mark].may_be_read(self.may)]
         assert not wrong, (wrong, [self.words[mark] for mark in wrong], self.may)
         if not self.edited:
-            must = {mark for mark in self.mine if self.words[mark].sure and self.words[mark].may_be_read(self.may)}
+            must = {
+                mark for mark in self.mine if self.words[mark].sure and self.words[mark].may_be_read(self.may)
+            }
             assert must - {now} <= there, (must - {now} - there, self.kind)
 
     def call(self, mark: str) -> None:
@@ -249,8 +251,9 @@ class Talk:
         elif self.json is None or how == "resume":
             brought = []
             if how == "resume with its list" and self.kind not in ("at the end", "keeps the view"):
-                gone = {mark for mark in self.mine if self.words[mark].gone}
-                brought = [m for m in said if not gone & set(MARK.findall(str(m["content"])))]
+                gone = {mark for mark in self.mine if self.words[mark].gone} | {self.unseen}
+                known = [message for message in said if "as edited" not in str(message["content"])]
+                brought = [each for each in known if not gone & set(MARK.findall(str(each["content"])))]
                 self.edited = True
             if self.unseen:
                 self.words[self.unseen].sure = False
@@ -315,5 +318,7 @@ def look(memory: Memory, words: dict[str, Word], dice: random.Random) -> None:
     for mark in dice.sample(list(words), 5):
         for speaker in PEOPLE:
             found = str([item.text for item in memory.recall(f"Who said {mark}?", speaker=speaker)])
-            wrong = [each for each in set(MARK.findall(found)) if not words[each].may_be_read(Reader(speaker))]
+            wrong = [
+                each for each in set(MARK.findall(found)) if not words[each].may_be_read(Reader(speaker))
+            ]
             assert not wrong, (wrong, [words[each] for each in wrong], speaker)

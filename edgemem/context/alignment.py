@@ -49,7 +49,7 @@ def unknown_turns(
 
 
 def aligned(
-    turns: Sequence[LaidTurn], messages: Sequence[Message], limit: int
+    turns: Sequence[LaidTurn], messages: Sequence[Message], limit: int, *, exact: bool, left: bool = False
 ) -> tuple[list[LaidTurn], list[Message]]:
     """Return the turns as a changed list has them, and what stands behind them.
 
@@ -57,6 +57,8 @@ def aligned(
 
     Args:
         limit: where the messages of the running turn begin.
+        exact: no message of it stands before that; else what no turn has brought is taken for its.
+        left: that turn was left open, and where it begins is not known.
     """
     laid: list[LaidTurn] = []
     missing: list[LaidTurn] = []
@@ -69,8 +71,13 @@ def aligned(
         laid.append(turn)
         missing, at = [], place.stop
     rest = messages[at:limit]
-    if all(turn.unfinished for turn in missing) and not (missing and rest):
+    unchanged = all(turn.unfinished for turn in missing)
+    if unchanged and (left or not (rest and (missing or exact))):
         return [*laid, *missing], list(messages[at:])
+    if left:  # of the open turn, or in place of an earlier one: nobody knows
+        kept = [turn for turn in missing if turn.unfinished]
+        n = max([turn.n for turn in (*laid[-1:], *kept)], default=0)
+        return [*laid, *kept, *unknown_turns(rest, n=n, before=None)] if rest else [*laid, *kept], []
     return [*laid, *_replaced(missing, rest, laid)], list(messages[limit:])
 
 
@@ -170,7 +177,7 @@ class _Gap:
         end = self._span.stop
         for k in reversed(self._numbers):
             turn = self._turns[k]
-            sizes = (len(turn.said), turn.listed or 0)
+            sizes = (len(turn.said), turn.without_reply)
             place = next(
                 (each for size in sizes if (each := self._fits(k, end - size)) and each.stop == end), None
             )

@@ -31,11 +31,12 @@ class History:
         """The number of the epoch's first turn."""
         self._past = 0
         """How many messages of the turns stand before the epoch."""
-        self._opened_at: tuple[int, Message | None] = (0, None)
+        self._opened_at: tuple[int, Message | None] | None = None
         """Where in the newest list the open turn began, and behind what."""
 
     def add(self, turn: LaidTurn) -> None:
         """Add the newest turn."""
+        self._opened_at = None
         self.said += turn.said
         self.turns.append(turn)  # last: idle time must not find a prompt that has the turn and not its words
 
@@ -57,7 +58,7 @@ class History:
 
     def since(self, listed: Sequence[Message]) -> list[Message]:
         """Return what was said behind the newest turn that stands in a list; nothing if none of what it holds is known."""
-        rest = self.as_heard(self.list.as_said(self.list.without(listed), self.said))
+        rest = self.as_heard(self.list.as_said(self.list.without(listed), self.said, self.turns))
         if rest == self.said[: len(rest)]:
             return self.said[len(rest) :]
         newest = newest_standing(self.turns, rest)
@@ -121,32 +122,38 @@ class History:
             and self._stands(messages[self._past : known])
         ):
             return messages, messages[known:]
-        rest = self.list.as_said(messages, self.said)
+        rest = self.list.as_said(messages, self.said, self.turns)
         if rest[:known] != self.said:
             rest = self.as_heard(rest)
         if rest[:known] == self.said:
             return rest, rest[known:]
-        turns, new = aligned(self.turns, rest, len(rest) if early else self._begins(rest, opened, left=left))
+        limit, exact = (len(rest), False) if early else self._begins(rest, opened, left=left)
+        turns, new = aligned(self.turns, rest, limit, exact=exact, left=left and not exact)
         if len(turns) != len(self.turns) or not all(map(is_, turns, self.turns)):
             self.list.forget_views()
             self.replace(turns)
         return rest, new
 
-    def _begins(self, messages: Sequence[Message], opened: Sequence[Message], *, left: bool) -> int:
-        """Return where in a list the messages of the open turn begin."""
+    def _begins(
+        self, messages: Sequence[Message], opened: Sequence[Message], *, left: bool
+    ) -> tuple[int, bool]:
+        """Return where in a list the messages of the open turn begin, and whether none of them may stand before that."""
         places = range(len(messages) - 1, -1, -1)
         place = next((i for i in places if opened and messages[i] is opened[0]), None)
         if place is not None:
-            return place
-        at, before = self._opened_at
-        if opened and at < len(messages) and (at == 0 or messages[at - 1] == before):
-            # Copied, or said anew in the same place.
-            return at if not left or messages[at] == opened[0] else len(messages)
-        if opened and left:
-            return len(messages)
+            return place, True
+        if self._opened_at is not None:
+            at, before = self._opened_at
+            same = at <= len(messages) and (at == 0 or messages[at - 1] == before)
+            if same and left and (not opened or messages[at : at + 1] == [opened[0]]):
+                return at, True  # copied
+            if same and not left and at < len(messages):
+                return at, True  # said anew in the same place
+        if left:
+            return len(messages), False
         newest = next((i for i in places if messages[i].get("role") == "user"), len(messages))
         is_known = newest < len(messages) and any(message is messages[newest] for message in self.said)
-        return len(messages) if is_known else newest
+        return (len(messages), True) if is_known else (newest, False)
 
     def _stands(self, past: Sequence[Message]) -> bool:
         """Tell whether these are the messages of the epoch's turns, as they were heard or as they were said."""

@@ -101,8 +101,16 @@ class LaidTurn(msgspec.Struct):
             self.uncut and len(part) == len(self.said) and self.as_heard(part) == self.said
         ):
             return len(part)
-        listed = self.listed or 0
+        listed = self.without_reply
         return listed if part[:listed] == self.said[:listed] else 0
+
+    @property
+    def without_reply(self) -> int:
+        """Return with how many messages the turn may stand in a list that never had its reply; 0: it had."""
+        if self.listed is not None:
+            return self.listed
+        replied = len(self.said) > 1 and self.said[-1].get("role") == "assistant"
+        return len(self.said) - 1 if self.unfinished and replied else 0
 
     def as_whole(self) -> list[Message]:
         """Return the messages of a committed turn as every template takes them; history is looked through once."""

@@ -108,6 +108,9 @@ class Layout:
     def recognise(self, turns: Iterable[Turn], messages: Sequence[Message]) -> None:
         """Take up those turns of a stored session that stand in a list that a loop has from elsewhere."""
         laid = [resumed(turn) for turn in turns if turn.messages]
+        for turn in laid:
+            if len(turn.said) > 1 and turn.said[-1].get("role") == "assistant":
+                turn.listed = len(turn.said) - 1  # the list may be from before its reply
         self._history.replace([] if newest_standing(laid, messages) is None else laid)
 
     @property
@@ -187,6 +190,9 @@ class Layout:
         listed = list(messages[instructions(messages) :])
         self._history.list.look(listed)
         early = self._history.is_early(listed, task, aborted or ())
+        if aborted:
+            place = next((n for n, message in enumerate(listed) if message is aborted[0]), len(listed))
+            self._history.list.leave_out(place, listed[place : len(listed) - early])
         new = self._history.beyond(listed[: len(listed) - early], (), early=True)
         current.n = self.next_n
         if not new:
@@ -196,10 +202,7 @@ class Layout:
             self._history.list.leave_out(place, listed[place : place + len(new)])
             return []
         before = self._history.turns[-1] if self._history.turns else None
-        by_somebody = any(message.get("role") == "user" for message in new)
-        if not by_somebody and (
-            before is None or RANK[before.level] <= min(RANK[current.level], RANK["household"])
-        ):
+        if before is None and not any(message.get("role") == "user" for message in new):
             return []  # a greeting belongs to the turn that follows it
         if before is None:
             level = self.default_level if current.level == "private" else current.level
@@ -210,6 +213,7 @@ class Layout:
             turn.n = current.n + number
         for turn in laid:
             self._history.add(turn)
+        self._history.beyond(listed[: len(listed) - early], (), early=True)
         current.n = self.next_n
         return laid
 
@@ -223,7 +227,11 @@ class Layout:
         listed = list(messages[instructions(messages) :])
         early = self._history.is_early(listed, task, current.said)
         new = self._history.beyond(listed[: len(listed) - early], current.said, left=True)
-        if new:
+        if new and not any(message.get("role") == "user" for message in new):
+            # The loop has cut off the utterance.
+            known = set(map(id, current.said))
+            current.take([*current.said, *(message for message in new if id(message) not in known)])
+        elif new:
             current.take(new)
 
     def brought(self, messages: Sequence[Message], task: str | None) -> list[Message]:

@@ -39,12 +39,6 @@ class _Issued(NamedTuple):
         known = set(map(id, (*said[: self.before], *self.newest)))
         return any(id(message) not in known and message not in said for message in self.messages)
 
-    def is_behind(self, messages: Sequence[Message], said: Sequence[Message]) -> bool:
-        """Tell whether what follows in a list may stand behind this view: nothing of other turns, which it would have held."""
-        own = () if self.turn is None else self.turn.said
-        others = set(map(id, said)).difference(map(id, own))
-        return others.isdisjoint(map(id, messages))
-
 
 class LoopList:
     """What is known of one loop's list."""
@@ -76,10 +70,12 @@ class LoopList:
         same = not newest.messages or newest.messages[0] is messages[0]
         return newest if same or newest.is_injected(said) else None
 
-    def as_said(self, messages: Sequence[Message], said: Sequence[Message]) -> list[Message]:
+    def as_said(
+        self, messages: Sequence[Message], said: Sequence[Message], turns: Sequence[LaidTurn]
+    ) -> list[Message]:
         """Return a list with what was said in place of the view that it begins with, if it does."""
         newest, longest, rest = self.newest_view(messages, said), 0, list(messages)
-        if newest is not None and newest.is_behind(messages[len(newest.messages) :], said):
+        if newest is not None and self._may_follow(newest, messages[len(newest.messages) :], turns):
             return [*said[: newest.before], *newest.newest, *messages[len(newest.messages) :]]
         for issued in reversed(self._issued):
             past = len(issued.messages) - len(issued.newest)
@@ -87,13 +83,25 @@ class LoopList:
             for end, opened in ((len(issued.messages), issued.newest), (past, [])):
                 # Copies are not told apart here: two views may look alike, and hide different turns.
                 same = longest < end <= len(messages) and all(map(is_, messages[:end], issued.messages))
-                if same and not issued.is_said(said) and issued.is_behind(messages[end:], said):
+                if same and not issued.is_said(said) and self._may_follow(issued, messages[end:], turns):
                     longest, rest = end, [*said[: issued.before], *opened, *messages[end:]]
         return rest
 
+    def _may_follow(self, issued: _Issued, messages: Sequence[Message], turns: Sequence[LaidTurn]) -> bool:
+        """Tell whether these may stand behind a view: of other turns only those that had no view of their own."""
+        others: set[int] = set()
+        at = 0
+        for turn in turns:
+            seen = at < issued.before or any(each.turn is turn for each in self._issued)
+            if seen and turn is not issued.turn:
+                others.update(map(id, turn.said))
+            at += len(turn.said)
+        return others.isdisjoint(map(id, messages))
+
     def leave_out(self, at: int, messages: Sequence[Message]) -> None:
         """Leave messages of an aborted turn out from now on, at their place in the list."""
-        self._left.append((at, list(messages)))
+        if messages:
+            self._left.append((at, list(messages)))
 
     def without(self, messages: Sequence[Message]) -> list[Message]:
         """Return a list without what was aborted."""

@@ -47,7 +47,7 @@ def whole(said: Sequence[Message]) -> list[Message]:
     last = next(
         (role for message in reversed(out) if (role := message.get("role")) not in INSTRUCTIONS), None
     )
-    return out if last == "assistant" else [*out, dict(UNANSWERED)]
+    return out if last in ("assistant", None) else [*out, dict(UNANSWERED)]
 
 
 def _is_mute(message: Message) -> bool:
