@@ -74,7 +74,7 @@ class LoopList:
         self, messages: Sequence[Message], said: Sequence[Message], turns: Sequence[LaidTurn]
     ) -> list[Message]:
         """Return a list with what was said in place of the view that it begins with, if it does."""
-        newest, longest, rest = self.newest_view(messages, said), 0, list(messages)
+        newest, longest, rest = self.newest_view(messages, said), -1, list(messages)
         if newest is not None and self._may_follow(newest, messages[len(newest.messages) :], turns):
             return [*said[: newest.before], *newest.newest, *messages[len(newest.messages) :]]
         for issued in reversed(self._issued):
@@ -83,6 +83,7 @@ class LoopList:
             for end, opened in ((len(issued.messages), issued.newest), (past, [])):
                 # Copies are not told apart here: two views may look alike, and hide different turns.
                 same = longest < end <= len(messages) and all(map(is_, messages[:end], issued.messages))
+                same = same and (end > 0 or issued is self._issued[-1])  # the newest may hide all that was said
                 if same and not issued.is_said(said) and self._may_follow(issued, messages[end:], turns):
                     longest, rest = end, [*said[: issued.before], *opened, *messages[end:]]
         return rest
