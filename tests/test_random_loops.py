@@ -236,8 +236,8 @@ class Talk:
         dice, how, said = self.dice, self.dice.choice(BETWEEN), self.said
         if how in ("cut", "drop", "edit"):
             self.edited = True
-            if self.kind == "is copied" and any(self.words[mark].gone for mark in MARK.findall(str(said))):
-                return  # nobody can know a part of what was aborted from a copy
+            if any(self.words[mark].gone for mark in MARK.findall(str(said))):
+                return  # what is left of something aborted, and changed, nobody can know
             if how == "cut":
                 del said[: dice.randrange(4)]
             elif said and how == "drop":

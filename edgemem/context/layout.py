@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from edgemem.context.alignment import newest_standing, unknown_turns
+from edgemem.context.alignment import unknown_turns
 from edgemem.context.epoch_head import carried_by, head_of
 from edgemem.context.history import History
 from edgemem.context.laid_turn import INTERRUPTION, LaidTurn, has_told, interruption, resumed
@@ -111,7 +111,8 @@ class Layout:
         for turn in laid:
             if len(turn.said) > 1 and turn.said[-1].get("role") == "assistant":
                 turn.listed = len(turn.said) - 1  # the list may be from before its reply
-        self._history.replace([] if newest_standing(laid, messages) is None else laid)
+        known = any(message in turn.said for turn in laid for message in messages)
+        self._history.replace(laid if known else [])
 
     @property
     def turns(self) -> Sequence[LaidTurn]:
