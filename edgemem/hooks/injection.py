@@ -30,7 +30,7 @@ from edgemem.records import Held, Preference, Reader, Recalled, level_of_scope
 from edgemem.store.forgotten import last_forgotten
 from edgemem.store.later import Later, settled
 from edgemem.store.own_records import as_ours
-from edgemem.store.reading import readable
+from edgemem.store.rights import readable
 from edgemem.store.turn_steps import EraseBlocks
 
 if TYPE_CHECKING:
