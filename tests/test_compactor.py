@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from typing import TYPE_CHECKING, Any
@@ -247,9 +248,7 @@ def cuts_of(compactor: Compactor, share: float, turns: int, *, head: float) -> l
     """Return in which turns a growing conversation was cut; each is this share of the trigger, the instructions another."""
     counts = WordTokenizer()
     size = int(compactor.trigger_tokens * share)
-    messages: list[Message] = [
-        {"role": "system", "content": "rule " * int(compactor.trigger_tokens * head)}
-    ]
+    messages: list[Message] = [{"role": "system", "content": "rule " * int(compactor.trigger_tokens * head)}]
     cuts = []
     for n in range(turns):
         turn = [
@@ -275,7 +274,7 @@ def test_the_next_cut_is_far(trigger: int, head: float, summarizer: Mute | None)
     for share, apart in ((0.1, 4), (0.3, 2)):
         cuts = cuts_of(compactor, share, 40, head=head)
         assert cuts
-        assert all(later - earlier >= apart for earlier, later in zip(cuts, cuts[1:], strict=False))
+        assert all(later - earlier >= apart for earlier, later in itertools.pairwise(cuts))
 
 
 class Stopper:
