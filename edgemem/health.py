@@ -9,6 +9,7 @@ import shutil
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from edgemem.errors import ReplacedError, StoreError
 from edgemem.hooks.loader import load_entry_points
 from edgemem.hooks.persist import TURNS_WAIT
 from edgemem.hooks.window_plan import WINDOW
@@ -63,6 +64,13 @@ def _machine() -> Check:
 
 def _database(memory: Memory) -> Check:
     database = memory.database
+    try:
+        database.check_files()
+    except ReplacedError as error:
+        return Check("database", "fail", str(error), "Then see whether it is all there: edgemem check")
+    except StoreError as error:
+        # Somebody else writes, or the disk refuses: what can be read is told all the same.
+        _log.info("The files of the database could not be compared: %s", error)
     version = str(database.query("select sqlite_version()")[0][0])
     wrong = database.quick_check()
     size = sum(path.stat().st_size for path in (memory.home / "db").iterdir() if path.is_file()) / 1e6
@@ -227,11 +235,11 @@ def _ahead(memory: Memory) -> Check:
 
 
 def _disk(memory: Memory) -> Check:
-    free = shutil.disk_usage(memory.home).free / 1e6
     if not os.access(memory.home, os.W_OK):
         return Check(
             "disk", "fail", f"{memory.home} cannot be written", "Mount it read-write, or mend its rights."
         )
+    free = shutil.disk_usage(memory.home).free / 1e6
     if free < SPARE_MB:
         return Check("disk", "warn", f"{free:.0f} MB free", "Free some space; what is stored is safe.")
     return Check("disk", "ok", f"{free / 1e3:.1f} GB free at {memory.home}")
