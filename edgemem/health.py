@@ -15,7 +15,9 @@ from edgemem.hooks.window_plan import WINDOW
 from edgemem.llama.catalog import find_entry
 from edgemem.model_health import age_of, check_compaction, check_state, check_tokenizer, check_window
 from edgemem.records import Check
-from edgemem.store.backups import backup_paths, stamp_of
+from edgemem.store.backups import backup_paths
+from edgemem.store.copying import stamp_of
+from edgemem.store.forgotten import last_forgotten
 from edgemem.store.pending_file import pending_paths
 from edgemem.watch import fault_of_watching
 
@@ -37,6 +39,7 @@ def check(memory: Memory) -> list[Check]:
         _database(memory),
         _turns(memory),
         _backups(memory),
+        _losses(memory),
         _vectors(memory),
         _embedder(memory),
         _reranker(memory),
@@ -66,7 +69,8 @@ def _database(memory: Memory) -> Check:
     size = sum(path.stat().st_size for path in (memory.home / "db").iterdir() if path.is_file()) / 1e6
     if wrong:
         newest = memory.backups.newest()
-        advice = f"Restore {newest}." if newest else "Save what can be read with `sqlite3 … .recover`."
+        save = f"save what can be read with `sqlite3 {database.path} .recover`"
+        advice = "Stop the robot: edgemem restore" if newest else f"Stop the robot and {save}."
         return Check("database", "fail", f"SQLite {version} finds damage: {wrong[0]}", advice)
     return Check("database", "ok", f"SQLite {version}, WAL, {size:.1f} MB on disk, no damage found")
 
@@ -81,13 +85,17 @@ def _turns(memory: Memory) -> Check:
         detail = f"{who} to be written: {outbox.fault or 'it could not write them yet'}"
         return Check("turns", "warn", detail, "They are tried again by themselves; nothing is lost.")
     if waited is not None:
-        day = datetime.fromtimestamp(waited.at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-        return Check("turns", "ok", f"all are written, also {waited.turns} that had to wait (last {day})")
+        told = f"all are written, also {waited.turns} that had to wait (last {_moment(waited.at)})"
+        return Check("turns", "ok", told)
     return Check("turns", "ok", "all are written")
 
 
 def _backups(memory: Memory) -> Check:
     every_h, newest = memory.profile.backup.every_h, memory.backups.newest()
+    if newest is None and last_forgotten(memory.database) and memory.database.high_water():
+        told = "none: the older ones held what was forgotten, and a fresh one could not be made"
+        advice = "One is made when nobody speaks; see `upkeep` if it stays, or make one: edgemem backup"
+        return Check("backups", "warn", told, advice)
     if newest is None:
         told = "none yet; one is made when nobody speaks" if every_h else "switched off ([backup] every_h)"
         return Check("backups", "ok" if every_h else "warn", told)
@@ -99,6 +107,36 @@ def _backups(memory: Memory) -> Check:
     if every_h and changed and hours > 2 * every_h:
         return Check("backups", "warn", told, "Leave the robot idle for a minute; if it stays, see `upkeep`.")
     return Check("backups", "ok", told)
+
+
+def _losses(memory: Memory) -> Check:
+    """Tell what was lost while nobody stood beside, until somebody says that they have seen it; and what lies aside."""
+    losses, aside = memory.truth.losses(), memory.truth.aside()
+    kept = (
+        f"{', '.join(path.name for path in aside)} in {memory.truth.folder} was put aside, and keeps what is forgotten;"
+        " delete it when it is not needed"
+    )
+    if not losses:
+        return Check("losses", "ok", kept if aside else "none")
+    newest = losses[-1]
+    if newest.backup:
+        what = f"{newest.backup} was put back, what was learnt after {_moment(newest.until)} is lost"
+    elif newest.until:
+        what = "there was no good backup of the one before, so it was taken as it is"
+    else:
+        what = "there was no good backup, so the memory began empty"
+    more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
+    detail = f"{_moment(newest.at)}: {newest.fault.rstrip('.')}; {what}{more}"
+    return Check(
+        "losses",
+        "warn",
+        f"{detail}; {kept}" if aside else detail,
+        "When you have seen this: edgemem check --acknowledge",
+    )
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _vectors(memory: Memory) -> Check:

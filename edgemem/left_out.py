@@ -23,7 +23,7 @@ from edgemem.context.repeated import adds
 from edgemem.context.small_talk import wants_memory
 from edgemem.fence import storable
 from edgemem.records import Recalled
-from edgemem.store.reading import readable
+from edgemem.store.rights import readable
 
 if TYPE_CHECKING:
     from edgemem.context.layout import Layout

@@ -27,7 +27,7 @@ from edgemem.rights import MYSELF, RefusedError, Rights, closed_to
 from edgemem.store.later import Later, settled
 from edgemem.store.own_records import as_ours
 from edgemem.store.protocols import LevelledStore, MemoryStore
-from edgemem.store.reading import readable
+from edgemem.store.rights import readable
 from edgemem.store.tool_copies import Erased
 from edgemem.tool_schemas import ABOUT, checked, schema_of
 from edgemem.toolbox import Tool, ToolTurn

@@ -25,8 +25,8 @@ from edgemem.store.doubts import (
 )
 from edgemem.store.forgotten import note_forgotten
 from edgemem.store.heard import heard_columns
-from edgemem.store.reading import level_and_owner
 from edgemem.store.rectangles import Rectangle, cut, is_news
+from edgemem.store.rights import level_and_owner
 
 if TYPE_CHECKING:
     from edgemem.records import Heard, Level

@@ -25,6 +25,21 @@ def create_private(path: Path) -> None:
         sync(path.parent)
 
 
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file (0600) in one step that survives a pulled plug, or raise OSError and leave it as it was."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        fd = os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        part.replace(path)
+        sync(path.parent)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 def sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, would survive a pulled plug."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -20,8 +20,8 @@ from edgemem.store.blocks import erase_blocks_quoting
 from edgemem.store.database import Database, Transaction
 from edgemem.store.forgotten import note_forgotten
 from edgemem.store.journal import TurnJournal
-from edgemem.store.reading import LEVELS
 from edgemem.store.revisions import Revision, split_block
+from edgemem.store.rights import LEVELS
 from edgemem.store.summaries import erase_epochs
 from edgemem.store.turns import LIVE, STATES, ensure_session
 
