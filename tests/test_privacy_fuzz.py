@@ -38,7 +38,7 @@ summary_tokens = 150
 keep_last_turns = 2
 """
 CONSONANTS, VOWELS = "bdfgklmnprstvz", "aeiou"
-EVERYDAY = "the garden window is open and somebody waters the tall roses by the gate".split()
+EVERYDAY = ("the garden", "an open window", "somebody", "waters", "tall roses", "by the gate", "again")
 SCOPES = (None, "me", "household", "global")
 
 
