@@ -190,7 +190,7 @@ def _edit(text: str, pattern: Pattern, change: Callable[[str, re.Match[str]], st
     """Return the text with each match in its folded form changed; `change` gets the original part."""
     parts = []
     end = 0
-    for match in pattern.finditer(_folded(text)):
+    for match in pattern.finditer(look_alike(text)):
         parts += [text[end : match.start()], change(text[match.start() : match.end()], match)]
         end = match.end()
     return "".join(parts) + text[end:] if parts else text
@@ -207,7 +207,7 @@ def _without_colon(part: str, match: re.Match[str]) -> str:
 
 def _without_fences(text: str) -> str:
     """Turn the brackets of what looks like a fence or a role's tag into parentheses."""
-    folded = _folded(text).translate(_BRACKETS)
+    folded = look_alike(text).translate(_BRACKETS)
     characters = list(text)
     for match in _FENCE.finditer(folded):
         characters[match.start()] = "("
@@ -234,7 +234,8 @@ class _Folding(dict[int, str]):
 _FOLDING = _Folding()
 
 
-def _folded(text: str) -> str:
+def look_alike(text: str) -> str:
+    """Return text of the same length in lower case, each character as the plain one that it looks like."""
     return text.lower() if text.isascii() else text.translate(_FOLDING)
 
 

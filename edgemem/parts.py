@@ -40,7 +40,7 @@ class Parts:
                 )
             opened.callback(self.database.close)
             self.backups = Backups(backups, self.database)
-            self.store = SQLiteMemoryStore(self.database)
+            self.store = SQLiteMemoryStore(self.database, any_scope=False)
             self.sessions = SQLiteSessionStore(self.database)
             opened.callback(self.sessions.close)
             self.notes = NotesFile(home / "NOTES.md", clock=clock)

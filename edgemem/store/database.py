@@ -312,7 +312,7 @@ class Database:
                 connection.execute(f"pragma synchronous = {self._synchronous}")
                 connection.execute("pragma foreign_keys = on")
                 connection.execute(f"pragma secure_delete = {'on' if self._durable else 'fast'}")
-                migrate(connection, migrations, tick=self.clock.tick())
+                migrate(connection, migrations, clock=self.clock)
                 self._ticks = Ticks(connection, self.clock, self.path, derived=self._derived)
                 self._version = self._ticks.look(connection, -1)
             except BaseException:
