@@ -37,6 +37,7 @@ class Parts:
                     clock=clock,
                     busy_timeout_s=profile.store.busy_timeout_s,
                     wal_limit_mb=profile.store.wal_limit_mb,
+                    backups=backups,
                 )
             opened.callback(self.database.close)
             self.backups = Backups(backups, self.database)

@@ -447,6 +447,12 @@ def check_schema(connection: Any, steps: Sequence[Migration]) -> bool:
     return False
 
 
+def missing_steps(connection: Any, steps: Sequence[Migration]) -> list[str]:
+    """Return the names of the steps that a file which is not new has not seen, in their order."""
+    run = {row[0] for row in connection.execute("select name from migrations")}
+    return [step.name for step in steps if step.name not in run]
+
+
 def keeping_apart(called: Mapping[str, str]) -> tuple[Migration, ...]:
     """Return the steps of the truth, with which spellings of one name may stay those of different people.
 
