@@ -12,6 +12,7 @@ from edgemem.recall.recall import Recall
 from edgemem.store.backups import Backups, naming_the_newest
 from edgemem.store.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.migrations import keeping_apart
 from edgemem.store.notes import NotesFile
 from edgemem.store.sessions import SQLiteSessionStore
 
@@ -34,6 +35,7 @@ class Parts:
             with naming_the_newest(backups, path):
                 self.database = Database(
                     path,
+                    migrations=keeping_apart(profile.called()),
                     clock=clock,
                     busy_timeout_s=profile.store.busy_timeout_s,
                     wal_limit_mb=profile.store.wal_limit_mb,

@@ -47,7 +47,7 @@ def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     What the memory's own tools repeated of it goes from all conversations; what people said in their own words stays.
     A conversation that runs keeps it before its model until its epoch ends (law 2), but writes none of it again.
     """
-    scope = written_scope(tx, scope)
+    scope = written_scope(tx.execute, scope)
     erase_blocks(tx, [(scope, key)])
     erase_tool_copies(tx, [read_erased(tx, key, scope=scope)])
     return facts.forget_fact(tx, key, scope=scope)

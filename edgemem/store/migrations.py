@@ -289,6 +289,7 @@ _M007_PRIVATE_TURNS = (
     "create index turns_private on turns (session_id, n, owner) where level = 2",
 )
 
+NAMES_STEP = "m008_names"
 _M008_NAMES = (
     # A person's name as it was first written, which is how every row spells it, by what all its spellings have in
     # common (scopes.name_key): SQL cannot fold names, and whoever writes does.
@@ -319,7 +320,7 @@ TRUTH: tuple[Migration, ...] = (
     Migration("m005_epoch_heads", _M005_EPOCH_HEADS),
     Migration("m006_carried_values", _M006_CARRIED_VALUES),
     Migration("m007_private_turns", _M007_PRIVATE_TURNS),
-    Migration("m008_names", _M008_NAMES, join_spellings),
+    Migration(NAMES_STEP, _M008_NAMES, join_spellings),
 )
 """`db/memory.db`."""
 
@@ -399,7 +400,7 @@ _M001_INDEX = (
     # What was taken out, for those who hold a part of the index in memory.
     # space: null where all of a doc went.
     "create table removals (seq integer primary key, doc integer not null, space integer)",
-    "create table names (name text primary key) without rowid",
+    "create table people (name text primary key) without rowid",
     # How the names of people and of what facts are about may sound: see recall/phonetic.py.
     "create table sounds (sound text not null, name text not null, primary key (sound, name)) without rowid",
 )

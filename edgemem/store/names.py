@@ -14,10 +14,12 @@ from edgemem.scopes import name_key, person_of, scope_of, without_spaces
 from edgemem.store.arguments import lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from edgemem.records import Heard, Reader
     from edgemem.store.database import Database, Transaction
+
+    Select = Callable[[str, dict[str, Any]], list[tuple[Any, ...]]]
 
 SPELLED = "(select name from names where key = {key})"
 """A person's name as rows have it, by a value that is its key."""
@@ -53,10 +55,14 @@ def spell_heard(tx: Transaction, heard: Heard | None) -> Heard | None:
     return msgspec.structs.replace(heard, speaker=spell(tx, heard.speaker))
 
 
-def written_scope(tx: Transaction, scope: str) -> str:
-    """Return a scope as the rows have it; one that is in no row, without spaces."""
+def written_scope(select: Select, scope: str) -> str:
+    """Return a scope as the rows have it; one that is in no row, without spaces.
+
+    Args:
+        select: reads the truth, in or out of a transaction.
+    """
     at, values = scope_in_sql(scope)
-    found: str | None = tx.execute(f"select {at}", values)[0][0]
+    found: str | None = select(f"select {at}", values)[0][0]
     return without_spaces(scope) if found is None else found
 
 

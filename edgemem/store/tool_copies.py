@@ -66,7 +66,7 @@ def read_erased(tx: Transaction, key: str, *, scope: str, said_by: str | None = 
     Args:
         said_by: only the versions that this person said or owns.
     """
-    scope = written_scope(tx, scope)
+    scope = written_scope(tx.execute, scope)
     rows = tx.execute(
         """
         with wanted as (select id from fact_keys where scope = :scope and key = :key)
