@@ -66,7 +66,8 @@ class FactCommands(ListOrShow):
             with formatter.section(f"{name} - {command.get_short_help_str(limit=70).rstrip('.')}"):
                 own = [param for param in command.params if param.name not in SHARED]
                 records = [param.get_help_record(ctx) for param in own if isinstance(param, click.Option)]
-                formatter.write_dl([record for record in records if record is not None])
+                if shown := [record for record in records if record is not None]:
+                    formatter.write_dl(shown)
 
 
 @click.group(cls=FactCommands)

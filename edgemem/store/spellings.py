@@ -26,6 +26,7 @@ from edgemem.scopes import (
 from edgemem.store import messages
 from edgemem.store.facts import ROWS_OF_KEY, believe, ensure_key
 from edgemem.store.line import as_text
+from edgemem.store.names import spell_scope
 from edgemem.store.preferences import announce_preferences
 from edgemem.store.rectangles import Rectangle
 from edgemem.store.rights import LEVELS
@@ -171,7 +172,7 @@ def move_scope(tx: Transaction, old: str, new: str) -> Stray:
             f"Nothing stands under the scope {old!r:.100}; `edgemem check` lists such scopes."
         )
     with _Unlocked(tx):
-        _move(tx, old, new)
+        _move(tx, old, spell_scope(tx, new))
     return Stray(old, *counts)
 
 
