@@ -257,6 +257,7 @@ def move(scope: str, to: str, home: Path, as_json: bool) -> None:
     to = checked_scope(to)
     with open_existing(home) as memory:
         moved = memory.database.write(lambda tx: move_scope(tx, scope, to))
+        memory.index.take_erased()  # what stands there now is found by the next who asks
         to = _written(memory, to)
     if as_json:
         print_json({"scope": scope, "to": to, "facts": moved.facts, "preferences": moved.preferences})

@@ -106,7 +106,8 @@ class JSONMemoryStore:
         Args:
             key: a name such as `user.allergies`.
             value: at most 16 KiB.
-            scope: who or what it is about: `global`, `user:alice`, `env:kitchen`; it also says who may read it.
+            scope: who or what it is about: `global`, `household`, `user:alice`, `env:kitchen`; it also says who may read
+                it. Of any other form it is the operator's alone, and refused if it looks like a mistyped one.
             source: where it comes from.
             valid_from: seconds since the epoch, also in the past or the future; None is now.
             valid_to: the same; None is for ever.
