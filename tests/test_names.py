@@ -304,3 +304,20 @@ def test_a_name_is_looked_up_by_its_key_in_an_index(memory: Memory) -> None:
         plan = [row[3] for row in memory.database.query(f"explain query plan {sql}", bound)]
         assert any(line.startswith("SEARCH names USING") and "key=?" in line for line in plan)
         assert not any(line.startswith("SCAN names") for line in plan)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_reply_that_repeats_ones_own_fact_stays_ones_own_under_another_spelling(memory: Memory) -> None:
+    """A private turn before which memory told something private of the same person is theirs, and not nobody's."""
+
+    class Telling(Quiet):
+        def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
+            return Reply("Your locker is 4711.")
+
+    memory.store.add_fact("locker number", "4711", scope="user:Zoë")
+    loop = AgentLoop(Telling(), hooks=memory.hooks(session_id="hall"))
+    loop.run("What is the number of my locker?", speaker="ZOË", private=True)
+    loop.run("And once more, the number of my locker?", speaker="zoë")
+    turns = memory.sessions.journal.read_turns("hall", reader=Reader("Zoë"))
+    assert [(turn.level, turn.owner) for turn in turns] == [("private", "Zoë")] * 2
+    assert "4711" in turns[0].block
