@@ -23,6 +23,7 @@ from edgemem.recall.number_words import with_digits
 from edgemem.recall.stemmer import stem
 from edgemem.recall.words import STOP_WORDS, language_in, plain_words, terms
 from edgemem.records import Level, Message
+from edgemem.scopes import name_key
 
 Closing = tuple[Level, "str | None"]
 """A level, and whose it is where it is private."""
@@ -157,15 +158,19 @@ def is_closer(closing: Closing, than: Closing) -> bool:
     """Tell whether somebody who may read the one may not read the other."""
     if RANK[closing[0]] != RANK[than[0]]:
         return RANK[closing[0]] > RANK[than[0]]
-    return closing[0] == "private" and closing[1] != than[1]
+    return closing[0] == "private" and _key(closing[1]) != _key(than[1])
 
 
 def joined(closings: Iterable[Closing]) -> Closing:
     """Return who may read all of some texts; what two people keep to themselves is nobody's."""
     closings = list(closings)
     closest = max(closings, key=lambda closing: RANK[closing[0]])
-    owners = {owner for level, owner in closings if level == "private"}
+    owners = {_key(owner) for level, owner in closings if level == "private"}
     return _NOBODY if len(owners) > 1 else closest
+
+
+def _key(owner: str | None) -> str | None:
+    return None if owner is None else name_key(owner)
 
 
 def closing_of(
