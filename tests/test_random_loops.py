@@ -33,7 +33,7 @@ from edgemem.hooks.layout_view import LayoutHook
 from edgemem.hooks.persist import LEFT_OPEN, UNKNOWN
 from edgemem.memory import Memory
 from edgemem.records import Message, Reader, Session
-from edgemem.store.json_session_store import JSONSessionStore
+from edgemem.store.json.sessions import JSONSessionStore
 
 PEOPLE = ("anna", "ben", "cleo", None)
 LISTS = ("grows", "grows early", "at the end", "is taken back", "is copied", "keeps the view")

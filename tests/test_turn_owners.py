@@ -26,7 +26,7 @@ from edgemem.hooks.layout_view import LayoutHook
 from edgemem.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import Message, Reader, Session, Turn
-from edgemem.store.json_session_store import JSONSessionStore
+from edgemem.store.json.sessions import JSONSessionStore
 
 SECRET = "Between us: Ben's ring is in the piano."
 UNFINISHED = "…"

@@ -5,20 +5,12 @@ A message stays with the turn that it was said in, and what replaces messages is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from edgemem.context.laid_turn import LaidTurn
-from edgemem.context.shown import RANK
-from edgemem.records import Level, Message
-
-
-def closed_as(turns: Iterable[tuple[Level, str | None]]) -> tuple[Level, str | None]:
-    """Return the level and owner of a text that may repeat any of these; private texts of two people are nobody's."""
-    closed = list(turns)
-    level = max((level for level, _ in closed), key=RANK.__getitem__)
-    owners = {owner for each, owner in closed if each == level}
-    return level, owners.pop() if len(owners) == 1 else None
+from edgemem.context.level import Closing, joined
+from edgemem.records import Message
 
 
 def unknown_turns(
@@ -26,7 +18,7 @@ def unknown_turns(
     *,
     n: int,
     before: LaidTurn | None,
-    level: tuple[Level, str | None] | None = None,
+    level: Closing | None = None,
 ) -> list[LaidTurn]:
     """Return messages that no turn has brought as turns of their own, in nobody's name.
 
@@ -96,7 +88,7 @@ def _replaced(missing: list[LaidTurn], messages: Sequence[Message], laid: list[L
     n = max([turn.n for turn in (*before, *missing[:1])], default=0)
     # A turn that was left open stays beside it, so what may be an edit of that need not be read by anybody.
     gone = len(kept) < len(missing)
-    closed = closed_as((turn.level, turn.owner) for turn in missing) if gone else None
+    closed = joined([(turn.level, turn.owner) for turn in missing]) if gone else None
     return [*kept, *unknown_turns(messages, n=n, before=next(iter(before), None), level=closed)]
 
 
@@ -155,9 +147,8 @@ class _Gap:
         for k in self._numbers:
             if k not in found:
                 places = (self._fits(k, i) for i in self._span)
-                place = next((each for each in places if each and self._is_between(found, k, each)), None)
-                if place:
-                    found[k] = place
+                fitting = [place for place in places if place and self._is_between(found, k, place)]
+                found.update({k: place for place in fitting[:1]})
         return found
 
     def _ahead(self) -> dict[int, range]:
@@ -178,11 +169,9 @@ class _Gap:
         for k in reversed(self._numbers):
             turn = self._turns[k]
             sizes = (len(turn.said), turn.without_reply)
-            place = next(
-                (each for size in sizes if (each := self._fits(k, end - size)) and each.stop == end), None
-            )
-            if place:
-                found[k], end = place, place.start
+            ending = (place for size in sizes if (place := self._fits(k, end - size)) and place.stop == end)
+            if (found_place := next(ending, None)) is not None:
+                found[k], end = found_place, found_place.start
             elif not turn.unfinished:
                 break
         return found

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from edgemem.context.level import values_in
 from edgemem.fence import storable
-from edgemem.hooks.arguments import needs
+from edgemem.hooks.arguments import needs, one_store
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import AFTER_TOOL, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.store.later import Later, settled
@@ -37,14 +38,17 @@ class EpisodeLoggerHook:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: MemoryStore | None = None,
         agent_name: str = "",
         *,
+        memory_store: MemoryStore | None = None,
         speaker: str | None = None,
         conversation: Conversation | None = None,
     ) -> None:
+        """Make the hook; `memory_store` is `store`, as EdgeVox calls it."""
+        store = one_store(self, store, memory_store)
         needs(self, store, "add_episode", what="a memory store")
-        self.store = store
+        self.store: MemoryStore = store
         self.agent_name = agent_name
         self.speaker = speaker
         self._conversation = conversation
@@ -75,7 +79,10 @@ class EpisodeLoggerHook:
         else:
             record["error"] = _short(payload.error)
         turn = conversation.layout.running
-        level, owner = conversation.layout.level_of(turn) if turn is not None else ("household", None)
+        given = values_in(payload.arguments)
+        level, owner = conversation.layout.level_of(turn, *given) if turn is not None else ("household", None)
+        if level == "private" and owner is None:
+            return None  # an unknown voice in private: no store keeps what nobody could ever be told
         heard = turn.heard if turn is not None else None
         if level == "private" and owner is None:
             return None  # what an unknown voice said in private: nobody could ever read of it
