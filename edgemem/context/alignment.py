@@ -147,8 +147,9 @@ class _Gap:
         for k in self._numbers:
             if k not in found:
                 places = (self._fits(k, i) for i in self._span)
-                fitting = [place for place in places if place and self._is_between(found, k, place)]
-                found.update({k: place for place in fitting[:1]})
+                fitting = (place for place in places if place and self._is_between(found, k, place))
+                if (first_fitting := next(fitting, None)) is not None:
+                    found[k] = first_fitting
         return found
 
     def _ahead(self) -> dict[int, range]:

@@ -83,10 +83,14 @@ class LoopList:
             for end, opened in ((len(issued.messages), issued.newest), (past, [])):
                 # Copies are not told apart here: two views may look alike, and hide different turns.
                 same = longest < end <= len(messages) and all(map(is_, messages[:end], issued.messages))
-                same = same and (
-                    end > 0 or issued is self._issued[-1]
-                )  # the newest may hide all that was said
-                if same and not issued.is_said(said) and self._may_follow(issued, messages[end:], turns):
+                if end == 0:  # the newest may hide all that was said
+                    same = issued is self._issued[-1] and not any(each in said for each in messages)
+                if (
+                    same
+                    and longest < end
+                    and not issued.is_said(said)
+                    and self._may_follow(issued, messages[end:], turns)
+                ):
                     longest, rest = end, [*said[: issued.before], *opened, *messages[end:]]
         return rest
 
