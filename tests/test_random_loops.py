@@ -120,7 +120,7 @@ class Talk:
         mark = self.word(speaker, private=private)
         same = dice.random() < 0.15
         text = "Hello." if same else f"Now {mark}, please."
-        reply = f"You said {mark}."
+        reply = f"{mark}."
         payload = {"task": text, "speaker": speaker, "private": private, "audience": audience}
         asked: Message = {"role": "user", "content": text}
         if self.kind == "is copied":
@@ -148,7 +148,7 @@ class Talk:
         if how == "is asked again":
             self.words[mark].sure = False
             mark = self.word(speaker, private=private)
-            reply = f"You said {mark}."
+            reply = f"{mark}."
             self.messages[-1] = {"role": "user", "content": f"Now then {mark}."}
             self.ask(mark, mark)
         if how in ("calls a tool", "raises behind a tool"):
@@ -198,7 +198,7 @@ class Talk:
 
     def end(self, how: str, reply: str, mark: str) -> None:
         if how == "is cut off within":
-            self.hooks.fire(ON_INTERRUPT, self.ctx, {"heard_text": f"You said {mark}"})
+            self.hooks.fire(ON_INTERRUPT, self.ctx, {"heard_text": mark})
         if self.dice.random() < 0.5 or how == "answers and dies":
             self.hooks.fire(AFTER_LLM, self.ctx, {"content": reply, "tool_calls": [], "hop": 0})
         if how == "answers and dies":
@@ -227,7 +227,7 @@ class Talk:
         for _ in range(2 if how == "ends twice" else 1):
             self.hooks.fire(ON_RUN_END, self.ctx, ended)
         if how == "is cut off":
-            self.hooks.fire(ON_INTERRUPT, self.ctx, {"heard_text": "You said"})
+            self.hooks.fire(ON_INTERRUPT, self.ctx, {"heard_text": ""})
             self.words[mark].sure = False
 
     # -- between turns -----------------------------------------------------------------------------------

@@ -58,6 +58,8 @@ class History:
 
     def since(self, listed: Sequence[Message]) -> list[Message]:
         """Return what was said behind the newest turn that stands in a list; nothing if none of what it holds is known."""
+        if not listed:
+            return list(self.said)
         rest = self.as_heard(self.list.as_said(self.list.without(listed), self.said, self.turns))
         if rest == self.said[: len(rest)]:
             return self.said[len(rest) :]
