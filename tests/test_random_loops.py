@@ -47,7 +47,7 @@ TURNS = (
 )
 BETWEEN = ("cut", "edit", "drop", "hand over", "resume", "resume with its list")
 
-MARK = re.compile(r"zq\d{7}")
+MARK = re.compile(r"zq[b-m]{7}")
 
 
 class Word(msgspec.Struct):
@@ -104,7 +104,8 @@ class Talk:
 
     def word(self, speaker: str | None, *, private: bool) -> str:
         """Return a word that nobody has said before."""
-        mark = f"zq{len(self.words):07d}"
+        n = len(self.words)
+        mark = "zq" + "".join("bcdfghjklm"[n // 10**place % 10] for place in range(7))
         level = "private" if private else "household" if speaker is not None else "shared"
         self.words[mark] = Word(speaker, level)
         self.mine.append(mark)
@@ -128,7 +129,7 @@ class Talk:
         if self.kind == "grows early":
             self.said.append(asked)
         self.hooks.fire(ON_RUN_START, self.ctx, payload)
-        self.known = len(self.said) - (self.kind == "grows early")
+        self.before = self.said[: len(self.said) - (self.kind == "grows early")]
         if how == "begins only":
             if self.kind == "grows early":
                 self.said.pop()
@@ -156,7 +157,7 @@ class Talk:
             self.call(mark)
         if how.startswith("raises"):
             if self.kind == "is taken back":
-                del self.said[self.known :]
+                self.said[:] = self.before
             if same and how == "raises":
                 self.words[mark].gone = True  # the word would have come with the reply
             return
@@ -206,7 +207,7 @@ class Talk:
         if how in ("aborts", "aborts and keeps it"):
             self.words[mark].gone = True
             if how == "aborts":
-                del self.said[self.known :]
+                self.said[:] = self.before
             elif self.kind != "at the end" and self.dice.random() < 0.5:
                 self.said.append({"role": "assistant", "content": reply})
             self.hooks.fire(ON_ABORT, self.ctx, {})

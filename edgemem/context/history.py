@@ -144,15 +144,16 @@ class History:
         place = next((i for i in places if opened and messages[i] is opened[0]), None)
         if place is not None:
             return place, True
-        if self._opened_at is not None:
-            at, before = self._opened_at
-            same = at <= len(messages) and (at == 0 or messages[at - 1] == before)
-            if same and left and (not opened or messages[at : at + 1] == [opened[0]]):
-                return at, True  # copied
-            if same and not left and at < len(messages):
-                return at, True  # said anew in the same place
+        at, before = self._opened_at or (len(messages) + 1, None)
         if left:
-            return len(messages), False
+            # The loop may have changed what stands before it, and may hand over copies.
+            known = set(map(id, self.said))
+            copies = (i for i in places if id(messages[i]) not in known)
+            place = next((i for i in copies if opened and messages[i] == opened[0]), None)
+            place = at if place is None and not opened and at <= len(messages) else place
+            return (len(messages), False) if place is None else (place, True)
+        if at < len(messages) and (at == 0 or messages[at - 1] == before):
+            return at, True  # said anew in the same place
         newest = next((i for i in places if messages[i].get("role") == "user"), len(messages))
         is_known = newest < len(messages) and any(message is messages[newest] for message in self.said)
         return (len(messages), True) if is_known else (newest, False)

@@ -101,7 +101,7 @@ class LoopList:
         for turn in turns:
             seen = at < issued.before or any(each.turn is turn for each in self._issued)
             if seen and turn is not issued.turn:
-                others.update(map(id, turn.said))
+                others.update(map(id, (*turn.said, *turn.uncut.values())))
             at += len(turn.said)
         return others.isdisjoint(map(id, messages))
 
