@@ -84,12 +84,12 @@ def _replaced(missing: list[LaidTurn], messages: Sequence[Message], laid: list[L
     kept = [turn for turn in missing if turn.unfinished]
     if not messages:
         return kept
-    before = [*laid, *kept][-1:]
-    n = max([turn.n for turn in (*before, *missing[:1])], default=0)
+    before = laid[-1] if laid and not kept else None
+    n = max([turn.n for turn in (*laid[-1:], *kept, *missing[:1])], default=0)
     # A turn that was left open stays beside it, so what may be an edit of that need not be read by anybody.
     gone = len(kept) < len(missing)
     closed = joined([(turn.level, turn.owner) for turn in missing]) if gone else None
-    return [*kept, *unknown_turns(messages, n=n, before=next(iter(before), None), level=closed)]
+    return [*kept, *unknown_turns(messages, n=n, before=before, level=closed)]
 
 
 def _places(turns: Sequence[LaidTurn], messages: Sequence[Message]) -> list[range | None]:

@@ -229,11 +229,8 @@ class Layout:
         listed = list(messages[instructions(messages) :])
         early = self._history.is_early(listed, task, current.said)
         new = self._history.beyond(listed[: len(listed) - early], current.said, left=True)
-        if new and not any(message.get("role") == "user" for message in new):
-            # The loop has cut off the utterance.
-            known = set(map(id, current.said))
-            current.take([*current.said, *(message for message in new if id(message) not in known)])
-        elif new:
+        # What stands there in place of what was said may be anybody's.
+        if new and (not current.said or new[0] == current.said[0]):
             current.take(new)
 
     def brought(self, messages: Sequence[Message], task: str | None) -> list[Message]:
