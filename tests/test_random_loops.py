@@ -227,6 +227,7 @@ class Talk:
         if self.kind == "at the end":
             self.ctx.session.messages = self.messages
         if how == "forgets to end":
+            self.unseen = mark
             return
         for _ in range(2 if how == "ends twice" else 1):
             self.hooks.fire(ON_RUN_END, self.ctx, ended)

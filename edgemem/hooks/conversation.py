@@ -127,10 +127,8 @@ class Conversation:
             self.close_left(ctx, payload)
         self.reset()
         self._renumber()
-        reader, level = (
-            reader_of(ctx, payload, speaker=speaker),
-            "private" if private else _level(ctx, payload),
-        )
+        reader = reader_of(ctx, payload, speaker=speaker)
+        level: Level | None = "private" if private else _level(ctx, payload)
         self.layout.begin(reader, _heard(ctx, payload, reader), level=level)
         self._session, self._openers = ctx.session, [by]
         if by is None:
@@ -169,8 +167,11 @@ class Conversation:
             self.layout.discard()
             self.reset()
             return False
-        record = self.record(running, state)
-        self.layout.commit(unfinished=state == "unfinished")
+        try:
+            record = self.record(running, state)
+        finally:
+            # Also where it cannot be kept it is over, and was said by whom it was said.
+            self.layout.commit(unfinished=state == "unfinished")
         try:
             self.write(record, running, wait_s=wait_s)
         finally:
