@@ -41,6 +41,7 @@ def check(memory: Memory) -> list[Check]:
         _turns(memory),
         _backups(memory),
         _losses(memory),
+        _index(memory),
         _vectors(memory),
         _embedder(memory),
         _reranker(memory),
@@ -100,6 +101,10 @@ def _turns(memory: Memory) -> Check:
 
 def _backups(memory: Memory) -> Check:
     every_h, newest = memory.profile.backup.every_h, memory.backups.newest()
+    try:
+        memory.backups.check_folder()
+    except StoreError as error:
+        return Check("backups", "warn", str(error), "Until then none is made.")
     if newest is None and last_forgotten(memory.database) and memory.database.high_water():
         told = "none: the older ones held what was forgotten, and a fresh one could not be made"
         advice = "One is made when nobody speaks; see `upkeep` if it stays, or make one: edgemem backup"
@@ -157,6 +162,13 @@ def _vectors(memory: Memory) -> Check:
             "Use a Python whose sqlite3 can load extensions, such as the system's.",
         )
     return Check("vectors", "ok", f"sqlite-vec {version}")
+
+
+def _index(memory: Memory) -> Check:
+    if memory.index_fault and not memory.database.read_only:
+        detail = f"{memory.index_fault.rstrip('.')}; until then it is made in memory at each start"
+        return Check("index", "warn", detail, "Move away what stands there, or mend its rights, and restart.")
+    return Check("index", "ok", memory.index_fault or "in its file")
 
 
 def _embedder(memory: Memory) -> Check:
@@ -236,6 +248,12 @@ def _ahead(memory: Memory) -> Check:
 
 
 def _disk(memory: Memory) -> Check:
+    if memory.database.read_only:
+        detail = f"{memory.database.path} is read-only: what is there can be read, nothing more is stored"
+        advice = (
+            "Mount it read-write, or mend its rights, and restart; edgemem backup DISK saves what is there."
+        )
+        return Check("disk", "fail", detail, advice)
     if not os.access(memory.home, os.W_OK):
         return Check(
             "disk", "fail", f"{memory.home} cannot be written", "Mount it read-write, or mend its rights."

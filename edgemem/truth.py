@@ -15,7 +15,7 @@ import logging
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgemem.errors import CorruptError, InvalidInputError, LostTruthError
+from edgemem.errors import CorruptError, InvalidInputError, LostTruthError, ReadOnlyError
 from edgemem.recall.index_file import truth_of
 from edgemem.store.backups import backup_paths, newest_good
 from edgemem.store.database import Database, copy_database, origin_of
@@ -70,6 +70,8 @@ class TruthFile:
             restore: "newest": a truth that was lost or is damaged is replaced by the newest good backup, or where there is
                 none by an empty one, and `check` tells of it; the whole file is looked at. None: an error says what to do.
 
+        Where it cannot be written it is opened to be read only.
+
         Raises:
             LostTruthError: the home had a truth, and it is missing, empty or another one.
             CorruptError: it is damaged.
@@ -79,6 +81,13 @@ class TruthFile:
         self.lock.share()
         try:
             return self._open(settings, thorough=restore is not None)
+        except ReadOnlyError as error:
+            if not self.path.exists():
+                raise
+            _log.error("This memory can only be read, and nothing will be stored: %s", error)
+            return Database(
+                self.path, clock=self._clock, busy_timeout_s=settings.busy_timeout_s, read_only=True
+            )
         except CorruptError as error:
             if restore is None:
                 raise type(error)(f"{self._fault(error)} {self._advice()}") from error

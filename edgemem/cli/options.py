@@ -194,4 +194,6 @@ def open_home(home: Path, **settings: Any) -> Memory:
     import edgemem
 
     memory: Memory = edgemem.open(home, **settings)
+    if memory.database.read_only:
+        click.echo(f"edgemem: {plain(str(memory.home))} is read-only; nothing can be stored.", err=True)
     return memory

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.errors import NewerSchemaError, StoreError
+from edgemem.errors import ForeignError, NewerSchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -424,7 +424,7 @@ def check_schema(connection: Any, steps: Sequence[Migration]) -> bool:
     if not tables:
         return True
     if "migrations" not in tables:
-        raise StoreError("This database belongs to another program; name another file.")
+        raise ForeignError("This database belongs to another program; name another file.")
     known = {step.name for step in steps}
     newer = [row[0] for row in connection.execute("select name from migrations") if row[0] not in known]
     if newer:
