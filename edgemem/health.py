@@ -18,7 +18,6 @@ from edgemem.model_health import age_of, check_compaction, check_state, check_to
 from edgemem.records import Check
 from edgemem.store.backups import backup_paths
 from edgemem.store.copying import stamp_of
-from edgemem.store.forgotten import last_forgotten
 from edgemem.watch import fault_of_watching
 
 if TYPE_CHECKING:
@@ -104,17 +103,23 @@ def _backups(memory: Memory) -> Check:
         memory.backups.check_folder()
     except StoreError as error:
         return Check("backups", "warn", str(error), "Until then none is made.")
-    if newest is None and last_forgotten(memory.database) and memory.database.high_water():
-        told = "none: the older ones held what was forgotten, and a fresh one could not be made"
-        advice = "One is made when nobody speaks; see `upkeep` if it stays, or make one: edgemem backup"
-        return Check("backups", "warn", told, advice)
+    if newest is None and not every_h:
+        return Check(
+            "backups", "warn", "switched off ([backup] every_h)", "edgemem backup makes one by hand."
+        )
     if newest is None:
-        told = "none yet; one is made when nobody speaks" if every_h else "switched off ([backup] every_h)"
-        return Check("backups", "ok" if every_h else "warn", told)
+        hours = memory.database.now() / 3600 - memory.database.born() / 3.6e9
+        if hours < every_h:
+            return Check("backups", "ok", "none yet; one is made when nobody speaks")
+        told = f"there is none, and the memory is {age_of(hours)} old"
+        return Check("backups", "warn", told, "Leave the robot idle for a minute; if it stays, see `upkeep`.")
     hours = (memory.database.now() - stamp_of(newest) / 1e6) / 3600
     age = age_of(hours)
-    count = len(backup_paths(memory.backups.folder))
+    count = len(memory.backups.own())
+    others = len(backup_paths(memory.backups.folder)) - count
     told = f"{count} kept, the newest is {age} old and was good when it was made: {newest.name}"
+    if others:
+        told += f"; {others} of another memory, or damaged, stay until you remove them"
     changed = memory.database.high_water() > stamp_of(newest)
     if every_h and changed and hours > 2 * every_h:
         return Check("backups", "warn", told, "Leave the robot idle for a minute; if it stays, see `upkeep`.")

@@ -22,6 +22,7 @@ from edgemem.store.database import Database, copy_database, origin_of
 from edgemem.store.filelock import HomeLock
 from edgemem.store.files import sync
 from edgemem.store.mark import Loss, Mark, read_mark, write_mark
+from edgemem.store.spool import spool_paths
 from edgemem.store.sqlite_errors import meaning_of
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class TruthFile:
                 raise meaning_of(error, self.folder) from error
 
     def aside(self) -> list[Path]:
-        """Return the truths that were put aside, oldest first; nothing that was forgotten since is erased in them."""
+        """Return the truths that were put aside, and turns with them; nothing that was forgotten since is erased there."""
         paths = self.folder.glob(f"{self.path.name}.aside-*")
         return sorted(path for path in paths if not path.name.endswith("-wal"))
 
@@ -255,11 +256,10 @@ class TruthFile:
                 path.replace(target)
                 sync(self.folder)
                 moved.append(target)
-        for path in sorted(self.folder.glob(f"{self.path.name}.*-*")) if waiting else []:
-            if not any(word in path.name for word in (".aside-", ".damaged-")):
-                target = aside.with_name(f"{aside.name}{path.name.removeprefix(self.path.name)}")
-                path.replace(target)
-                moved.append(target)
+        for path in spool_paths(self.path) if waiting else []:
+            target = aside.with_name(f"{aside.name}{path.name.removeprefix(self.path.name)}")
+            path.replace(target)
+            moved.append(target)
         derived = [self.path.with_name(f"{self.path.name}-shm"), *self.folder.glob("state-*")]
         for path in (*derived, *(self.folder / f"index.db{suffix}" for suffix in ("", "-wal", "-shm"))):
             if path.is_file():

@@ -210,7 +210,7 @@ def test_a_robot_on_such_a_disk_remembers_and_is_told_that_it_stores_nothing(hom
     """Recall works in the process too; a write raises ReadOnlyError, and idle work does no harm."""
     code = """
 import sys, edgemem
-from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.errors import ReadOnlyError
 with edgemem.open(sys.argv[1], worker=False) as memory:
     print(memory.recall("kettle")[0].value)
     try:
