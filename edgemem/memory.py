@@ -185,6 +185,11 @@ class Memory:
         return self._models.embedder_fault
 
     @property
+    def index_fault(self) -> str:
+        """Return why the index stands in memory, for this process alone; empty if nothing is wrong."""
+        return self._parts.index_fault
+
+    @property
     def reranker(self) -> Reranker | None:
         """Return the model that puts in order what was found; None: there is none."""
         return self._models.reranker
