@@ -76,7 +76,16 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     inside = {path.name for path in home.rglob("*") if path.parent.name != "backups"}
     assert inside <= {
         *("edgemem.toml", "NOTES.md", ".NOTES.md.lock", "db", "models", "bank", "backups"),
-        *("home.json", "home.lock", "memory.db", "memory.db.lock", "index.db", "index.db.lock", "turn.json"),
+        *(
+            "home.json",
+            "home.lock",
+            "memory.db",
+            "memory.db.lock",
+            "memory.db.spool-1",
+            "index.db",
+            "index.db.lock",
+            "turn.json",
+        ),
     }
 
 

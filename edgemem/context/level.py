@@ -53,16 +53,19 @@ class Terms:
         spelled = {*self._spelled, *(self._digits_in(language) for language in source._languages)}
         found |= {code for code in source._codes if any(code in signs for signs in spelled)}
         found |= {number for number in self._long_numbers if number in source._digits}
-        letters = self._letters
-        if len(letters) >= _SHORTEST:
-            found |= {word for word in source._words if word in letters}
-        return found
+        found |= self._spelled_out(source._words)
+        return found | source._spelled_out(self._words)
 
     def say(self, term: str) -> bool:
         """Tell whether something that was repeated stands in these texts, too."""
         return not self._stems.isdisjoint((term, stem(term), *with_digits([term]))) or any(
             term in code for code in self._codes if len(term) >= _SHORTEST
         )
+
+    def _spelled_out(self, words: Iterable[str]) -> set[str]:
+        """Return which words are said letter by letter."""
+        letters = self._letters
+        return {word for word in words if word in letters} if len(letters) >= _SHORTEST else set()
 
     @cached_property
     def _texts(self) -> list[str]:
