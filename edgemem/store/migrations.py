@@ -467,6 +467,7 @@ def keeping_apart(called: Mapping[str, str]) -> tuple[Migration, ...]:
 
 def migrate(connection: Any, steps: Sequence[Migration], *, clock: Clock) -> None:
     """Run the steps that the file has not seen, each in one transaction with the record that it ran."""
+    tick, is_new = clock.tick(), False
     for step in steps:
         connection.execute("begin immediate")
         try:
@@ -476,15 +477,14 @@ def migrate(connection: Any, steps: Sequence[Migration], *, clock: Clock) -> Non
             if connection.execute("select 1 from migrations where name = ?", (step.name,)).fetchone():
                 connection.execute("rollback")
                 continue
+            is_new = is_new or step is steps[0]
             for statement in step.statements:
                 connection.execute(statement)
-            if step.work is not None:
+            if step.work is not None and not is_new:  # a new file holds nothing to work on
                 tables = {row[0] for row in connection.execute("select name from sqlite_master")}
                 clock.witness(connection.execute(newest_tick(tables)).fetchone()[0])
                 step.work(Transaction(connection, clock))
-            connection.execute(
-                "insert into migrations (name, recorded) values (?, ?)", (step.name, clock.tick())
-            )
+            connection.execute("insert into migrations (name, recorded) values (?, ?)", (step.name, tick))
             connection.execute("commit")
         except BaseException:
             if connection.in_transaction:
