@@ -9,6 +9,7 @@ import shutil
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from edgemem.errors import ReplacedError, StoreError
 from edgemem.hooks.loader import load_entry_points
 from edgemem.hooks.persist import TURNS_WAIT
 from edgemem.hooks.window_plan import WINDOW
@@ -18,7 +19,6 @@ from edgemem.records import Check
 from edgemem.store.backups import backup_paths
 from edgemem.store.copying import stamp_of
 from edgemem.store.forgotten import last_forgotten
-from edgemem.store.pending_file import pending_paths
 from edgemem.watch import fault_of_watching
 
 if TYPE_CHECKING:
@@ -64,6 +64,13 @@ def _machine() -> Check:
 
 def _database(memory: Memory) -> Check:
     database = memory.database
+    try:
+        database.check_files()
+    except ReplacedError as error:
+        return Check("database", "fail", str(error), "Then see whether it is all there: edgemem check")
+    except StoreError as error:
+        # Somebody else writes, or the disk refuses: what can be read is told all the same.
+        _log.info("The files of the database could not be compared: %s", error)
     version = str(database.query("select sqlite_version()")[0][0])
     wrong = database.quick_check()
     size = sum(path.stat().st_size for path in (memory.home / "db").iterdir() if path.is_file()) / 1e6
@@ -76,17 +83,17 @@ def _database(memory: Memory) -> Check:
 
 
 def _turns(memory: Memory) -> Check:
-    outbox = memory.sessions.journal.outbox
-    # Another program's turns wait too: it keeps its file until they are written.
-    others = len(pending_paths(memory.database.path)) - len(outbox.paths)
-    waited = outbox.waited()
-    if outbox.turns or others:
-        who = f"{outbox.turns} turns wait" if outbox.turns else "turns of another program wait"
-        detail = f"{who} to be written: {outbox.fault or 'it could not write them yet'}"
-        return Check("turns", "warn", detail, "They are tried again by themselves; nothing is lost.")
-    if waited is not None:
-        told = f"all are written, also {waited.turns} that had to wait (last {_moment(waited.at)})"
-        return Check("turns", "ok", told)
+    journal = memory.sessions.journal
+    backlogs = (journal.backlog(), journal.backlog_of_others())
+    backlog = max(backlogs, key=lambda backlog: (backlog.unkept, backlog.turns))
+    if backlog.unkept:
+        advice = "Free some space, or let the database go, before the program that has them ends: they are written then."
+        return Check("turns", "warn", str(backlog), advice)
+    if backlog.turns:
+        return Check("turns", "warn", str(backlog), "They are tried again by themselves; nothing is lost.")
+    if (waited := journal.waited()) is not None:
+        detail = f"all are written, also {waited.turns} that had to wait (last {_moment(waited.at)})"
+        return Check("turns", "ok", detail)
     return Check("turns", "ok", "all are written")
 
 
@@ -228,11 +235,11 @@ def _ahead(memory: Memory) -> Check:
 
 
 def _disk(memory: Memory) -> Check:
-    free = shutil.disk_usage(memory.home).free / 1e6
     if not os.access(memory.home, os.W_OK):
         return Check(
             "disk", "fail", f"{memory.home} cannot be written", "Mount it read-write, or mend its rights."
         )
+    free = shutil.disk_usage(memory.home).free / 1e6
     if free < SPARE_MB:
         return Check("disk", "warn", f"{free:.0f} MB free", "Free some space; what is stored is safe.")
     return Check("disk", "ok", f"{free / 1e3:.1f} GB free at {memory.home}")
@@ -285,7 +292,8 @@ def _files(memory: Memory) -> Check:
 
 def _hooks(memory: Memory) -> Check:
     failures = [failure for failure in memory.failures.read() if failure.hook != WINDOW]
-    if not memory.sessions.journal.outbox.turns and not pending_paths(memory.database.path):
+    journal = memory.sessions.journal
+    if not journal.backlog().turns and not journal.backlog_of_others().turns:
         failures = [failure for failure in failures if TURNS_WAIT not in failure.message]
     if not failures:
         return Check("hooks", "ok", "no failure on record")

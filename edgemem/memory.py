@@ -321,6 +321,7 @@ class Memory:
         hooks += [OwnHook(file, self) for file in self.reload.hook_files]
         hooks += self._extras.hooks(self.profile)
         self._running.add(hooks)
+        self.sessions.journal.reserve()
         return hooks
 
     def tools(self, *, speaker: str | None = None, include: Collection[str] | None = None) -> list[Tool]:

@@ -24,16 +24,16 @@ from edgemem.hooks.points import (
 )
 from edgemem.hooks.turn_levels import turns_of, with_levels
 from edgemem.records import Session, TurnState
+from edgemem.store.journal import TurnJournal
 from edgemem.store.later import Later, settled
 from edgemem.store.sessions import read_state, state_text
 from edgemem.store.turn_steps import BeginEpoch, KeepState
 
 if TYPE_CHECKING:
-    from edgemem.store.outbox import Outbox
     from edgemem.store.protocols import SessionStore
 
 
-TURNS_WAIT = "turns that cannot be written now wait, and are kept"
+TURNS_WAIT = "A turn cannot be written now, and is tried again"
 """How the failure begins that is over as soon as they are written."""
 
 
@@ -234,9 +234,11 @@ class PersistSessionHook:
             conversation.write(record, running)
         finally:
             conversation.reset()
-        outbox: Outbox | None = getattr(conversation.journal, "outbox", None)
-        if outbox is not None and outbox.turns:
-            raise StoreError(f"{outbox.turns} {TURNS_WAIT}: {outbox.fault}")
+        if (
+            isinstance(conversation.journal, TurnJournal)
+            and (backlog := conversation.journal.backlog()).turns
+        ):
+            raise StoreError(f"{TURNS_WAIT}; {backlog}")
 
     def _interrupt(self, ctx: Any, conversation: Conversation, payload: dict[str, Any]) -> list[str]:
         """Keep of what was said in the turn that is spoken what was heard, and return that."""

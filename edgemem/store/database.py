@@ -32,7 +32,7 @@ from edgemem.errors import (
 )
 from edgemem.store.copying import copied, copy_name, write_copy
 from edgemem.store.filelock import FileLock
-from edgemem.store.files import create_private
+from edgemem.store.files import OpenedFiles, create_private
 from edgemem.store.migrations import TRUTH, Migration, check_schema, migrate, missing_steps
 from edgemem.store.readers import Readers
 from edgemem.store.sqlite_errors import meaning_of
@@ -107,7 +107,9 @@ class Database:
         self._create = create
         self._busy_timeout_s = busy_timeout_s
         self._pid = os.getpid()
-        self._readers = Readers(partial(_connect, self.path, "ro", busy_timeout_s, load_vec))
+        # Whatever is derived may be made again at any time, by any process.
+        files = OpenedFiles(self.path) if durable else None
+        self._readers = Readers(partial(_reader, self.path, busy_timeout_s, load_vec, files))
         self._closing = threading.Lock()
         self._running: Transaction | None = None
         self._remembered: dict[str, Any] = {}
@@ -124,7 +126,7 @@ class Database:
             create_private(self.path)
             self._lock = FileLock(self.path.with_name(self.path.name + ".lock"), timeout_s=busy_timeout_s)
         # Not a method of ours: what refers back to us would keep a forgotten database from being collected.
-        self._exclusively = partial(_exclusive, self.path, self._lock)
+        self._exclusively = partial(_exclusive, self.path, self._lock, files)
         try:
             self._connection = self._open_writer(migrations, page_size, load_vec)
         except BaseException:
@@ -234,6 +236,10 @@ class Database:
         A reader of another program that holds an old snapshot can keep the log from being emptied.
         """
         self._run(self._log.checkpoint)
+
+    def check_files(self) -> None:
+        """Raise ReplacedError if another program has removed, replaced or written the files since they were opened."""
+        self._run(self._log.look)
 
     def backup(self, target: Path, *, stop: Callable[[], bool] = lambda: False) -> bool:
         """Write a complete and checked copy to `target`, which is replaced in one step or not at all.
@@ -464,10 +470,24 @@ def _meaningful(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _exclusive(path: Path, lock: FileLock) -> Iterator[None]:
-    """Keep other processes from writing."""
+def _exclusive(path: Path, lock: FileLock, files: OpenedFiles | None) -> Iterator[None]:
+    """Keep other processes from writing; raise ReplacedError where the files are others than those that were opened."""
     with _meaningful(path), lock.held():
-        yield
+        if files is None:
+            yield
+            return
+        files.check(lock)
+        try:
+            yield
+        finally:
+            files.note(lock)
+
+
+def _reader(path: Path, timeout_s: float, load_vec: bool, files: OpenedFiles | None) -> sqlite3.Connection:
+    """Open one more connection to the files that are open."""
+    if files is not None:
+        files.check_names()
+    return _connect(path, "ro", timeout_s, load_vec)
 
 
 def _plain(path: Path) -> sqlite3.Connection:
