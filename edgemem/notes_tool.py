@@ -10,7 +10,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import clean
 from edgemem.hooks.conversation import STATE_KEY, Conversation
 from edgemem.hooks.notes_injector import shown_line
-from edgemem.rights import Rights
+from edgemem.rights import SCOPES, Rights
 from edgemem.store.rights import readable
 from edgemem.tool_schemas import checked
 from edgemem.toolbox import Tool, ToolTurn
@@ -55,7 +55,7 @@ def notes_tool(
         max_chars: the longest note that is written.
         told_chars: the most that is read at once, from the end.
     """
-    rights = Rights(speaker=speaker, scope=notes.level)
+    rights = Rights(speaker=speaker, scope=SCOPES[notes.level])
 
     def run(turn: ToolTurn | None = None, /, **arguments: Any) -> str:
         given = checked(NAME, _SCHEMA, arguments)

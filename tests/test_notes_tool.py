@@ -196,5 +196,5 @@ def test_what_a_note_repeated_of_a_fact_is_forgotten_in_the_conversation(memory:
     memory.database.flush()
     assert memory.forget("wifi", scope="household")
     (turn,) = memory.sessions.journal.read_turns("s")
-    assert "tulip99" not in repr(turn)
+    assert "tulip99" not in repr(turn.messages)
     assert "tulip99" in memory.notes.read()
