@@ -334,8 +334,8 @@ class Memory:
 
         Args:
             speaker: who speaks where the loop does not say it; None: an unknown voice, which has what is shared.
-            include: some of those that `edgemem.memory_tools` knows, and of `read_more`, which reads on in results that
-                were shortened; None: all.
+            include: some of those that `edgemem.memory_tools` knows, of `notes`, which reads and writes NOTES.md, and of
+                `read_more`, which reads on in results that were shortened; None: all.
         """
         self._check_open()
         from edgemem.default_tools import default_tools  # late: what only models need
