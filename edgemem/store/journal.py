@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -63,6 +64,8 @@ LATER = (BusyError, DiskFullError, ReadOnlyError, DiskError, CorruptError)
 _MARK, _OLD_MARK = "spool:", "pending:"
 """With these names the truth says up to which record of a file all is done; earlier versions named each."""
 _WAITED = "waited"
+
+_journals = count()
 
 _LOOK_S = 0.02  # how soon somebody who begins to speak is served
 
@@ -196,6 +199,7 @@ class TurnJournal:
         self._try: Future[None] | None = None
         self._draining = False
         self._pid = os.getpid()
+        self._digits = self._pid + next(_journals)
         self._own: Spool | None = None
         self._spools: list[Spool] = []
         """Those that this process holds: its own, and what others have left; written on the writer thread only."""
@@ -217,7 +221,7 @@ class TurnJournal:
         with self._lock:
             entry = None if replaces is None else self._open.pop(replaces, None)
             if entry is None:
-                entry = _Open(turn, self.database.clock.tick())
+                entry = _Open(turn, self._tick())
             entry.turn = turn
             future = self.database.enqueue(partial(self._put, entry))
             self._open[future] = entry
@@ -235,7 +239,7 @@ class TurnJournal:
             accepted: what `accept` returned for this turn, if it was accepted; the open turn is replaced.
         """
         entry = self._end(accepted)
-        tick = self.database.clock.tick() if entry is None else entry.tick
+        tick = self._tick() if entry is None else entry.tick
         of = None if entry is None else entry.stored
         return self._submit(_Entry(Commit(turn, tick), also=also, of=of, open=entry))
 
@@ -435,7 +439,10 @@ class TurnJournal:
             if tx.execute("select 1 from meta where key = ? and value >= ?", (mark, entry.seq)):
                 return None
             tx.execute("insert or replace into meta values (?, ?)", (mark, entry.seq))
-        known = entry.step.find(tx) if entry.taken and entry.of is None else _number(entry.of)
+        known = _number(entry.of)
+        if entry.taken and not isinstance(entry.step, Accept):
+            written = turns.find_turn(tx, entry.step.session, entry.step.tick)
+            known = written[0] if written is not None else known
         result = entry.step.run(tx, known)
         for write in entry.also:
             write(tx)
@@ -544,6 +551,17 @@ class TurnJournal:
                 backlog.fault,
                 ", ".join(str(spool.path) for spool in self._spools),
             )
+
+    def _tick(self) -> int:
+        """Return when a turn is accepted: the last digits keep it apart from the turns of all other journals.
+
+        Two processes whose wall clocks stand still count on from the same tick.
+        """
+        with self._lock:
+            tick = self.database.clock.tick()
+            tick += (self._digits - tick) % 1000
+            self.database.clock.witness(tick)
+            return tick
 
     # Open turns
 

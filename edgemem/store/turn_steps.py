@@ -33,25 +33,29 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
     tick: int | None = None
     """When it was accepted, which tells it from all others; None: nobody knows (an earlier version kept it)."""
 
-    def find(self, tx: Transaction) -> int | None:
-        """Return nothing: what is taken over is written by `run`, if it is missing."""
+    @property
+    def session(self) -> str:
+        """Return the session of the turn."""
+        return self.turn.session
 
     def run(self, tx: Transaction, known: int | None) -> int | None:
         """Write it, in place of what was accepted of it before, whose number is `known`; return its number.
 
-        Without such a number it is left out if it is written already, or older than a forgetting.
+        Without such a number it is left out if it has ended, or is older than a forgetting.
         """
         if known is None and self.tick is not None:
             tx.clock.witness(self.tick)
-            written = turns.find_turn(tx, self.turn, self.tick)
-            if written is not None:
-                return written
+            written = turns.find_turn(tx, self.session, self.tick)
+            known = None if written is None else written[0]
             if self.tick < forgotten_until(tx):
-                # Another process forgot something while this turn was open: nobody can tell whether it stands here.
-                _log.warning(
-                    "A turn that was cut off is left out: something was forgotten while it was open."
-                )
-                return None
+                if known is None:
+                    # Another process forgot something while it was open: nobody can tell whether it stands here.
+                    _log.warning(
+                        "A turn that was cut off is left out: something was forgotten while it was open."
+                    )
+                return known
+            if written is not None and written[1] != "open":
+                return known
         placed = _placed(tx, self.turn, known)
         turns.begin_turn(tx, placed.session, placed.n, placed, recorded=self.tick)
         return placed.n
@@ -64,9 +68,10 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
     tick: int | None = None
     """When it was accepted, or given; None: an earlier version kept it."""
 
-    def find(self, tx: Transaction) -> int | None:
-        """Return the number of the open turn that it replaces."""
-        return None if self.tick is None else turns.find_turn(tx, self.turn, self.tick)
+    @property
+    def session(self) -> str:
+        """Return the session of the turn."""
+        return self.turn.session
 
     def run(self, tx: Transaction, known: int | None) -> int:
         """Write it in place of the accepted one, whose number is `known`; return its number."""
@@ -85,10 +90,6 @@ class Amend(msgspec.Struct, frozen=True, tag="amend"):
     tick: int | None = None
     """That of the commit."""
 
-    def find(self, tx: Transaction) -> int | None:
-        """Return the turn's number."""
-        return turns.find_tick(tx, self.session, self.tick)
-
     def run(self, tx: Transaction, known: int | None) -> bool:
         """Amend the turn; return whether there is one."""
         number = known if self.n is None else self.n
@@ -101,10 +102,6 @@ class Discard(msgspec.Struct, frozen=True, tag="discard"):
     session: str
     tick: int | None = None
     """When it was accepted."""
-
-    def find(self, tx: Transaction) -> int | None:
-        """Return the turn's number."""
-        return turns.find_tick(tx, self.session, self.tick)
 
     def run(self, tx: Transaction, known: int | None) -> bool:
         """Erase it; return whether there was one."""
