@@ -18,6 +18,7 @@ from test_database import ordinary_user
 from test_turn_durability import home_with, loop_of, python, robot, told, turns_of
 
 import edgemem
+from edgemem.clock import Clock
 from edgemem.errors import StoreError
 from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn
@@ -487,11 +488,16 @@ def test_what_replaces_a_turn_that_another_loop_has_taken_up_stands_there_too(
 
 
 def test_two_processes_at_one_tick_keep_their_turns_apart(path: Path) -> None:
-    """Processes that open a database together may be at the same tick; neither takes the other's turn for its own."""
-    with Database(path) as database:
-        written = [
-            database.write(lambda tx, text=text: Accept(turn(text), 7).run(tx, None))
-            for text in ("good morning", "good night", "good morning")
-        ]
-    assert written == [0, 1, 0]
-    assert [said for _, said in heard(path)] == ["good morning", "good night"]
+    """Whose wall clocks stand may count from the same tick; neither takes the other's turn for its own, after a crash too."""
+    clocks = [Clock(wall=lambda: 0.0, monotonic=lambda: 0.0) for _ in range(2)]
+    with Database(path, clock=clocks[0]) as one, Database(path, clock=clocks[1]) as other:
+        journals = [TurnJournal(database) for database in (one, other)]
+        assert clocks[0].tick() == clocks[1].tick()
+        ticks = {journal.accept(turn("good morning")).result(30) for journal in journals}
+        assert len(ticks) == 2
+        copies = {file: file.read_bytes() for file in spool_paths(path)}
+        for journal in journals:
+            journal.close()
+    for file, data in copies.items():
+        file.write_bytes(data)
+    assert heard(path) == [("unfinished", "good morning"), ("open", "good morning")]
