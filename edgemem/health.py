@@ -74,7 +74,7 @@ def _database(memory: Memory) -> Check:
 
 def _turns(memory: Memory) -> Check:
     journal = memory.sessions.journal
-    backlogs = (journal.backlog(), journal.backlog_of_others())
+    backlogs = (journal.backlog(), journal.backlog(of_others=True))
     backlog = max(backlogs, key=lambda backlog: (backlog.unkept, backlog.turns))
     if backlog.unkept:
         advice = "Free some space, or let the database go, before the program that has them ends: they are written then."
@@ -253,7 +253,7 @@ def _files(memory: Memory) -> Check:
 def _hooks(memory: Memory) -> Check:
     failures = [failure for failure in memory.failures.read() if failure.hook != WINDOW]
     journal = memory.sessions.journal
-    if not journal.backlog().turns and not journal.backlog_of_others().turns:
+    if not journal.backlog().turns and not journal.backlog(of_others=True).turns:
         failures = [failure for failure in failures if TURNS_WAIT not in failure.message]
     if not failures:
         return Check("hooks", "ok", "no failure on record")

@@ -24,9 +24,6 @@ from edgemem.store.files import sync
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from types import TracebackType
-
-    from typing_extensions import Self
 
 ROOM = 65_536
 """Bytes that are reserved for what waits; more is taken where the disk has it."""
@@ -46,6 +43,10 @@ class Record(NamedTuple):
     spool: Spool
     begin: int
     text: bytes
+
+    def erase(self) -> None:
+        """Zero it."""
+        self.spool.erase(self)
 
 
 class Spool:
@@ -174,8 +175,13 @@ class Spool:
     def note(self, unkept: int) -> None:
         """Tell other processes how many turns wait in the memory of this one alone."""
         if unkept != self._unkept:
-            self._write(_HEAD % unkept, 0)
             self._unkept = unkept
+            try:
+                self._write(_HEAD % unkept, 0)
+            except OSError as error:
+                _log.warning(
+                    "%d turns wait in memory only; %s could not be told: %s", unkept, self.path, error
+                )
 
     def sync(self) -> None:
         """Wait until it would survive a pulled plug; raise OSError."""
@@ -197,14 +203,6 @@ class Spool:
             self._fd = -1
 
     __del__ = close  # a journal that is dropped without a close() leaves its file to the next
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _write(self, data: bytes, at: int) -> None:
         rest = memoryview(data)

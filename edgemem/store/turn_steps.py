@@ -33,11 +33,6 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
     tick: int | None = None
     """When it was accepted, which tells it from all others; None: nobody knows (an earlier version kept it)."""
 
-    @property
-    def session(self) -> str:
-        """Return the session of the turn."""
-        return self.turn.session
-
     def run(self, tx: Transaction, known: int | None) -> int | None:
         """Write it, in place of what was accepted of it before, whose number is `known`; return its number.
 
@@ -45,7 +40,7 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
         """
         if known is None and self.tick is not None:
             tx.clock.witness(self.tick)
-            written = turns.find_turn(tx, self.session, self.tick)
+            written = turns.find_turn(tx, self.turn.session, self.tick, from_n=self.turn.n)
             known = None if written is None else written[0]
             if self.tick < forgotten_until(tx):
                 if known is None:
@@ -68,13 +63,11 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
     tick: int | None = None
     """When it was accepted, or given; None: an earlier version kept it."""
 
-    @property
-    def session(self) -> str:
-        """Return the session of the turn."""
-        return self.turn.session
-
     def run(self, tx: Transaction, known: int | None) -> int:
-        """Write it in place of the accepted one, whose number is `known`; return its number."""
+        """Write it in place of the accepted one, whose number is `known`, or which has its tick; return its number."""
+        if known is None:
+            written = turns.find_turn(tx, self.turn.session, self.tick, from_n=self.turn.n)
+            known = None if written is None else written[0]
         placed = _placed(tx, self.turn, known)
         turns.commit_turn(tx, placed, recorded=self.tick)
         return placed.n
@@ -92,7 +85,9 @@ class Amend(msgspec.Struct, frozen=True, tag="amend"):
 
     def run(self, tx: Transaction, known: int | None) -> bool:
         """Amend the turn; return whether there is one."""
-        number = known if self.n is None else self.n
+        number = self.n if self.n is not None else known
+        if number is None and (written := turns.find_turn(tx, self.session, self.tick)) is not None:
+            number = written[0]
         return number is not None and turns.amend_turn(tx, self.session, number, heard_text=self.heard_text)
 
 
@@ -105,6 +100,8 @@ class Discard(msgspec.Struct, frozen=True, tag="discard"):
 
     def run(self, tx: Transaction, known: int | None) -> bool:
         """Erase it; return whether there was one."""
+        if known is None and (written := turns.find_turn(tx, self.session, self.tick)) is not None:
+            known = written[0]
         return known is not None and _erase(tx, self.session, known)
 
 

@@ -52,12 +52,14 @@ def commit_turn(tx: Transaction, turn: Turn, *, recorded: int | None = None) -> 
     _write(tx, turn, recorded)
 
 
-def find_turn(tx: Transaction, session: str, recorded: int | None) -> tuple[int, TurnState] | None:
+def find_turn(
+    tx: Transaction, session: str, recorded: int | None, *, from_n: int = 0
+) -> tuple[int, TurnState] | None:
     """Return the number and state of the turn of a session that was accepted at a tick; None if it is not written."""
     rows = tx.execute(
         "select n, state from turns where session_id = (select id from sessions where name = ?) and recorded = ?"
-        " order by n desc limit 1",
-        (session, recorded),
+        " and n >= ? order by n desc limit 1",
+        (session, recorded, from_n),
     )
     return (int(rows[0][0]), STATES[rows[0][1]]) if rows else None
 
