@@ -98,7 +98,7 @@ def test_turns_wait_while_another_program_holds_the_database(memory: Memory) -> 
         assert TURNS_WAIT in failure.message
         with pytest.raises(BusyError):
             memory.sessions.journal.settle()
-        assert memory.sessions.journal.backlog().turns == 3
+        assert memory.sessions.journal.outbox.backlog().turns == 3
         assert check_of(memory, "turns").state == "warn"
     loop.run("four")
     memory.database.flush()

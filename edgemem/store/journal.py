@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 from itertools import count
@@ -27,12 +27,10 @@ from edgemem.errors import BusyError
 from edgemem.records import Epoch, Reader, Turn
 from edgemem.store import epochs, turns
 from edgemem.store.database import Database
-from edgemem.store.outbox import Also, Backlog, Entry, OpenTurn, Outbox, Result, Waited
+from edgemem.store.outbox import Also, Entry, OpenTurn, Outbox, Result
 from edgemem.store.turn_steps import Amend, Commit, Discard
 
 _journals = count()
-
-_LOOK_S = 0.02  # how soon somebody who begins to speak is served
 
 
 class TurnJournal:
@@ -40,28 +38,19 @@ class TurnJournal:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._outbox = Outbox(database)
+        self.outbox = Outbox(database)
         self._open: dict[Future[int], OpenTurn] = {}
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._digits = self._process + next(_journals)
         # What processes that are gone have left is older than all that comes now, so it is waited for.
-        database.enqueue(self._outbox.take_over).result()
-
-    @property
-    def most(self) -> int:
-        """Return how many turns may wait; a further one is refused, and lost."""
-        return self._outbox.most
-
-    @most.setter
-    def most(self, turns: int) -> None:
-        self._outbox.most = turns
+        database.enqueue(self.outbox.take_over).result()
 
     # Writing
 
     def reserve(self) -> None:
         """Have room for turns that must wait, before anybody speaks and the disk is full; nothing is waited for."""
-        self.database.enqueue(self._outbox.reserve)
+        self.database.enqueue(self.outbox.reserve)
 
     def accept(self, turn: Turn, *, replaces: Future[int] | None = None) -> Future[int]:
         """Keep an open turn, off the hot path; the result is the tick at which it was accepted first.
@@ -74,10 +63,10 @@ class TurnJournal:
             if entry is None:
                 entry = OpenTurn(turn, self._tick())
             entry.turn = turn
-            future = self.database.enqueue(partial(self._keep, entry))
+            future = self.database.enqueue(partial(self.outbox.keep, entry))
             self._open[future] = entry
             if entry.stored is not None:
-                self._outbox.store(entry)
+                self.outbox.store(entry)
         return future
 
     def commit(
@@ -90,9 +79,8 @@ class TurnJournal:
             accepted: what `accept` returned for this turn, if it was accepted; the open turn is replaced.
         """
         entry = self._end(accepted)
-        if entry is None:
-            return self._outbox.submit(Entry(Commit(turn, self._tick()), also=also))
-        return self._outbox.submit(Entry(Commit(turn, entry.tick), also=also, of=entry.stored, open=entry))
+        tick = self._tick() if entry is None else entry.tick
+        return self.outbox.submit(Entry(Commit(turn, tick), tuple(also), entry))
 
     def amend(
         self,
@@ -112,7 +100,7 @@ class TurnJournal:
         """
         tick = committed.tick if isinstance(committed, Result) else None
         step = Amend(session, n if committed is None else None, heard_text, tick)
-        return self._outbox.submit(Entry(step, also=also, of=committed))
+        return self.outbox.submit(Entry(step, tuple(also)))
 
     def discard(self, session: str, accepted: Future[int]) -> Future[bool]:
         """Erase an accepted turn that was thrown away; the result is whether there was one."""
@@ -120,22 +108,7 @@ class TurnJournal:
         erased = self.database.enqueue(partial(self._erase, entry))
         if entry is None or entry.stored is None:
             return erased
-        return self._outbox.submit(Entry(Discard(session, entry.tick), of=entry.stored))
-
-    def retry(self, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Try again what could not be written, until `stop` says that somebody speaks; return whether it worked.
-
-        Raises:
-            StoreError: it is still impossible.
-        """
-        if self._outbox.fault is None:
-            return False
-        tried = self._outbox.begin()
-        while not tried.done() and not stop():
-            wait([tried], _LOOK_S)
-        if tried.done() and self._outbox.fault is not None:
-            raise self._outbox.fault
-        return tried.done()
+        return self.outbox.submit(Entry(Discard(session, entry.tick)))
 
     def settle(self, *, wait_s: float | None = None) -> None:
         """Write all that is not written yet, open turns too, before something is forgotten: it is erased there then.
@@ -150,24 +123,24 @@ class TurnJournal:
         """
         name = self.database.path.name
         self._store_open()
-        tried = self.database.enqueue(self._outbox.take_over)
+        tried = self.database.enqueue(self.outbox.take_over)
         wait([tried], wait_s)
         if not tried.done():
             raise BusyError(f"{name} is busy, so nothing was done; try again in a moment.")
         tried.result()
-        if self._outbox.fault is not None:
-            raise self._outbox.fault
-        if self._outbox.backlog_of_others().turns:
+        if self.outbox.fault is not None:
+            raise self.outbox.fault
+        if self.outbox.backlog_of_others().turns:
             raise BusyError(
                 f"Another program has turns that wait to be written into {name}; try again when it has written them, or"
                 " stop it."
             )
-        self._outbox.sync()
+        self.outbox.sync()
 
     def mark_unfinished(self, session: str) -> int:
         """Mark turns that a crash or another loop left open; return how many there were."""
         if self._store_open(session):
-            self._outbox.begin().result()
+            self.outbox.begin().result()
         if not turns.has_open(self.database, session):
             return 0
         return self.database.write(lambda tx: turns.mark_unfinished(tx, session))
@@ -182,29 +155,12 @@ class TurnJournal:
             # What a forked process has is its parent's.
             if not self.database.closed and os.getpid() == self._process:
                 self._store_open()
-                self._outbox.begin().result()
-                self._outbox.give_up()
+                self.outbox.begin().result()
+                self.outbox.give_up()
         finally:
-            self._outbox.close()
+            self.outbox.close()
 
     # Reading
-
-    def backlog(self, *, of_others: bool = False) -> Backlog:
-        """Return what waits because it could not be written, here or in other processes."""
-        if of_others:
-            return self._outbox.backlog_of_others()
-        backlog = self._outbox.backlog()
-        with self._lock:
-            faults = [entry.fault for entry in self._open.values() if entry.fault is not None]
-        if not faults:
-            return backlog
-        # The turn that runs could not be kept either.
-        more = len(faults)
-        return Backlog(backlog.turns + more, backlog.unkept + more, backlog.fault or str(faults[0]))
-
-    def waited(self) -> Waited | None:
-        """Return what had to wait and was written since, in this process or another; None: nothing ever."""
-        return self._outbox.waited()
 
     def latest_epoch(self, session: str) -> Epoch | None:
         """Return the epoch that a session is in."""
@@ -240,7 +196,7 @@ class TurnJournal:
                 if entry.stored is None and session in (None, entry.turn.session)
             ]
             for entry in entries:
-                self._outbox.store(entry)
+                self.outbox.store(entry)
         return bool(entries)
 
     def _end(self, accepted: Future[int] | None) -> OpenTurn | None:
@@ -251,17 +207,11 @@ class TurnJournal:
                 entry.ended = True
             return entry
 
-    def _keep(self, entry: OpenTurn) -> int:
-        try:
-            return self._outbox.keep(entry)
-        finally:
-            self._outbox.note(self.backlog().unkept)
-
     def _erase(self, entry: OpenTurn | None) -> bool:
         if entry is not None and entry.record is not None:
             entry.erase()
             # What was thrown away must not come back after a pulled plug either.
-            self._outbox.sync()
+            self.outbox.sync()
         return entry is not None
 
     def _tick(self) -> int:

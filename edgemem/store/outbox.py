@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
-from edgemem.errors import EdgememError, InvalidInputError, LostError, StoreError
+from edgemem.errors import InvalidInputError, LostError, StoreError
 from edgemem.store.files import sync
 from edgemem.store.later import LATER
 from edgemem.store.messages import to_json
@@ -39,6 +39,8 @@ Also = Callable[[Any], Any]
 """A further write for the transaction of a step."""
 
 _REFUSED = (OSError, StoreError)
+
+_LOOK_S = 0.02  # how soon somebody who begins to speak is served
 
 _MARK = "spool:"
 """With the name of a file, the key under which the truth says up to which record of it all is done."""
@@ -87,10 +89,10 @@ class OpenTurn:
     record: Record | None = None
     kept: Turn | None = None
     """What of it stands in the record."""
-    fault: EdgememError | None = None
-    """Why what was said last does not stand there."""
     stored: Future[Any] | None = None
     """Its number in the database, if it has to stand there."""
+    n: int | None = None
+    """That number, once it is known."""
     ended: bool = False
 
     def erase(self) -> None:
@@ -111,10 +113,8 @@ class Entry:
     """A step on its way."""
 
     step: Step
-    also: Sequence[Also] = ()
+    also: tuple[Also, ...] = ()
     """Further writes for the same transaction."""
-    of: Future[Any] | None = None
-    """The future of the step whose result this one needs."""
     open: OpenTurn | None = None
     """The turn that it ends, or stores as an open one."""
     id: int = 0
@@ -136,7 +136,7 @@ class Entry:
 
 
 class Outbox:
-    """The steps of one journal; safe to use from several threads.
+    """The steps of one journal, and its spool; safe to use from several threads.
 
     Args:
         most: how many turns may wait; a further one is refused, and lost.
@@ -171,7 +171,7 @@ class Outbox:
 
     def store(self, turn: OpenTurn) -> None:
         """Have an open turn stand in the database."""
-        turn.stored = self.submit(Entry(Accept(turn.turn, turn.tick), of=turn.stored, open=turn))
+        turn.stored = self.submit(Entry(Accept(turn.turn, turn.tick, turn.n), open=turn))
 
     def begin(self) -> Future[None]:
         """Try what waits, on the writer thread."""
@@ -180,6 +180,21 @@ class Outbox:
             if self._try is None or self._try.running() or self._try.done():
                 self._try = self.database.enqueue(self._drain)
             return self._try
+
+    def retry(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Try again what could not be written, until `stop` says that somebody speaks; return whether it worked.
+
+        Raises:
+            StoreError: it is still impossible.
+        """
+        if self.fault is None:
+            return False
+        tried = self.begin()
+        while not tried.done() and not stop():
+            wait([tried], _LOOK_S)
+        if tried.done() and self.fault is not None:
+            raise self.fault
+        return tried.done()
 
     def backlog(self) -> Backlog:
         """Return what waits because it could not be written."""
@@ -243,22 +258,15 @@ class Outbox:
             words, stored = turn.turn, turn.stored
             if turn.ended or turn.kept is words or (stored is not None and stored.done()):
                 return turn.tick
-            behind = None if all(entry.kept for entry in self._queue) else self.fault
+            if self.fault is not None and not all(entry.kept for entry in self._queue):
+                raise self.fault  # what was said before it would not come back
         try:
-            if behind is not None:
-                raise behind  # what was said before it would not come back
             record = self._put(Accept(words, turn.tick))[1]
-        except _REFUSED as error:
-            turn.fault = meaning_of(error, self.database.path) if isinstance(error, OSError) else error
-            raise turn.fault from error
+        except OSError as error:
+            raise meaning_of(error, self.database.path) from error
         turn.erase()
-        turn.record, turn.kept, turn.fault = record, words, None
+        turn.record, turn.kept = record, words
         return turn.tick
-
-    def note(self, unkept: int) -> None:
-        """Let other processes know how many turns are only in memory; on the writer thread."""
-        if self._own is not None:
-            self._own.note(unkept)
 
     def sync(self) -> None:
         """Have the disk forget what was taken out of the spools, also of other processes; raise StoreError."""
@@ -308,6 +316,8 @@ class Outbox:
                 durable = not isinstance(entry.step, Accept)
                 try:
                     result = self.database.submit(partial(self._write, entry), durable=durable).result()
+                    if isinstance(entry.step, Accept) and entry.open is not None:
+                        entry.open.n = result
                 except LATER as error:
                     self._keep_all(error)
                     return
@@ -328,7 +338,7 @@ class Outbox:
             if tx.execute("select 1 from meta where key = ? and value >= ?", (mark, entry.id)):
                 return None
             tx.execute("insert or replace into meta values (?, ?)", (mark, entry.id))
-        result = entry.step.run(tx, _number(entry.of))
+        result = entry.step.run(tx)
         for write in entry.also:
             write(tx)
         if entry.late and isinstance(entry.step, Commit):
@@ -347,12 +357,9 @@ class Outbox:
         turn = entry.open
         if turn is None:
             return
-        if isinstance(entry.step, Accept):
-            if error is None or turn.ended:
-                turn.erase()
-        elif error is None or turn.stored is not None or isinstance(error, LostError):
+        if error is None or isinstance(error, LostError) or (isinstance(entry.step, Accept) and turn.ended):
             turn.erase()
-        else:
+        elif isinstance(entry.step, Commit) and turn.stored is None:
             self.store(turn)  # the whole turn is refused for what it is; what was accepted of it is kept
 
     def _keep_all(self, error: StoreError) -> None:
@@ -377,7 +384,8 @@ class Outbox:
         for entry in entries:
             if entry.record is not None and entry.open is not None:
                 entry.open.erase()
-        self.note(self.backlog().unkept)
+        if self._own is not None:
+            self._own.note(self.backlog().unkept)
 
     def _refuse(self) -> None:
         """Give up what is beyond the bound: the newest, so that what is kept stays without a gap."""
@@ -427,7 +435,8 @@ class Outbox:
         if self.fault is not None:
             _log.warning("All turns that had to wait are written.")
             self.fault = None
-        self.note(0)
+        if self._own is not None:
+            self._own.note(0)
         gone = [spool for spool in self._spools if spool is not self._own]
         self._spools = [] if self._own is None else [self._own]
         for spool in gone:
@@ -488,11 +497,3 @@ def _line_of(text: bytes) -> _Line | None:
 
 def _waited_in(rows: list[tuple[Any, ...]]) -> Waited | None:
     return msgspec.json.decode(rows[0][0], type=Waited) if rows else None
-
-
-def _number(written: Future[Any] | None) -> int | None:
-    """Return the number that an earlier step gave a turn; None if that step failed, or never was."""
-    if written is None or not written.done() or written.cancelled() or written.exception() is not None:
-        return None
-    number: int | None = written.result()
-    return None if number is None else int(number)

@@ -9,6 +9,7 @@ import logging
 import random
 import resource
 import sys
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,9 +45,10 @@ def main(path: Path, seed: int, first: int) -> None:
         journal = TurnJournal(database)
         journal.reserve()
 
-        def acknowledge() -> None:
+        def acknowledge(accepted: Future[int] | None = None) -> None:
             database.enqueue(lambda: None).result()
-            tell("no" if journal.backlog().unkept else "ok")
+            refused = accepted is not None and accepted.exception() is not None
+            tell("no" if refused or journal.outbox.backlog().unkept else "ok")
 
         n = first
         while True:
@@ -60,14 +62,14 @@ def main(path: Path, seed: int, first: int) -> None:
             if chance.random() < 0.8:
                 tell("do", n, "open", session)
                 accepted = journal.accept(Turn(session, 0, asked(n), "open"))
-                acknowledge()
+                acknowledge(accepted)
             for _ in range(chance.choice((0, 0, 1, 2))):
                 if accepted is None:
                     break
                 version += 1
                 tell("do", n, "open", session)
                 accepted = journal.accept(Turn(session, 0, asked(n, version), "open"), replaces=accepted)
-                acknowledge()
+                acknowledge(accepted)
                 if chance.random() < 0.2:
                     with suppress(StoreError):
                         journal.settle() if chance.random() < 0.5 else journal.mark_unfinished(session)
