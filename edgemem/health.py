@@ -6,7 +6,6 @@ import logging
 import os
 import platform
 import shutil
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from edgemem.hooks.loader import load_entry_points
@@ -81,9 +80,6 @@ def _turns(memory: Memory) -> Check:
         return Check("turns", "warn", str(backlog), advice)
     if backlog.turns:
         return Check("turns", "warn", str(backlog), "They are tried again by themselves; nothing is lost.")
-    if (waited := outbox.waited()) is not None:
-        day = datetime.fromtimestamp(waited.at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-        return Check("turns", "ok", f"all are written, also {waited.turns} that had to wait (last {day})")
     return Check("turns", "ok", "all are written")
 
 

@@ -44,17 +44,8 @@ _LOOK_S = 0.02  # how soon somebody who begins to speak is served
 
 _MARK = "spool:"
 """With the name of a file, the key under which the truth says up to which record of it all is done."""
-_WAITED = "waited"
 
 _log = logging.getLogger(__name__)
-
-
-class Waited(msgspec.Struct, frozen=True):
-    """Turns that once had to wait, and have been written since."""
-
-    turns: int
-    at: float
-    """When the last of them was written, in seconds since the epoch."""
 
 
 class Backlog(msgspec.Struct, frozen=True):
@@ -119,8 +110,6 @@ class Entry:
     """The turn that it ends, or stores as an open one."""
     id: int = 0
     record: Record | None = None
-    late: bool = False
-    """Whether it was impossible once."""
     future: Result = field(default_factory=Result)
 
     def __post_init__(self) -> None:
@@ -213,10 +202,6 @@ class Outbox:
             waiting = {step.tick for step in steps if not isinstance(step, Accept)}
             turns, unkept = turns + len(waiting) + more, unkept + more
         return Backlog(turns, unkept, "another program could not write them yet")
-
-    def waited(self) -> Waited | None:
-        """Return what had to wait and was written since, in this process or another; None: nothing ever."""
-        return _waited_in(self.database.query("select value from meta where key = ?", (_WAITED,)))
 
     def take_over(self) -> None:
         """Take in what processes that are gone have left, and write all that waits; on the writer thread."""
@@ -341,11 +326,6 @@ class Outbox:
         result = entry.step.run(tx)
         for write in entry.also:
             write(tx)
-        if entry.late and isinstance(entry.step, Commit):
-            before = _waited_in(tx.execute("select value from meta where key = ?", (_WAITED,)))
-            waited = Waited(1 + (before.turns if before else 0), tx.recorded / 1e6)
-            value = msgspec.json.encode(waited).decode()
-            tx.execute("insert or replace into meta values (?, ?)", (_WAITED, value))
         return result
 
     def _end(self, entry: Entry, error: BaseException | None) -> None:
@@ -368,8 +348,6 @@ class Outbox:
             _log.warning("Turns wait to be written, and are tried again: %s", error)
         self.fault = error
         with self.lock:
-            for entry in self._queue:
-                entry.late = True
             self._refuse()
             entries = [entry for entry in self._queue if not entry.kept]
         try:
@@ -384,8 +362,7 @@ class Outbox:
         for entry in entries:
             if entry.record is not None and entry.open is not None:
                 entry.open.erase()
-        if self._own is not None:
-            self._own.note(self.backlog().unkept)
+        self._note()
 
     def _refuse(self) -> None:
         """Give up what is beyond the bound: the newest, so that what is kept stays without a gap."""
@@ -435,12 +412,11 @@ class Outbox:
         if self.fault is not None:
             _log.warning("All turns that had to wait are written.")
             self.fault = None
-        if self._own is not None:
-            self._own.note(0)
-        gone = [spool for spool in self._spools if spool is not self._own]
+        self._note()
+        for spool in self._spools:
+            if spool is not self._own:
+                self._let_go(spool)
         self._spools = [] if self._own is None else [self._own]
-        for spool in gone:
-            self._let_go(spool)
 
     def _let_go(self, spool: Spool) -> None:
         """Close a file in which nothing stands any more, and remove it unless its room is kept for the next process."""
@@ -448,13 +424,14 @@ class Outbox:
             if not spool.stays:
                 aside = f"{self.database.path.name}.damaged-{self.database.clock.tick():020d}"
                 spool.remove(spool.path.with_name(aside))
-                mark = _MARK + spool.path.name
-                self.database.submit(
-                    lambda tx: tx.execute("delete from meta where key = ?", (mark,))
-                ).result()
         except _REFUSED as error:
             _log.warning("A file whose turns are all written could not be removed: %s", error)
         spool.close()
+
+    def _note(self) -> None:
+        """Let other processes know how many turns are only in memory."""
+        if self._own is not None:
+            self._own.note(self.backlog().unkept)
 
     def _others(self) -> list[Path]:
         mine = {spool.path for spool in self._spools}
@@ -463,26 +440,23 @@ class Outbox:
 
 def _entries_in(spool: Spool) -> list[Entry]:
     """Return the steps that a process which is gone has left; of an open turn that stands there twice, the newer one."""
-    steps: list[Entry] = []
-    opened: dict[int, Entry] = {}
+    lines: list[tuple[_Line, Record]] = []
     for record in spool.read():
-        line = _line_of(record.text)
-        if line is None:
+        if (line := _line_of(record.text)) is None:
             spool.damaged = True
-            continue
-        entry = Entry(line.step, also=line.also)
-        entry.id = line.id
+        else:
+            lines.append((line, record))
+    steps: list[Entry] = []
+    opened: dict[int, OpenTurn] = {}
+    for line, record in sorted(lines, key=lambda pair: pair[0].id):
         if not isinstance(line.step, Accept) or line.step.tick is None:
-            entry.record, entry.late = record, True
-            steps.append(entry)
+            steps.append(Entry(line.step, line.also, id=line.id, record=record))
             continue
-        turn = entry.open = OpenTurn(line.step.turn, line.step.tick, record)
-        turn.ended = True
-        older, newer = sorted((opened.pop(turn.tick, entry), entry), key=lambda twin: twin.id)
-        opened[turn.tick] = newer
-        if older is not newer and older.open is not None:
-            older.open.erase()
-    return [*steps, *opened.values()]
+        turn = OpenTurn(line.step.turn, line.step.tick, record, ended=True)
+        if turn.tick in opened:
+            opened[turn.tick].erase()
+        opened[turn.tick] = turn
+    return [*steps, *(Entry(Accept(turn.turn, turn.tick), open=turn) for turn in opened.values())]
 
 
 def _line_of(text: bytes) -> _Line | None:
@@ -493,7 +467,3 @@ def _line_of(text: bytes) -> _Line | None:
         accept = msgspec.json.decode(text, type=Accept)
         return _Line(accept.tick or 0, accept)
     return None
-
-
-def _waited_in(rows: list[tuple[Any, ...]]) -> Waited | None:
-    return msgspec.json.decode(rows[0][0], type=Waited) if rows else None
