@@ -73,6 +73,7 @@ def open_memory(
     clock: Clock | None = None,
     worker: bool = True,
     watch: bool | None = None,
+    restore: str | None = None,
 ) -> Memory:
     """Open a home directory, making it if there is none.
 
@@ -85,12 +86,16 @@ def open_memory(
         clock: for tests and replays; default: the machine's.
         worker: do upkeep in a thread of its own. False: only when `idle()` is called.
         watch: pick up changes of the profile, notes, hooks and models while running; default: as `worker`.
+        restore: "newest": for a robot that nobody stands beside. A truth that was lost or is damaged is replaced by the newest
+            good backup; where there is none, it is put aside and the memory begins empty. `check` tells of either until
+            `edgemem check --acknowledge`. The whole file is read at each start, some 5 ms a megabyte. None: see below.
 
     Raises:
         ConfigError: the profile, or a hook that it names, cannot be read.
         InvalidInputError: this cannot be a home, or holds something else.
         StoreError: the truth cannot be opened: `BusyError`, `ReadOnlyError`, `DiskFullError`, `CorruptError`,
-            `NewerSchemaError` say why. A damaged index or model is no reason: `check` tells of them.
+            `NewerSchemaError` say why, and `LostTruthError` that it is missing, empty or another one. A damaged index or model
+            is no reason: `check` tells of them.
     """
     return Memory(
         home,
@@ -101,6 +106,7 @@ def open_memory(
         clock=clock,
         worker=worker,
         watch=watch,
+        restore=restore,
     )
 
 
@@ -118,6 +124,7 @@ class Memory:
         clock: Clock | None = None,
         worker: bool = True,
         watch: bool | None = None,
+        restore: str | None = None,
     ) -> None:
         self.closed = True
         self.home = make_home(Path(home).expanduser().absolute())
@@ -127,7 +134,7 @@ class Memory:
         with ExitStack() as opened:  # what was opened when something behind it could not be
             self._models = models = SmallModels(self.home, self.profile, embedder=embedder, reranker=reranker)
             opened.callback(models.close)
-            self._parts = parts = Parts(self.home, self.profile, models, clock=self.clock)
+            self._parts = parts = Parts(self.home, self.profile, models, clock=self.clock, restore=restore)
             opened.callback(parts.close)
             self.reload = Reload(
                 self.home,
@@ -139,7 +146,7 @@ class Memory:
                 wake=self._wake,
             )
             opened.pop_all()
-        self.database, self.backups = parts.database, parts.backups
+        self.database, self.backups, self.truth = parts.database, parts.backups, parts.truth
         self.store, self.sessions, self.notes = parts.store, parts.sessions, parts.notes
         self.index = parts.index
         self.ahead = Ahead(
@@ -422,7 +429,7 @@ class Memory:
         self._check_open()
         return self._forgetting().person(
             name,
-            called=self.profile.speakers.get(name, ()),
+            called=self.profile.others(name),
             logs={*self._extras.logs(self.profile), *logs},
         )
 

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Any
 
-from edgemem.errors import BusyError, ClosedError, CorruptError, DiskError, DiskFullError, ReadOnlyError
+from edgemem.errors import BusyError, ClosedError, DiskError, DiskFullError, ReadOnlyError
 
 _MOST = 500
 """Writes that wait at once; a further one is refused."""
 
-LATER = (BusyError, DiskFullError, ReadOnlyError, DiskError, CorruptError)
+LATER = (BusyError, DiskFullError, ReadOnlyError, DiskError)
 """What may be possible later. Any other failure of a write would come back each time, and hold up all behind it."""
 
 _log = logging.getLogger(__name__)

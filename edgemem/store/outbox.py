@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
-from edgemem.errors import InvalidInputError, LostError, StoreError
+from edgemem.errors import CorruptError, InvalidInputError, LostError, StoreError
 from edgemem.store.files import sync
 from edgemem.store.later import LATER
 from edgemem.store.messages import to_json
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 Also = Callable[[Any], Any]
 """A further write for the transaction of a step."""
+
+_LATER = (*LATER, CorruptError)
+"""A damaged or replaced file is no reason to give up what was said, as it is for a write whose caller is told."""
 
 _REFUSED = (OSError, StoreError)
 
@@ -303,7 +306,7 @@ class Outbox:
                     result = self.database.submit(partial(self._write, entry), durable=durable).result()
                     if isinstance(entry.step, Accept) and entry.open is not None:
                         entry.open.n = result
-                except LATER as error:
+                except _LATER as error:
                     self._keep_all(error)
                     return
                 except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
