@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 from collections.abc import Iterator
@@ -153,3 +154,25 @@ def test_a_child_that_was_forked_lets_the_file_be(spool: Spool, path: Path) -> N
     os.waitpid(child, 0)
     assert Spool.left(path) == []
     spool.put(b"one")
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
+def test_a_file_that_cannot_be_written_is_left_alone(
+    path: Path, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a disk that is mounted read-only nothing is taken over, and nothing fails; what waits there can be counted."""
+    spool = Spool.create(path, ROOM)
+    spool.put(b"one")
+    spool.close()
+    plain = os.open
+
+    def read_only(name: Any, flags: int, *rest: Any) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY):
+            raise OSError(code, os.strerror(code), str(name))
+        return plain(name, flags, *rest)
+
+    monkeypatch.setattr(os, "open", read_only)
+    assert Spool.left(path) == []
+    assert look_into(spool.path) == ([b"one"], 0)
+    with pytest.raises(OSError, match=os.strerror(code)):
+        Spool.create(path, ROOM)

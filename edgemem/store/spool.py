@@ -11,6 +11,7 @@ the file over. The first file stays when it is empty, with its room.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -86,6 +87,10 @@ class Spool:
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
         except (FileNotFoundError, FileExistsError):
             return None
+        except OSError as error:
+            if flags or error.errno not in (errno.EACCES, errno.EROFS):
+                raise
+            return None  # nothing can be written here; what stands in it is counted as another program's
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Whoever held it may have removed it meanwhile.
