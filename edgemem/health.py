@@ -89,17 +89,14 @@ def _database(memory: Memory) -> Check:
 
 
 def _turns(memory: Memory) -> Check:
-    journal = memory.sessions.journal
-    backlogs = (journal.backlog(), journal.backlog_of_others())
+    outbox = memory.sessions.journal.outbox
+    backlogs = (outbox.backlog(), outbox.backlog_of_others())
     backlog = max(backlogs, key=lambda backlog: (backlog.unkept, backlog.turns))
     if backlog.unkept:
         advice = "Free some space, or let the database go, before the program that has them ends: they are written then."
         return Check("turns", "warn", str(backlog), advice)
     if backlog.turns:
         return Check("turns", "warn", str(backlog), "They are tried again by themselves; nothing is lost.")
-    if (waited := journal.waited()) is not None:
-        detail = f"all are written, also {waited.turns} that had to wait (last {_moment(waited.at)})"
-        return Check("turns", "ok", detail)
     return Check("turns", "ok", "all are written")
 
 
@@ -338,8 +335,8 @@ def _files(memory: Memory) -> Check:
 
 def _hooks(memory: Memory) -> Check:
     failures = [failure for failure in memory.failures.read() if failure.hook != WINDOW]
-    journal = memory.sessions.journal
-    if not journal.backlog().turns and not journal.backlog_of_others().turns:
+    outbox = memory.sessions.journal.outbox
+    if not outbox.backlog().turns and not outbox.backlog_of_others().turns:
         failures = [failure for failure in failures if TURNS_WAIT not in failure.message]
     if not failures:
         return Check("hooks", "ok", "no failure on record")

@@ -10,6 +10,7 @@ One `Memory` belongs to one process; several processes may open the same home.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -169,6 +170,7 @@ class Memory:
             give_way=self._give_way,
         )
         self.closed = False
+        self._process = os.getpid()
         if worker:
             self._upkeep.worker.start()
         if worker if watch is None else watch:
@@ -566,6 +568,12 @@ class Memory:
     def close(self) -> None:
         """Finish what is queued and close everything; a second call does nothing."""
         if self.closed:
+            return
+        if os.getpid() != self._process:
+            # A forked child has no threads, and the files are its parent's.
+            self.closed = True
+            for opened in (self.sessions, self.index.database, self.database):
+                opened.close()
             return
         self._running.close()
         self.closed = True

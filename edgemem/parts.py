@@ -100,7 +100,7 @@ class Parts:
         self.backups.max_mb = profile.backup.max_mb
         self.store.max_episodes = profile.store.max_episodes
         self.store.doubtful_below = profile.memory.doubtful_below
-        self.sessions.journal.most = profile.store.waiting_turns
+        self.sessions.journal.outbox.most = profile.store.waiting_turns
         self.notes.max_size_chars = profile.notes.max_chars
         self.notes.low_water_chars = profile.notes.low_water_chars
         self.notes.level = profile.notes.level
