@@ -282,7 +282,8 @@ class Database:
             return
         if os.getpid() != self._pid:
             self.closed = True
-            self._lock.close()  # else it is held for as long as this child lives, should the parent die in a write
+            if self._lock is not None:
+                self._lock.close()  # else it is held for as long as this child lives, should the parent die in a write
             return  # the parent's file, and a thread that does not exist here
         self._writer.stop()
         self.closed = True
