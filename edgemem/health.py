@@ -37,6 +37,7 @@ def check(memory: Memory) -> list[Check]:
         _database(memory),
         _turns(memory),
         _backups(memory),
+        _erasing(memory),
         _vectors(memory),
         _embedder(memory),
         _reranker(memory),
@@ -99,6 +100,19 @@ def _backups(memory: Memory) -> Check:
     if every_h and changed and hours > 2 * every_h:
         return Check("backups", "warn", told, "Leave the robot idle for a minute; if it stays, see `upkeep`.")
     return Check("backups", "ok", told)
+
+
+def _erasing(memory: Memory) -> Check:
+    pending = memory.erasing()
+    if not pending:
+        return Check("erasing", "ok", "what was forgotten is gone from every file")
+    told = "; ".join(f"{name} ({why})" for name, why in pending.items())
+    return Check(
+        "erasing",
+        "warn",
+        f"what was forgotten may still stand in {told}; nobody recalls it",
+        "It goes by itself when nobody speaks. If it stays, end other programs that read these files.",
+    )
 
 
 def _vectors(memory: Memory) -> Check:

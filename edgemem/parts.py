@@ -11,6 +11,7 @@ from edgemem.recall.index import Index
 from edgemem.recall.recall import Recall
 from edgemem.store.backups import Backups, naming_the_newest
 from edgemem.store.database import Database
+from edgemem.store.erase.eraser import Eraser, Place
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
 from edgemem.store.sessions import SQLiteSessionStore
@@ -21,13 +22,23 @@ if TYPE_CHECKING:
     from edgemem.clock import Clock
     from edgemem.config import Profile
     from edgemem.llama.protocols import Embedder
+    from edgemem.running import Running
     from edgemem.small_models import SmallModels
 
 
 class Parts:
     """The truth with its stores and backups, the notes, the index, and the recall that reads them all."""
 
-    def __init__(self, home: Path, profile: Profile, models: SmallModels, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        home: Path,
+        profile: Profile,
+        models: SmallModels,
+        *,
+        running: Running,
+        wake: Callable[[], None],
+        clock: Clock,
+    ) -> None:
         """Open the files; where one cannot be opened, those before it are closed again."""
         path, backups = home / "db" / "memory.db", home / "backups"
         with ExitStack() as opened:
@@ -61,6 +72,17 @@ class Parts:
                 clock=clock,
                 settings=profile.recall,
             )
+            self.eraser = Eraser(
+                self.sessions,
+                (
+                    Place("kept states", lambda forgotten, _stop: _remove_states(path.parent, forgotten)),
+                    Place(self.index.path.name, lambda _forgotten, _stop: self.index.erase()),
+                    Place("backups", lambda _forgotten, _stop: self.backups.remove_forgotten()),
+                ),
+                on_forgotten=running.forget,
+                wake=wake,
+                wait_s=profile.store.busy_timeout_s,
+            )
             self.use(profile)
             self._opened = opened.pop_all()
 
@@ -90,3 +112,10 @@ class Parts:
     def close(self) -> None:
         """Write what is queued, and close everything."""
         self._opened.close()
+
+
+def _remove_states(folder: Path, forgotten: int) -> bool:
+    from edgemem.llama.state_file import remove_states  # late: few forget, and opening need not wait
+
+    remove_states(folder, before=forgotten)
+    return True

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import CorruptError, DiskFullError, StoreError
 from edgemem.store.database import is_sound
+from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.files import sync
-from edgemem.store.forgotten import last_forgotten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,12 +73,13 @@ class Backups:
         self._thin_out()
         return True
 
-    def remove_forgotten(self) -> None:
-        """Remove the backups that may hold what was forgotten; raise StoreError where that is impossible."""
+    def remove_forgotten(self) -> bool:
+        """Remove the backups that may hold what was forgotten; return whether none is left, or raise StoreError."""
         forgotten = last_forgotten(self._database)
         if forgotten:
             there = [*backup_paths(self.folder), *self._begun()]
             self._remove([path for path in there if stamp_of(path) <= forgotten])
+        return True
 
     def newest(self) -> Path | None:
         """Return the newest backup; each was found good when it was made."""

@@ -18,6 +18,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import quote
 
@@ -46,6 +47,8 @@ __all__ = ["Database", "Transaction", "is_sound", "read_foreign"]
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
+
+_AGAIN_S = 0.01  # between two tries to empty the log
 
 _FOREIGN = (sqlite3.Error, OSError, UnicodeError, OverflowError)
 """What SQLite and the system raise; `meaning_of` says it in edgemem's words."""
@@ -204,12 +207,23 @@ class Database:
         """Wait until everything that was submitted is durable; not from inside of a write."""
         self._run(self._log.sync)
 
-    def checkpoint(self) -> None:
-        """Move the log into the database file and empty it; what was erased is then gone from both.
+    def checkpoint(self, *, wait_s: float | None = None) -> bool:
+        """Move the log into the database file and empty it; what was erased is then gone from both, durably.
 
-        A reader of another program that holds an old snapshot can keep the log from being emptied.
+        Args:
+            wait_s: seconds to try, while a reader that holds an old snapshot keeps the log from being emptied; None:
+                as long as it waits for other processes.
+
+        Returns:
+            whether the log is empty.
         """
-        self._run(self._log.checkpoint)
+        end = monotonic() + (self._busy_timeout_s if wait_s is None else wait_s)
+        # Between two tries others write: a turn does not wait for a reader.
+        while not self._run(self._log.checkpoint):
+            if monotonic() >= end:
+                return False
+            sleep(_AGAIN_S)
+        return True
 
     def backup(self, target: Path, *, stop: Callable[[], bool] = lambda: False) -> bool:
         """Write a complete and checked copy to `target`, which is replaced in one step or not at all.

@@ -23,7 +23,7 @@ from edgemem.store.doubts import (
     settle_doubts,
     since_first_heard,
 )
-from edgemem.store.forgotten import note_forgotten
+from edgemem.store.erase.erasings import note_forgotten
 from edgemem.store.heard import heard_columns
 from edgemem.store.reading import level_and_owner
 from edgemem.store.rectangles import Rectangle, cut, is_news

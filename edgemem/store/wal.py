@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+_NORMAL = 1  # `pragma synchronous`: a checkpoint waits for the disk
+
 _log = logging.getLogger(__name__)
 
 
@@ -49,11 +51,21 @@ class WriteAheadLog:
                 sync(self._file)
             self.unsynced = False
 
-    def checkpoint(self) -> None:
-        """Move the log into the database and empty it; wait for readers as long as the connection does."""
-        with self._exclusively():
-            self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
-        self.unsynced = False
+    def checkpoint(self) -> bool:
+        """Move the log into the database, durably, and empty it; return whether no reader was in the way.
+
+        It waits for nobody: other processes write meanwhile only where this is tried again.
+        """
+        level = self._connection.execute("pragma synchronous").fetchone()[0]
+        try:
+            # What was erased must not come back with a pulled plug, also where commits are not synced.
+            self._connection.execute(f"pragma synchronous = {max(level, _NORMAL)}")
+            emptied = self._truncate()
+        finally:
+            self._connection.execute(f"pragma synchronous = {level}")
+        if emptied:
+            self.unsynced = False
+        return emptied
 
     def tidy(self) -> None:
         """Empty the log if it has grown by its limit."""
@@ -68,15 +80,20 @@ class WriteAheadLog:
 
     def empty(self) -> None:
         """Empty the log if nobody is in the way; nobody waits for this, so it waits for nobody either."""
+        try:
+            self._truncate()
+        except StoreError as error:
+            _log.warning("The log of %s could not be emptied and grows on: %s", self._path, error)
+
+    def _truncate(self) -> bool:
         timeout = self._connection.execute("pragma busy_timeout").fetchone()[0]
         try:
             with self._exclusively():
                 self._connection.execute("pragma busy_timeout = 0")
-                self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
-        except StoreError as error:
-            _log.warning("The log of %s could not be emptied and grows on: %s", self._path, error)
+                (busy, _, _) = self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
         finally:
             self._connection.execute(f"pragma busy_timeout = {timeout}")
+        return not busy
 
     def _size(self) -> int:
         return self._file.stat().st_size if self._file.exists() else 0
