@@ -6,7 +6,7 @@ Standard library only, because it runs before anything is installed. Even Python
 Jetsons, can read it and so be told which one is needed: hence the quoted types. What is costly is kept
 outside the checkout, in `$EDGEMEM_CACHE` (default `~/.cache/edgemem`): the llama.cpp wheel built for this
 machine and these CMAKE_ARGS, and the tokenizer vocabularies and chat templates of its source package; for
-`server`, which only the tests need, llama-server built from the same sources.
+`server`, which only the tests need, llama-server built from the same sources, and EdgeVox.
 """
 
 import fcntl
@@ -33,6 +33,8 @@ CACHE = Path(
 STAMP = VENV / "edgemem.stamp"
 EXTRAS = {"demo": "models", "dev": "dev"}
 """The package's extra for each kind of environment; `dev` holds all that `demo` does."""
+EDGEVOX = ("edgevox", "huggingface-hub", "filelock")
+"""EdgeVox, and what its agent modules import that `.venv` lacks; all of it is pure Python, the same for each version."""
 
 
 def fail(text: str) -> None:
@@ -267,6 +269,22 @@ def build_server(version: str) -> None:
     shutil.rmtree(part)
 
 
+def edgevox_folder() -> Path:
+    """Return where the EdgeVox that the tests attach to is kept, apart from `.venv`: edgemem does not need it."""
+    made_from = " ".join(f"{package}=={pinned(package)}" for package in EDGEVOX)
+    return CACHE / f"edgevox-{hashlib.sha256(made_from.encode()).hexdigest()[:12]}"
+
+
+def fetch_edgevox() -> None:
+    """Install EdgeVox into a folder without its dependencies, which want devices and a network."""
+    folder = edgevox_folder()
+    part = folder.with_suffix(".part")
+    shutil.rmtree(part, ignore_errors=True)
+    run("installing EdgeVox for the tests", [
+        str(PYTHON), "-m", "pip", "install", "-c", str(CONSTRAINTS), "--no-deps", "--target", str(part), *EDGEVOX])  # fmt: skip
+    part.rename(folder)
+
+
 def fingerprint() -> str:
     """Hash all that the environment is made from."""
     parts = [
@@ -319,6 +337,8 @@ def main() -> None:
             set_up(kind, version)
         if asked == "server" and found_server(version) is None:
             build_server(version)
+        if asked == "server" and not edgevox_folder().exists():
+            fetch_edgevox()
 
 
 if __name__ == "__main__":

@@ -119,7 +119,6 @@ def import_edgevox(db: Database, sessions: SQLiteSessionStore, notes: NotesFile,
 
 def _write_facts(scratch: Database, then: _ThenClock, found: Found) -> None:
     then.rewind()
-    refused: set[tuple[str, str]] = set()
     for event in sorted(_events(found), key=lambda event: event[:2]):
         fact = event.fact
         then.show(event.at)
@@ -135,9 +134,8 @@ def _write_facts(scratch: Database, then: _ThenClock, found: Found) -> None:
                 )
             )
         except InvalidInputError as error:
-            if (fact.scope, fact.key) not in refused:
+            if event.value is not None:  # the end of a value that was skipped is no entry of its own
                 found.told.append(f"The fact {fact.key!r:.80} ({fact.scope!r:.80}) was skipped: {error}")
-            refused.add((fact.scope, fact.key))
 
 
 def _events(found: Found) -> Iterator[_Event]:

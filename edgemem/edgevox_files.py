@@ -25,7 +25,8 @@ MAX_BYTES = 256 * 1024 * 1024
 
 _SQLITE = b"SQLite format 3\x00"
 _MEMORY = ("facts", "preferences", "episodes")
-_PASSING = (".tmp", "-wal", "-shm", "-journal", ".lock")
+_BESIDE = ("-wal", "-shm", "-journal", ".lock")
+"""Ends of names of files that belong to the one beside them."""
 
 
 class OldFact(msgspec.Struct):
@@ -66,17 +67,27 @@ class Found(msgspec.Struct):
 
 
 def read_edgevox(path: Path) -> Found:
-    """Read a file, or every file in a folder of EdgeVox's memory."""
+    """Read a file, or every file in a folder of EdgeVox's memory.
+
+    Raises:
+        InvalidInputError: there is nothing, or the one file holds nothing of EdgeVox's; in a folder such files are skipped.
+    """
     if not path.exists():
         raise InvalidInputError(f"There is nothing at {path}; EdgeVox keeps its memory in ~/.edgevox/memory.")
     found = Found()
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    for file in files:
-        if file.is_file() and not file.name.endswith(_PASSING):
-            try:
-                _read_file(found, file, file.name if file == path else str(file.relative_to(path)))
-            except (EdgememError, OSError) as error:
-                found.told.append(f"{file} was skipped: {error}")
+    if not path.is_dir():
+        try:
+            _read_file(found, path, path.name)
+        except (EdgememError, OSError) as error:
+            raise InvalidInputError(f"{path} was not taken in: {error}") from error
+        return found
+    for file in sorted(path.rglob("*")):
+        if file.is_dir() or file.name.endswith(_BESIDE):
+            continue
+        try:
+            _read_file(found, file, str(file.relative_to(path)))
+        except (EdgememError, OSError) as error:
+            found.told.append(f"{file} was skipped: {error}")
     return found
 
 
@@ -88,6 +99,8 @@ def _read_file(found: Found, file: Path, name: str) -> None:
         return
     if file.stat().st_size > MAX_BYTES:
         raise InvalidInputError(f"it has more than {MAX_BYTES:,} bytes.")
+    if file.suffix.lower() == ".tmp":
+        raise InvalidInputError("EdgeVox had not finished writing it.")
     text = file.read_bytes().decode("utf-8-sig", "replace")
     if file.suffix.lower() in (".md", ".txt"):
         found.notes.append(text)
@@ -95,13 +108,15 @@ def _read_file(found: Found, file: Path, name: str) -> None:
     elif text.lstrip()[:1] == "{":
         _read_json(found, file, name, text)
     else:
-        found.told.append(f"{name} was skipped: it is no memory, conversation or notes of EdgeVox.")
+        raise InvalidInputError("it is no memory, conversation or notes of EdgeVox.")
 
 
 # JSON
 
 
 def _read_json(found: Found, file: Path, name: str, text: str) -> None:
+    if _is_export(text):
+        raise InvalidInputError(f"it is an export of edgemem, which is taken in with: edgemem import {file}")
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -109,17 +124,38 @@ def _read_json(found: Found, file: Path, name: str, text: str) -> None:
         count = sum(map(len, data.values()))
         found.told.append(f"{name} is damaged; of its records, those before the damage were read: {count}.")
     if isinstance(data.get("messages"), list):
-        state = data.get("state")
+        state = data.get("state", {})
+        if not isinstance(state, dict):
+            found.told.append(
+                f"The state of the conversation {file.stem!r:.80} was skipped: it is no object."
+            )
+            state = {}
         updated_at = file.stat().st_mtime  # EdgeVox writes no time into it
-        found.sessions.append(
-            OldSession(file.stem, data["messages"], state if isinstance(state, dict) else {}, updated_at)
-        )
+        found.sessions.append(OldSession(file.stem, data["messages"], state, updated_at))
         found.files[name] = {"sessions": 1}
     elif any(isinstance(data.get(part), list) for part in _MEMORY):
-        rows = {part: [row for row in data.get(part) or () if isinstance(row, dict)] for part in _MEMORY}
-        _read_memory(found, name, rows)
+        _read_memory(found, name, {part: _rows(found, name, part, data.get(part, [])) for part in _MEMORY})
     else:
-        found.told.append(f"{name} was skipped: it holds neither a memory nor a conversation.")
+        raise InvalidInputError("it holds neither a memory nor a conversation.")
+
+
+def _is_export(text: str) -> bool:
+    try:
+        first = json.loads(text.lstrip().partition("\n")[0])
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and first.get("record") == "edgemem"
+
+
+def _rows(found: Found, name: str, part: str, listed: Any) -> list[dict[str, Any]]:
+    """Return the entries of a list that are objects, and tell of the others."""
+    if not isinstance(listed, list):
+        found.told.append(f"The {part} of {name} were skipped: they are no list.")
+        return []
+    for n, entry in enumerate(listed, 1):
+        if not isinstance(entry, dict):
+            found.told.append(f"Entry {n} of the {part} of {name} was skipped: it is no object.")
+    return [entry for entry in listed if isinstance(entry, dict)]
 
 
 def _whole_records(text: str) -> dict[str, list[Any]]:
@@ -171,12 +207,18 @@ def _read_sessions(found: Found, name: str, select: Callable[[str], list[dict[st
         except (ValueError, TypeError, RecursionError):
             found.told.append(f"The conversation {row['session_id']!r} of {name} was skipped: it is damaged.")
             continue
-        if isinstance(messages, list):
-            count += 1
-            state = state if isinstance(state, dict) else {}
-            found.sessions.append(
-                OldSession(str(row["session_id"]), messages, state, _time(row.get("updated_at")) or 0.0)
+        if not isinstance(messages, list):
+            found.told.append(
+                f"The conversation {row['session_id']!r} of {name} was skipped: it is no list of messages."
             )
+            continue
+        if not isinstance(state, dict):
+            found.told.append(f"The state of the conversation {row['session_id']!r} of {name} was skipped.")
+            state = {}
+        count += 1
+        found.sessions.append(
+            OldSession(str(row["session_id"]), messages, state, _time(row.get("updated_at")) or 0.0)
+        )
     found.files.setdefault(name, {})["sessions"] = count
 
 
@@ -210,11 +252,19 @@ def _read_memory(found: Found, name: str, rows: dict[str, list[dict[str, Any]]])
         )
     preferences = rows.get("preferences", ())
     for row in preferences:
-        at = _time(row.get("updated_at")) or 0.0
-        key = _text(row.get("key"))
-        if key not in found.preferences or found.preferences[key][1] <= at:
-            found.preferences[key] = (_text(row.get("value")), at)
+        if row.get("key") is None or row.get("value") is None:
+            found.told.append(f"A preference of {name} was skipped: it has no key or no value.")
+            continue
+        key, value, at = _text(row["key"]), _text(row["value"]), _time(row.get("updated_at")) or 0.0
+        earlier, earlier_at = found.preferences.get(key, (value, at))
+        if earlier != value:
+            found.told.append(f"The preference {key!r:.80} stands there twice; the newer value was taken.")
+        if earlier_at <= at:
+            found.preferences[key] = (value, at)
     for row in rows.get("episodes", ()):
+        if row.get("kind") is None:
+            found.told.append(f"An episode of {name} was skipped: it has no kind.")
+            continue
         payload = row.get("payload")
         if "payload_json" in row:
             try:
@@ -227,7 +277,7 @@ def _read_memory(found: Found, name: str, rows: dict[str, list[dict[str, Any]]])
                 _time(row.get("timestamp")) or 0.0,
                 _text(row.get("kind")),
                 payload,
-                _text(row.get("outcome")),
+                _text(row.get("outcome") or ""),
                 _text(row.get("agent") or ""),
             )
         )

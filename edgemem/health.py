@@ -15,7 +15,9 @@ from edgemem.hooks.window_plan import WINDOW
 from edgemem.llama.catalog import find_entry
 from edgemem.model_health import age_of, check_compaction, check_state, check_tokenizer, check_window
 from edgemem.records import Check
-from edgemem.store.backups import backup_paths, stamp_of
+from edgemem.store.backups import backup_paths
+from edgemem.store.copying import stamp_of
+from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.pending_file import pending_paths
 from edgemem.watch import fault_of_watching
 
@@ -89,6 +91,10 @@ def _turns(memory: Memory) -> Check:
 
 def _backups(memory: Memory) -> Check:
     every_h, newest = memory.profile.backup.every_h, memory.backups.newest()
+    if newest is None and last_forgotten(memory.database) and memory.database.high_water():
+        told = "none: the older ones held what was forgotten, and a fresh one could not be made"
+        advice = "One is made when nobody speaks; see `upkeep` if it stays, or make one: edgemem backup"
+        return Check("backups", "warn", told, advice)
     if newest is None:
         told = "none yet; one is made when nobody speaks" if every_h else "switched off ([backup] every_h)"
         return Check("backups", "ok" if every_h else "warn", told)

@@ -36,11 +36,13 @@ from edgemem.recall.ahead import Ahead
 from edgemem.recall.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.paragraphs import notes_stamp
 from edgemem.recall.sessions_found import MESSAGES, sessions_of
+from edgemem.recall.sources import checked_kinds
 from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession
 from edgemem.reload import Reload
 from edgemem.running import Running
 from edgemem.session_hooks import SessionHooks
 from edgemem.small_models import SmallModels
+from edgemem.store.arguments import checked_number, checked_text, item_count
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.upkeep import Upkeep
 
@@ -218,16 +220,17 @@ class Memory:
                 else what had been learnt.
 
         Raises:
-            InvalidInputError: a time is no number of seconds, or memory knew nothing then.
+            InvalidInputError: the query is no text, k is below 0, a kind is unknown, a score or a time is no
+                number of seconds, or memory knew nothing then.
         """
         self._check_open()
         reader = None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker)
         return self._parts.recall.recall(
-            query,
+            checked_text(query, "the query"),
             reader=reader,
-            k=k or self.profile.recall.k,
-            kinds=kinds,
-            min_score=min_score,
+            k=self._most(k),
+            kinds=checked_kinds(kinds),
+            min_score=checked_number(min_score, "min_score"),
             called=self.profile.called(),
             include_past=include_past,
             valid_at=valid_at,
@@ -255,11 +258,11 @@ class Memory:
             known_at: only what had been said then, seconds since the epoch.
 
         Raises:
-            InvalidInputError: a time is no number of seconds, or memory knew nothing then.
+            InvalidInputError: as in `recall`.
         """
+        most, least = self._most(k), checked_number(min_score, "min_score")
         found = self.recall(query, speaker=speaker, k=MESSAGES, kinds={"turn"}, known_at=known_at)
-        some = [each for each in sessions_of(found) if each.score >= min_score]
-        return some[: k or self.profile.recall.k]
+        return [session for session in sessions_of(found) if session.score >= least][:most]
 
     def hooks(
         self,
@@ -467,9 +470,12 @@ class Memory:
         Args:
             seconds: no step is begun after so many; one that runs is finished.
             thorough: also index a few rows at once; the worker waits until a commit of the index pays.
+
+        Raises:
+            InvalidInputError: that is no number.
         """
         self._check_open()
-        return self._upkeep.run(seconds, thorough=thorough)
+        return self._upkeep.run(checked_number(seconds, "seconds"), thorough=thorough)
 
     def signals_of(
         self, query: str, *, speaker: str | None = None
@@ -514,6 +520,10 @@ class Memory:
     def idle_failures(self) -> list[IdleFailure]:
         """Return the kinds of upkeep that failed."""
         return self._upkeep.worker.failures()
+
+    def _most(self, k: int | None) -> int:
+        """Return how many items are wanted at most."""
+        return self.profile.recall.k if k is None else item_count(k, "k")
 
     def _use_ahead(self, profile: Profile) -> None:
         self.ahead.pace.share = profile.recall.ahead_share

@@ -48,6 +48,7 @@ class Parts:
                     clock=clock,
                     busy_timeout_s=profile.store.busy_timeout_s,
                     wal_limit_mb=profile.store.wal_limit_mb,
+                    backups=backups,
                 )
             opened.callback(self.database.close)
             self.backups = Backups(backups, self.database)
@@ -77,7 +78,7 @@ class Parts:
                 (
                     Place("kept states", lambda forgotten, _stop: _remove_states(path.parent, forgotten)),
                     Place(self.index.path.name, lambda _forgotten, _stop: self.index.erase()),
-                    Place("backups", lambda _forgotten, _stop: self.backups.remove_forgotten()),
+                    Place("backups", lambda _forgotten, stop: self.backups.erase(stop)),
                 ),
                 on_forgotten=running.forget,
                 wake=wake,

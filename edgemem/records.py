@@ -8,7 +8,6 @@ UTC, as float; `recorded_at` comes from the robot's hybrid logical clock and nev
 
 from __future__ import annotations
 
-import math
 import numbers
 import time
 from typing import Any, Literal, NamedTuple
@@ -22,6 +21,9 @@ Level = Literal["shared", "household", "private"]
 
 Kind = Literal["fact", "preference", "episode", "turn", "note", "summary"]
 """What a recalled item is."""
+
+EARLIEST, LATEST = -62_135_596_800.0, 253_402_300_799.0
+"""The years 1 to 9999, which calendars can name; seconds since the epoch."""
 
 Message = dict[str, Any]
 """One chat message as llama.cpp and OpenAI spell it: role, content, tool_calls, tool_call_id, name."""
@@ -53,7 +55,7 @@ class Heard(msgspec.Struct, frozen=True, omit_defaults=True):
                 fits = _is_number(sure) and 0 <= sure <= 1
                 msgspec.structs.force_setattr(self, field, float(sure) if fits else 0.0)
         if self.event_time is not None and not (
-            _is_number(self.event_time) and math.isfinite(self.event_time)
+            _is_number(self.event_time) and EARLIEST <= self.event_time <= LATEST
         ):
             msgspec.structs.force_setattr(self, "event_time", None)
 

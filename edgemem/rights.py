@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key
 from edgemem.records import Episode, Fact, Level, Reader, level_of_scope
-from edgemem.store.reading import readable
+from edgemem.store.rights import readable
 
 if TYPE_CHECKING:
     from edgemem.toolbox import ToolTurn

@@ -29,7 +29,7 @@ from edgemem.store.erase.copies import Erased
 from edgemem.store.later import Later, settled
 from edgemem.store.own_records import as_ours
 from edgemem.store.protocols import EpisodeStore, LevelledStore, MemoryStore
-from edgemem.store.reading import readable
+from edgemem.store.rights import readable
 from edgemem.tool_schemas import ABOUT, checked, schema_of
 from edgemem.toolbox import Tool, ToolTurn
 

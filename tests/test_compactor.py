@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from typing import TYPE_CHECKING, Any
@@ -203,16 +204,77 @@ def test_odd_conversations_come_back_sensible() -> None:
     assert not any(message["role"] == "tool" for message in compacted)
 
 
-def test_a_summary_longer_than_what_it_replaces_is_dropped() -> None:
-    """Short turns are not worth a fence and a header."""
+def test_nothing_is_cut_where_its_summary_would_be_longer() -> None:
+    """Short turns are not worth a fence and a header, and nothing goes without a summary."""
     conversation = [
         SYSTEM,
         {"role": "user", "content": "I moved."},
         {"role": "assistant", "content": ""},
         *talk(1)[1:],
     ]
-    compacted = Compactor(10, tokenizer=WordTokenizer()).compact(conversation)
-    assert compacted == [SYSTEM, *talk(1)[1:]]
+    assert Compactor(10, tokenizer=WordTokenizer()).compact(conversation) == conversation
+
+
+def test_a_list_below_the_trigger_comes_back_as_it_is() -> None:
+    """However many turns there are, as in EdgeVox; also where a result has lost its call."""
+    short = [SYSTEM]
+    for n in range(8):
+        short += [
+            {"role": "user", "content": f"the jam {n} is there"},
+            {"role": "assistant", "content": "noted"},
+        ]
+    orphan = [*short[:3], {"role": "tool", "tool_call_id": "x", "content": "late"}, *short[3:]]
+    for conversation in (short, orphan):
+        compacted = Compactor(trigger_tokens=100_000).compact(conversation)
+        assert all(a is b for a, b in zip(compacted, conversation, strict=True))
+
+
+class Mute:
+    """Finds nothing worth a summary."""
+
+    def summarize(
+        self,
+        turns: Sequence[Sequence[Message]],
+        *,
+        max_tokens: int,
+        previous: str = "",
+        stop: Callable[[], bool] | None = None,
+    ) -> str:
+        """Return nothing."""
+        return ""
+
+
+def cuts_of(compactor: Compactor, share: float, turns: int, *, head: float) -> list[int]:
+    """Return in which turns a growing conversation was cut; each is this share of the trigger, the instructions another."""
+    counts = WordTokenizer()
+    size = int(compactor.trigger_tokens * share)
+    messages: list[Message] = [{"role": "system", "content": "rule " * int(compactor.trigger_tokens * head)}]
+    cuts = []
+    for n in range(turns):
+        turn = [
+            {"role": "user", "content": f"I put {n} jars of jam on shelf {n}."},
+            {"role": "assistant", "content": "ok"},
+        ]
+        turn[0]["content"] += " word" * (size - counts.count(turn, add_generation_prompt=False))
+        messages = [*messages, *turn]
+        compacted = compactor.compact(messages)
+        if compacted != messages:
+            cuts.append(n)
+            assert is_fenced(compacted[1]["content"]), "nothing goes without a summary"
+        messages = compacted
+    return cuts
+
+
+@pytest.mark.parametrize("trigger", [200, 1000, 4000])
+@pytest.mark.parametrize("head", [0.02, 0.2])
+@pytest.mark.parametrize("summarizer", [None, Mute()])
+def test_the_next_cut_is_far(trigger: int, head: float, summarizer: Mute | None) -> None:
+    """Turns of a tenth of the trigger are cut at most once in four turns; those of a third every other turn."""
+    compactor = Compactor(trigger, tokenizer=WordTokenizer(), summarizer=summarizer)
+    for share, apart in ((0.1, 4), (0.3, 2)):
+        cuts = cuts_of(compactor, share, 40, head=head)
+        assert cuts
+        assert all(later - earlier >= apart for earlier, later in itertools.pairwise(cuts))
 
 
 class Stopper:
@@ -331,18 +393,14 @@ def test_419_turns_fit_a_window_of_4096_tokens(vocabularies: Path) -> None:
     assert 0 < epochs < 60
 
 
-def test_the_last_turns_stay_although_their_tools_told_much() -> None:
-    """The seed keeps `keep_last_turns` word for word: large results are no reason to drop one that fits the trigger."""
+def test_the_last_turns_stay_as_far_as_the_next_cut_is_far() -> None:
+    """`keep_last_turns` stay word for word; of larger ones fewer, or each turn would bring a cut."""
     counts = WordTokenizer()
     asked = [
         *talk(30),
         *({**message, "content": message["content"] + " row" * 150} for message in talk(4)[1:]),
     ]
-    compactor = Compactor(2000, 4, 100, tokenizer=counts)
-    assert compactor.should_compact(asked)
-    assert len(split_turns(compactor.compact(asked))[1]) == 4
-    assert counts.count(compactor.compact(asked)) > 1000
-    # What cannot fit at all goes, and then enough that the next cut is far.
-    tight = Compactor(1000, 4, 100, tokenizer=counts)
-    assert 1 <= len(split_turns(tight.compact(asked))[1]) < 4
-    assert counts.count(tight.compact(asked)) <= 1000
+    for trigger, kept in ((2500, 4), (2000, 3), (1000, 1)):
+        compacted = Compactor(trigger, 4, 100, tokenizer=counts).compact(asked)
+        assert len(split_turns(compacted)[1]) == kept
+        assert counts.count(compacted) <= 0.6 * trigger

@@ -294,3 +294,55 @@ def test_what_cannot_be_taken_is_skipped_and_named(memory, tmp_path):
     assert take(memory, old).added == {}
     with pytest.raises(InvalidInputError, match="nothing at"):
         take(memory, tmp_path / "nowhere")
+
+
+def test_an_export_of_edgemem_is_refused(memory, tmp_path):
+    """In one sentence that says how it is taken in; in a folder it is skipped and named, and the rest is taken."""
+    old = tmp_path / "memory"
+    old.mkdir()
+    memory.store.add_fact("door", "red")
+    (old / "kitchen.jsonl").write_text("".join(f"{line}\n" for line in memory.export()))
+    with pytest.raises(InvalidInputError, match=r"edgemem import \S+kitchen\.jsonl$"):
+        take(memory, old / "kitchen.jsonl")
+    write_json(old / "a.json", facts=[fact("pet", "cat", START)])
+    report = take(memory, old)
+    assert report.added == {"facts": 1}
+    assert len(report.told) == 1
+    assert "kitchen.jsonl was skipped: it is an export of edgemem" in report.told[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("x.bin", b"\x00", "no memory, conversation or notes"),
+        ("x.json", b'{"a": 1}', "neither a memory nor a conversation"),
+        ("x.json.tmp", b'{"facts": []}', "not finished"),
+        ("x.db", b"SQLite format 3\x00" + b"\xff" * 5000, "is not an SQLite database"),
+    ],
+)
+def test_one_file_that_is_not_edgevox_is_refused(memory, tmp_path, name, content, reason):
+    """Where nothing else is asked for, what cannot be read is no success with a remark."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidInputError, match=reason):
+        take(memory, tmp_path / name)
+
+
+def test_every_skipped_entry_is_named(memory, tmp_path):
+    """What is no record in a list, what lacks a part, and each value that cannot be stored has its own sentence."""
+    old = tmp_path / "a.json"
+    data = {
+        "facts": ["what?", fact("", "x", START, START + 1), fact("", "y", START + 1), {"value": "no key"}],
+        "preferences": [7, {"key": "tone"}, {"value": "kurz"}],
+        "episodes": [None, {"payload": {}, "timestamp": START}],
+    }
+    old.write_text(json.dumps(data))
+    report = take(memory, old)
+    assert report.added == {}
+    assert len(report.told) == 9
+    old.write_text(json.dumps({"facts": [], "preferences": {"tone": "kurz"}, "episodes": []}))
+    assert take(memory, old).told == ["The preferences of a.json were skipped: they are no list."]
+    sessions = tmp_path / "s.db"
+    write_sqlite(sessions, sessions=[("kitchen", {"no": "list"}), ("hall", conversation(1))])
+    (sentence,) = take(memory, sessions).told
+    assert "'kitchen'" in sentence
+    assert memory.sessions.list_ids() == ["hall"]

@@ -11,6 +11,7 @@ import edgemem
 from edgemem import (
     AuditLogHook,
     Compactor,
+    ContextCompactionHook,
     EpisodeLoggerHook,
     JSONMemoryStore,
     MemoryInjectionHook,
@@ -45,6 +46,26 @@ def test_a_hook_without_a_store_cannot_be_made(make: Callable[[Any], object], wr
     """None, a path or a class in the place of an open store is told at once, in one sentence."""
     with pytest.raises(InvalidInputError, match="open one and pass it"):
         make(wrong)
+
+
+@pytest.mark.parametrize("make", [MemoryInjectionHook, EpisodeLoggerHook])
+def test_a_store_has_two_names(make: Any, tmp_path: Path) -> None:
+    """`store` is ours, `memory_store` EdgeVox's; given under both it is refused."""
+    with JSONMemoryStore(tmp_path / "m.json") as store:
+        assert make(store).store is make(store=store).store is make(memory_store=store).store is store
+        with pytest.raises(InvalidInputError, match="not both"):
+            make(store, memory_store=store)
+        with pytest.raises(InvalidInputError, match="open one and pass it"):
+            make()
+
+
+def test_the_llm_getter_is_told_the_turn() -> None:
+    """It is called with the context, as EdgeVox does, so that it can tell agents apart."""
+    asked = []
+    ctx = TurnContext(Session())
+    compaction = ContextCompactionHook(Compactor(3000), asked.append)
+    compaction("before_llm", ctx, {"messages": [{"role": "user", "content": "hello"}], "hop": 0})
+    assert asked == [ctx]
 
 
 def test_a_header_must_be_text(tmp_path: Path) -> None:

@@ -67,6 +67,8 @@ class SetUp:
             return "configure server" if "-S" in command else "build server"
         if command[-1] == "cmake":
             return "install cmake"
+        if "--target" in command:
+            return "install edgevox"
         words = [word for word in ("venv", "download", "wheel", "install") if word in command]
         return f"{words[0]} {'edgemem' if '-e' in command else 'llama'}" if words == ["install"] else words[0]
 
@@ -83,6 +85,8 @@ class SetUp:
             self._write_source(Path(command[command.index("-d") + 1]))
         elif step == "wheel":
             (Path(command[command.index("-w") + 1]) / "llama_cpp_python-9-py3-none-any.whl").touch()
+        elif step == "install edgevox":
+            (Path(command[command.index("--target") + 1]) / "edgevox").mkdir(parents=True)
         elif step == "build server":
             program = Path(command[command.index("--build") + 1]) / "bin" / "llama-server"
             program.parent.mkdir(parents=True)
@@ -261,13 +265,14 @@ def test_a_wheel_that_the_caller_names_is_installed(
 
 
 SERVER = ["install cmake", "configure server", "build server"]
+FOR_TESTS = [*SERVER, "install edgevox"]
 
 
 def test_only_the_tests_build_a_server(set_up: SetUp, monkeypatch: pytest.MonkeyPatch) -> None:
     """`server` builds llama-server once, on top of `dev`, with nothing fetched and without what robots do not need."""
     everything = set_up("server")
-    assert everything[-3:] == SERVER
-    assert everything[:-3] == ["venv", "download", "wheel", "install llama", "install edgemem"]
+    assert everything[-4:] == FOR_TESTS
+    assert everything[:-4] == ["venv", "download", "wheel", "install llama", "install edgemem"]
     command, _ = set_up.command("configure server")
     assert {"-DLLAMA_BUILD_UI=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_OPENSSL=OFF"} <= set(command)
     (program,) = set_up.script.CACHE.glob("server-*/*")
@@ -275,7 +280,22 @@ def test_only_the_tests_build_a_server(set_up: SetUp, monkeypatch: pytest.Monkey
     for kind in ("server", "dev", "demo"):
         assert set_up(kind) == []
     monkeypatch.setenv("CMAKE_ARGS", "-DGGML_CUDA=on")
-    assert not set(SERVER) & set(set_up("server"))
+    assert not set(FOR_TESTS) & set(set_up("server"))
+
+
+def test_only_the_tests_install_edgevox(set_up: SetUp) -> None:
+    """It comes without its dependencies, apart from `.venv`; a set-up that broke off does it again."""
+    set_up("dev")
+    set_up.fail_at = "install edgevox"
+    with pytest.raises(SystemExit):
+        set_up("server")
+    assert not list(set_up.script.CACHE.glob("edgevox-*/edgevox"))
+    set_up.fail_at = ""
+    assert set_up("server") == ["install edgevox"]
+    command, _ = set_up.command("install edgevox")
+    assert "--no-deps" in command
+    assert (set_up.script.edgevox_folder() / "edgevox").is_dir()
+    assert set_up("server") == []
 
 
 @pytest.mark.parametrize("step", SERVER)
@@ -287,7 +307,7 @@ def test_a_build_of_the_server_that_broke_off_is_done_again(set_up: SetUp, step:
         set_up("server")
     assert not list(set_up.script.CACHE.glob("server-*/llama-server"))
     set_up.fail_at = ""
-    assert set_up("server") == SERVER
+    assert set_up("server") == FOR_TESTS
     assert set_up("server") == []
 
 
@@ -300,7 +320,7 @@ def test_a_server_that_the_caller_names_is_taken(
     with pytest.raises(SystemExit, match=r"mine, which is not a file"):
         set_up("server")
     (tmp_path / "mine").touch()
-    assert set_up("server") == []
+    assert set_up("server") == ["install edgevox"]
 
 
 def test_a_server_needs_a_compiler(set_up: SetUp, tmp_path: Path) -> None:

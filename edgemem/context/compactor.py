@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 HEADER = "Earlier in this conversation:"
 
-_LOW_WATER = 0.5
+_LOW_WATER = 0.6
+"""Share of the trigger that a compaction leaves at most: four turns of a tenth of it have room before the next."""
+
+_SUMMARY_SHARE = 0.25
+"""Share of the trigger that a summary takes at most, however large it may be by its own limit."""
+
 _TRACE_LINES = 40
 _SUMMARY = "summary"
 """Key of a message that carries a summary at its head: its text, so that it can be told from what was said."""
@@ -70,11 +75,15 @@ def plan_epoch(
 class Compactor:
     """Puts a summary in place of the oldest turns once a conversation is larger than `trigger_tokens`.
 
+    A cut leaves at most six tenths of the trigger, so that the next one is far: with turns of a tenth of the trigger at
+    least five turns away, with turns of a third two. Turns that are larger than half of the trigger cause one each.
+
     Args:
-        keep_last_turns: turns that stay word for word, the newest; fewer only if they and the summary are larger than
-            the trigger, and then as many as take half of it. Turns that nearly fill it make the next cut come soon.
-        summary_max_tokens: size of the summary's text.
-        preserve_tool_calls: list what the tools of the summarised turns returned, at most 40 lines, as well.
+        keep_last_turns: turns that stay word for word, the newest; fewer where they, the instructions and the summary
+            take more than six tenths of the trigger. The newest stays in any case.
+        summary_max_tokens: size of the summary's text, which also never takes more than a quarter of the trigger.
+        preserve_tool_calls: list what the tools of the summarised turns returned as well: the newest 40 lines, or as
+            many as have room.
         tokenizer: counts for every call; otherwise the `llm` of the call does, and an estimate without one.
         summarizer: default: sentences picked by their words.
     """
@@ -115,8 +124,11 @@ class Compactor:
         """Return a new list: instructions, then the newest turns, the summary fenced in front of the first.
 
         The summary stands inside a user message because templates that demand strict alternation refuse it
-        anywhere else. The list comes back as it was when there is nothing to cut or `stop_event` is set.
+        anywhere else. The list comes back as it was below the trigger, when there is nothing to cut or nothing would be
+        won by it, and when `stop_event` is set.
         """
+        if not self.should_compact(messages, llm):
+            return list(messages)
         head, turns = split_turns(repair_orphans(messages))
         if len(turns) < 2:
             return list(messages)
@@ -124,30 +136,38 @@ class Compactor:
         previous, leaving = _without_summary(turns[:first])
         stop = None if stop_event is None else stop_event.is_set
         summary = self._summarizer_for(llm).summarize(
-            leaving, max_tokens=self.summary_max_tokens, previous=previous, stop=stop
+            leaving, max_tokens=self._summary_tokens, previous=previous, stop=stop
         )
         if stop is not None and stop():
             return list(messages)
-        lines = summary.splitlines()
-        if self.preserve_tool_calls:
-            trace = [line for turn in leaving for line in tool_lines(turn)]
-            lines += [line for line in trace[-_TRACE_LINES:] if line not in lines]
-        plain = [*head, *(message for turn in turns[first:] for message in turn)]
-        if not lines:
-            return plain
-        summarised = list(plain)
-        summarised[len(head)] = _with_summary(plain[len(head)], "\n".join(lines))
+        lines = summary.splitlines() or [f"{first} turns were left out."]
+        trace = [line for turn in leaving for line in tool_lines(turn)] if self.preserve_tool_calls else []
+        trace = [line for line in trace[-_TRACE_LINES:] if line not in lines]
+        kept = [*head, *(message for turn in turns[first:] for message in turn)]
+        while True:
+            compacted = list(kept)
+            compacted[len(head)] = _with_summary(kept[len(head)], "\n".join([*lines, *trace]))
+            tokens = self._count(compacted, llm)
+            if not trace or tokens <= self._low_water:
+                break
+            del trace[0]
         # A summary that is longer than what it stands for helps nobody.
-        return summarised if self._count(summarised, llm) < self._count(messages, llm) else plain
+        return compacted if tokens < self._count(messages, llm) else list(messages)
+
+    @property
+    def _low_water(self) -> float:
+        return self.trigger_tokens * _LOW_WATER
+
+    @property
+    def _summary_tokens(self) -> int:
+        return min(self.summary_max_tokens, int(self.trigger_tokens * _SUMMARY_SHARE))
 
     def _first_kept(self, head: list[Message], turns: list[list[Message]], llm: Any) -> int:
-        room: float = self.trigger_tokens
-        for first in range(max(1, len(turns) - self.keep_last_turns), len(turns)):
-            kept = self._count([*head, *(message for turn in turns[first:] for message in turn)], llm)
-            if kept + self.summary_max_tokens <= room:
+        for first in range(max(1, len(turns) - self.keep_last_turns), len(turns) - 1):
+            kept = [message for turn in turns[first:] for message in turn]
+            with_fence = [*head, _with_summary(kept[0], ""), *kept[1:]]
+            if self._count(with_fence, llm) + self._summary_tokens <= self._low_water:
                 return first
-            # A cut costs the model its cache: where a turn more has to go, enough go that the next cut is far.
-            room = self.trigger_tokens * _LOW_WATER
         return len(turns) - 1
 
     def _count(self, messages: Sequence[Message], llm: Any) -> int:

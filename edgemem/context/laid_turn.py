@@ -15,7 +15,7 @@ from edgemem.context.seen import Says
 from edgemem.context.shown import Shown
 from edgemem.llama.template import text_of
 from edgemem.records import Heard, Level, Message, Reader, Turn
-from edgemem.store.reading import readable
+from edgemem.store.rights import readable
 
 INTERRUPTION = "interrupted"
 

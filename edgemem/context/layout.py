@@ -28,7 +28,7 @@ from edgemem.context.shown import RANK, Shown, Visible
 from edgemem.fence import fence
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Heard, Level, Message, Reader, Turn
-from edgemem.store.reading import readable
+from edgemem.store.rights import readable
 
 
 class Section(NamedTuple):

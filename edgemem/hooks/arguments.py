@@ -18,6 +18,19 @@ def needs(hook: object, given: Any, *methods: str, what: str) -> None:
         raise InvalidInputError(f"{type(hook).__name__} needs {what}, not {said}; open one and pass it.")
 
 
+def one_store(hook: object, store: Any, memory_store: Any) -> Any:
+    """Return the memory store that a hook was given under one of its two names; EdgeVox calls it `memory_store`.
+
+    Raises:
+        InvalidInputError: it was given under both.
+    """
+    if store is not None and memory_store is not None:
+        raise InvalidInputError(
+            f"{type(hook).__name__} takes one memory store: as store= or as memory_store=, not both."
+        )
+    return memory_store if store is None else store
+
+
 def header_line(hook: object, given: Any) -> str:
     """Return the line that opens a block; raise InvalidInputError if it is no text."""
     if not isinstance(given, str):

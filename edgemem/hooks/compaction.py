@@ -37,7 +37,7 @@ class ContextCompactionHook:
     def __init__(
         self,
         compactor: Compactor | None = None,
-        llm_getter: Callable[[], Any] | None = None,
+        llm_getter: Callable[[Any], Any] | None = None,
         *,
         planner: EpochPlanner | None = None,
         fallback: Summarizer | None = None,
@@ -48,7 +48,7 @@ class ContextCompactionHook:
 
         Args:
             compactor: compacts the loop's own message list; the way of the seed, for a loop without a memory.
-            llm_getter: returns what counts tokens for the compactor.
+            llm_getter: returns, for the context of a turn, what counts tokens for the compactor.
             planner: plans epochs of the layout; then the list of what was said is never changed.
             fallback: a summarizer quick enough for the hot path.
             warming: has the model read the prompt of a prepared epoch before that begins.
@@ -235,7 +235,7 @@ class ContextCompactionHook:
     def _compact(self, ctx: Any, payload: dict[str, Any]) -> HookResult | None:
         if self.compactor is None:
             return None
-        llm = self._llm_getter() if self._llm_getter is not None else getattr(ctx, "llm", None)
+        llm = self._llm_getter(ctx) if self._llm_getter is not None else getattr(ctx, "llm", None)
         messages: list[Message] = payload["messages"]
         # The loop's list still begins with what was compacted. That stays compacted, byte for byte and at every hop:
         # to compact it anew with each turn would change the prompt's head each time.

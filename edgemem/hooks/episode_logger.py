@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from edgemem.fence import storable
-from edgemem.hooks.arguments import needs
+from edgemem.hooks.arguments import needs, one_store
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import AFTER_TOOL, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.store.erase.copies import MEMORY_TOOLS
@@ -37,14 +37,17 @@ class EpisodeLoggerHook:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: MemoryStore | None = None,
         agent_name: str = "",
         *,
+        memory_store: MemoryStore | None = None,
         speaker: str | None = None,
         conversation: Conversation | None = None,
     ) -> None:
+        """Make the hook; `memory_store` is `store`, as EdgeVox calls it."""
+        store = one_store(self, store, memory_store)
         needs(self, store, "add_episode", what="a memory store")
-        self.store = store
+        self.store: MemoryStore = store
         self.agent_name = agent_name
         self.speaker = speaker
         self._conversation = conversation

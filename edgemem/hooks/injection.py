@@ -21,7 +21,7 @@ from edgemem.context.shown import About, Shown
 from edgemem.context.sizes import Sizes
 from edgemem.context.told import LINE_CHARS
 from edgemem.fence import CLOSE, OPEN, clean, storable
-from edgemem.hooks.arguments import header_line, needs
+from edgemem.hooks.arguments import header_line, needs, one_store
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.listing import Listing
 from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
@@ -30,7 +30,7 @@ from edgemem.records import Held, Preference, Reader, Recalled, level_of_scope
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.later import Later, settled
 from edgemem.store.own_records import as_ours
-from edgemem.store.reading import readable
+from edgemem.store.rights import readable
 from edgemem.store.turn_steps import EraseBlocks
 
 if TYPE_CHECKING:
@@ -60,11 +60,12 @@ class MemoryInjectionHook:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: MemoryStore | None = None,
         max_facts: int = 20,
         max_episodes: int = 5,
         header: str = "",
         *,
+        memory_store: MemoryStore | None = None,
         max_chars: int = 1200,
         block_tokens: int | None = None,
         speaker: str | None = None,
@@ -78,6 +79,7 @@ class MemoryInjectionHook:
         """Make the hook.
 
         Args:
+            memory_store: the same as `store`, as EdgeVox calls it.
             max_facts: at most this many facts are candidates.
             max_episodes: at most this many episodes are candidates.
             header: a line that opens the block.
@@ -90,8 +92,9 @@ class MemoryInjectionHook:
             sizes: what `tokenizer` has counted already, for others too; None: nothing.
             now: seconds since the epoch; with it a day long past is said with its year.
         """
+        store = one_store(self, store, memory_store)
         needs(self, store, "facts", "get_fact", "recent_episodes", what="a memory store")
-        self.store = store
+        self.store: MemoryStore = store
         self._later = Later(store)
         self.max_facts = max_facts
         self.max_episodes = max_episodes

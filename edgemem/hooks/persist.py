@@ -78,6 +78,7 @@ class PersistSessionHook:
         self._resume = resume
         self._resumed = False
         self._state = "{}"
+        self._warned: set[str] = set()
         self._session: Session | None = None
         """The loop's session that had the newest turn."""
         self._tools = 0
@@ -167,7 +168,7 @@ class PersistSessionHook:
         layout.resume(turns, epoch)
         session.messages.extend(layout.said)
         stored_state = read_state(journal.database, self.session_id)
-        self._state = state_text(stored_state)
+        self._state = state_text(stored_state, self._warned)
         for key, value in stored_state.items():
             session.state.setdefault(key, value)
         # Last: where nothing can be written now, the talk goes on with its history all the same.
@@ -205,7 +206,7 @@ class PersistSessionHook:
             self.session_store.save(self.session_id, kept)
             return
         conversation.layout.take(ctx.session.messages)
-        state = state_text(ctx.session.state)
+        state = state_text(ctx.session.state, self._warned)
         if state != self._state:
             self._state = state
             conversation.also.append(KeepState(self.session_id, state))

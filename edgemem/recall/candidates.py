@@ -6,7 +6,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.sources import FACT, KINDS, NOTE, PREFERENCE, Doc
-from edgemem.store.reading import reading_rule
+from edgemem.store.rights import reading_rule
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

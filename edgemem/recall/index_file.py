@@ -102,7 +102,7 @@ def _open(path: Path, truth: Database) -> Database:
 
 def _is_of(database: Database, truth: Database) -> bool:
     """Tell whether an index was made from this truth, in tables as we know them; stamp one that is new."""
-    born = str(truth.query("select min(recorded) from migrations")[0][0])
+    born = str(truth.born())
     found = dict(database.query("select key, value from meta where key in ('truth', 'schema', 'rules')"))
     if not {"truth", "schema"} & found.keys() and not database.query("select 1 from docs limit 1"):
         found.update(truth=born, schema="new")

@@ -8,7 +8,7 @@ from edgemem.records import Fact, Held
 from edgemem.store.arguments import checked_tick, checked_time, lookup
 from edgemem.store.doubts import misheard_perhaps, read_doubts
 from edgemem.store.heard import heard_of
-from edgemem.store.reading import LEVELS, reading_rule
+from edgemem.store.rights import LEVELS, reading_rule
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

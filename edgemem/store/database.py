@@ -19,15 +19,15 @@ from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from edgemem.clock import Clock
 from edgemem.errors import BusyError, ClosedError, CorruptError, InvalidInputError, StoreError
-from edgemem.store.copying import copied, write_copy
+from edgemem.store.copying import copied, copy_name, write_copy
 from edgemem.store.filelock import FileLock
 from edgemem.store.files import create_private
-from edgemem.store.migrations import TRUTH, Migration, check_schema, migrate
+from edgemem.store.migrations import TRUTH, Migration, check_schema, migrate, missing_steps
 from edgemem.store.readers import Readers
 from edgemem.store.sqlite_errors import meaning_of
 from edgemem.store.ticks import Ticks
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Database", "Transaction", "is_sound", "read_foreign"]
+__all__ = ["Database", "Origin", "Transaction", "origin_of", "read_foreign"]
 
 T = TypeVar("T")
 
@@ -68,6 +68,8 @@ class Database:
             session`); reading facts takes the same at both (`edgemem bench facts`).
         load_vec: load sqlite-vec into every connection; `vec_version` is None where that is impossible.
         wal_limit_mb: checkpoint when the log is larger than this and no write waits.
+        backups: a folder that gets a copy of the file before steps which it has not seen are run; where the copy is
+            impossible the file stays as it is, and cannot be opened. None: no copy is made.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Database:
         load_vec: bool = False,
         wal_limit_mb: float = 4.0,
         derived: bool = False,
+        backups: Path | None = None,
     ) -> None:
         self.closed = True
         if str(path) == ":memory:":
@@ -93,6 +96,7 @@ class Database:
         self.vec_version: str | None = None
         self._durable = durable
         self._derived = derived
+        self._backups = backups
         self._busy_timeout_s = busy_timeout_s
         self._pid = os.getpid()
         self._readers = Readers(partial(_connect, self.path, "ro", busy_timeout_s, load_vec))
@@ -147,6 +151,10 @@ class Database:
         self._check_open()
         with _meaningful(self.path), self._readers.mine() as reader:
             return self._ticks.newest(reader.connection)
+
+    def born(self) -> int:
+        """Return the tick at which the schema was made; it tells a truth, and its copies, from every other."""
+        return int(self.query("select min(recorded) from migrations")[0][0])
 
     def quick_check(self) -> list[str]:
         """Return what SQLite finds wrong with the file; an empty list if it is sound."""
@@ -237,9 +245,7 @@ class Database:
             _meaningful(self.path),
             closing(_connect(self.path, "ro", self._busy_timeout_s, False)) as source,
         ):
-            return write_copy(
-                source, target, connect=partial(sqlite3.connect, isolation_level=None), stop=stop
-            )
+            return write_copy(source, target, connect=_plain, stop=stop)
 
     def close(self) -> None:
         """Write what is queued, empty the log into the file and close it; may be called twice."""
@@ -315,7 +321,8 @@ class Database:
             try:
                 if load_vec:
                     self.vec_version = vec0_version(connection)
-                if check_schema(connection, migrations):
+                new = check_schema(connection, migrations)
+                if new:
                     connection.execute(f"pragma page_size = {int(page_size)}")
                     connection.execute("pragma auto_vacuum = none")
                 if connection.execute("pragma journal_mode = wal").fetchone()[0] != "wal":
@@ -326,6 +333,8 @@ class Database:
                 connection.execute(f"pragma synchronous = {self._synchronous}")
                 connection.execute("pragma foreign_keys = on")
                 connection.execute(f"pragma secure_delete = {'on' if self._durable else 'fast'}")
+                if not new and (missing := missing_steps(connection, migrations)):
+                    self._back_up(connection, missing[0])
                 migrate(connection, migrations, tick=self.clock.tick())
                 self._ticks = Ticks(connection, self.clock, self.path, derived=self._derived)
                 self._version = self._ticks.look(connection, -1)
@@ -333,6 +342,25 @@ class Database:
                 connection.close()
                 raise
             return connection
+
+    def _back_up(self, connection: sqlite3.Connection, step: str) -> None:
+        """Copy a file as it is before a step changes it; raise StoreError where that is impossible."""
+        if self._backups is None:
+            return
+        Ticks(connection, self.clock, self.path).look(connection, -1)
+        target = self._backups / copy_name(self.clock.tick())
+        try:
+            with (
+                _meaningful(target),
+                closing(_connect(self.path, "ro", self._busy_timeout_s, False)) as source,
+            ):
+                write_copy(source, target, connect=_plain)
+        except (StoreError, InvalidInputError) as error:
+            raise type(error)(
+                f"{self.path} must be brought up to date ({step}) and is copied to {self._backups} before, which is"
+                f" impossible, so nothing was changed: {error}"
+            ) from error
+        _log.warning("%s is brought up to date (%s); as it was it is kept in %s.", self.path, step, target)
 
     # Small things
 
@@ -359,13 +387,31 @@ class Database:
             )
 
 
-def is_sound(path: Path) -> bool:
-    """Tell whether a file is a database without damage; nothing is written, not even beside it."""
+class Origin(NamedTuple):
+    """Which truth a file holds, and how far it reaches."""
+
+    truth: int
+    """The tick at which its schema was made: no two truths of a robot have the same."""
+    newest: int
+    """Its highest tick."""
+
+
+def origin_of(path: Path, *, thorough: bool = False) -> Origin | None:
+    """Return what a copy that stands alone holds; None if this edgemem cannot read it. Nothing is written, not even beside it.
+
+    Args:
+        thorough: look at the whole file for damage; some 5 ms a megabyte.
+    """
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as connection:
-            return bool(connection.execute("pragma quick_check").fetchone() == ("ok",))
-    except sqlite3.Error:
-        return False
+            if check_schema(connection, TRUTH):
+                return None
+            if thorough and connection.execute("pragma quick_check").fetchone() != ("ok",):
+                return None
+            born = int(connection.execute("select min(recorded) from migrations").fetchone()[0])
+            return Origin(born, Ticks(connection, Clock(), path).newest(connection))
+    except (sqlite3.Error, StoreError, TypeError, ValueError):
+        return None
 
 
 @contextmanager
@@ -400,6 +446,10 @@ def _exclusive(path: Path, lock: FileLock) -> Iterator[None]:
     """Keep other processes from writing."""
     with _meaningful(path), lock.held():
         yield
+
+
+def _plain(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None)
 
 
 def _connect(path: Path, mode: Literal["rw", "ro"], timeout_s: float, load_vec: bool) -> sqlite3.Connection:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.records import Fact
 from edgemem.store.arguments import lookup
 from edgemem.store.heard import heard_of
-from edgemem.store.reading import LEVELS, reading_rule
+from edgemem.store.rights import LEVELS, reading_rule
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence

@@ -14,7 +14,7 @@ from edgemem.records import Episode
 from edgemem.store.arguments import checked_count, checked_heard, checked_name, checked_payload_type, lookup
 from edgemem.store.facts import storable_value
 from edgemem.store.heard import heard_columns, heard_of
-from edgemem.store.reading import LEVELS, level_and_owner, level_of_episode, reading_rule
+from edgemem.store.rights import LEVELS, level_and_owner, level_of_episode, reading_rule
 
 if TYPE_CHECKING:
     from edgemem.records import Heard, Level, Reader

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_text, storable
-from edgemem.store.arguments import checked_heard, checked_name, checked_time
+from edgemem.store.arguments import checked_heard, checked_moment, checked_name
 from edgemem.store.doubts import (
     first_heard,
     forget_doubts,
@@ -25,8 +25,8 @@ from edgemem.store.doubts import (
 )
 from edgemem.store.erase.erasings import note_forgotten
 from edgemem.store.heard import heard_columns
-from edgemem.store.reading import level_and_owner
 from edgemem.store.rectangles import Rectangle, cut, is_news
+from edgemem.store.rights import level_and_owner
 
 if TYPE_CHECKING:
     from edgemem.records import Heard, Level
@@ -149,8 +149,8 @@ def checked_fact(
     check_key(scope, what="a scope")
     if value is not None:
         value = storable_value(value)
-    begin = checked_time(valid_from, "valid_from")
-    end = None if valid_to is None else checked_time(valid_to, "valid_to")
+    begin = checked_moment(valid_from, "valid_from")
+    end = None if valid_to is None else checked_moment(valid_to, "valid_to")
     if end is not None and end <= begin:
         raise InvalidInputError(f"A fact must end after it begins: valid_to {end:g} is not after {begin:g}.")
     source = checked_name(source, "the source of a fact")

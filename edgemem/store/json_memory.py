@@ -14,7 +14,7 @@ from edgemem.store.doubts import doubt_of
 from edgemem.store.episodes import checked_payload
 from edgemem.store.facts import storable_value
 from edgemem.store.heard import heard_columns, heard_of
-from edgemem.store.reading import LEVELS, level_and_owner, level_of_episode
+from edgemem.store.rights import LEVELS, level_and_owner, level_of_episode
 from edgemem.store.timeline import Doubt, Timeline
 
 if TYPE_CHECKING:

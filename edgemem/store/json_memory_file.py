@@ -18,7 +18,7 @@ from edgemem.store.episodes import read_payload
 from edgemem.store.facts import checked_fact
 from edgemem.store.heard import heard_of
 from edgemem.store.json_memory import JsonMemory, checked_episode
-from edgemem.store.reading import LEVELS
+from edgemem.store.rights import LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from edgemem.store.facts import checked_fact
 from edgemem.store.json_keeper import JsonKeeper
 from edgemem.store.json_memory import checked_episode
 from edgemem.store.markdown import as_markdown
-from edgemem.store.reading import LEVELS, readable
+from edgemem.store.rights import LEVELS, readable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -54,6 +54,7 @@ class JSONSessionStore:
         self.base = checked_path(base, "a folder of sessions")
         self._clock = clock or Clock()
         self._lock = threading.Lock()
+        self._warned: set[str] = set()
 
     def save(self, id: str, session: Session) -> None:  # noqa: A002 - the seed's name
         """Store a conversation; the same once more writes nothing."""
@@ -61,7 +62,7 @@ class JSONSessionStore:
         check_session(session)
         rows = [row_of(stored_message(message)) for message in session.messages]
         said = [message_of((0, *row)).as_message() for row in rows]
-        new = _SessionFile(said, msgspec.json.decode(state_text(session.state)), id)
+        new = _SessionFile(said, msgspec.json.decode(state_text(session.state, self._warned)), id)
         file = self._file(id)
         with self._lock, locked(self.base / ".lock"):
             if file.read() == new:

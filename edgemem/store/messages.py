@@ -98,13 +98,17 @@ def to_json(value: Any, *, what: str) -> str:
         what: how to call the value in an error, such as `a message`.
     """
     try:
-        return msgspec.json.encode(_plain(value), order="sorted").decode()
+        return msgspec.json.encode(plain(value), order="sorted").decode()
     except (TypeError, RecursionError) as error:
         raise InvalidInputError(f"{what} holds something that JSON cannot: {error}.") from error
 
 
-def _plain(value: Any) -> Any:
-    """Return the value with every text storable, every key text and no number that JSON lacks."""
+def plain(value: Any) -> Any:
+    """Return the value with every text storable, every key text and no number that JSON lacks.
+
+    Raises:
+        TypeError: it is nothing that JSON can hold.
+    """
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
@@ -112,11 +116,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, Mapping):
-        return {storable(str(key)): _plain(part) for key, part in value.items()}
+        return {storable(str(key)): plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(part) for part in value]
+        return [plain(part) for part in value]
     if isinstance(value, msgspec.Struct):
-        return _plain(msgspec.to_builtins(value))
+        return plain(msgspec.to_builtins(value))
     raise TypeError(f"a value of type {type(value).__name__}")
 
 

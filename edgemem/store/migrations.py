@@ -441,6 +441,12 @@ def check_schema(connection: Any, steps: Sequence[Migration]) -> bool:
     return False
 
 
+def missing_steps(connection: Any, steps: Sequence[Migration]) -> list[str]:
+    """Return the names of the steps that a file which is not new has not seen, in their order."""
+    run = {row[0] for row in connection.execute("select name from migrations")}
+    return [step.name for step in steps if step.name not in run]
+
+
 def migrate(connection: Any, steps: Sequence[Migration], *, tick: int) -> None:
     """Run the steps that the file has not seen, each in one transaction with the record that it ran."""
     for step in steps:

@@ -8,7 +8,7 @@ from edgemem.fence import check_key
 from edgemem.records import Preference
 from edgemem.store.arguments import lookup
 from edgemem.store.facts import storable_value
-from edgemem.store.reading import LEVELS, level_and_owner, reading_rule
+from edgemem.store.rights import LEVELS, level_and_owner, reading_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

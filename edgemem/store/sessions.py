@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from edgemem.clock import Clock
-from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id, storable
 from edgemem.records import Level, Message, Session, StoredMessage
 from edgemem.store import messages
@@ -22,8 +21,8 @@ from edgemem.store.database import Database, Transaction
 from edgemem.store.erase.erasings import empty_log
 from edgemem.store.erase.records import erase_session
 from edgemem.store.journal import TurnJournal
-from edgemem.store.reading import LEVELS
 from edgemem.store.revisions import Revision, split_block
+from edgemem.store.rights import LEVELS
 from edgemem.store.turns import LIVE, STATES, ensure_session
 
 _log = logging.getLogger(__name__)
@@ -102,6 +101,7 @@ class SQLiteSessionStore:
         self.journal = TurnJournal(self.database)
         self._level = LEVELS.index(level)
         self._saved: dict[str, _Saved] = {}
+        self._warned: set[str] = set()
         self._lock = threading.Lock()
 
     def save(self, id: str, session: Session, *, blocks: Collection[str] = ()) -> None:  # noqa: A002 - the seed's name
@@ -115,7 +115,7 @@ class SQLiteSessionStore:
         """
         check_session_id(id)
         check_session(session)
-        said, state = session.messages, state_text(session.state)
+        said, state = session.messages, state_text(session.state, self._warned)
         with self._lock:
             known = self._saved.get(id)
             begin = _prefix(said, known) if known else 0
@@ -304,19 +304,53 @@ def _newest(select: Select, name: str) -> int | None:
     return rows[0][0] if rows else None
 
 
-def state_text(state: Mapping[Any, Any]) -> str:
-    """Return the loop's state as JSON, without names that begin with two underscores and what JSON cannot hold."""
-    kept = {}
+def state_text(state: Mapping[Any, Any], warned: set[str]) -> str:
+    """Return the loop's state as JSON, without names that begin with two underscores; what JSON cannot hold, as `str` has it.
+
+    Args:
+        warned: names of parts that a warning has named; more of them are added.
+    """
+    kept, odd = {}, []
     for key, value in state.items():
-        if str(key).startswith("__"):
+        name = storable(_in_words(key))
+        if name.startswith("__"):
             continue
+        strange: list[Any] = []
         try:
-            kept[storable(str(key))] = msgspec.Raw(
-                messages.to_json(value, what=f"the state under {key!r}").encode()
-            )
-        except InvalidInputError as error:
-            _log.warning("This part of a session's state is not stored: %s", error)
+            kept[name] = _as_json(value, strange)
+        except RecursionError:
+            kept[name] = storable(_in_words(value))
+            strange.append(value)
+        if strange and name not in warned:
+            odd.append(name)
+    if odd:
+        warned.update(odd)
+        _log.warning(
+            "JSON cannot hold all of the session's state under %s; it is stored as text.",
+            ", ".join(f"{name!r:.80}" for name in odd),
+        )
     return msgspec.json.encode(kept, order="sorted").decode()
+
+
+def _as_json(value: Any, strange: list[Any]) -> Any:
+    """Return a value as JSON holds it; what it cannot is added to `strange`, and stands there as text."""
+    if isinstance(value, Mapping):
+        named = ((storable(_in_words(key)), part) for key, part in value.items())
+        return {name: _as_json(part, strange) for name, part in named if not name.startswith("__")}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_as_json(part, strange) for part in value]
+    try:
+        return messages.plain(value)
+    except TypeError:
+        strange.append(value)
+        return storable(_in_words(value))
+
+
+def _in_words(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - whatever an object of the caller's raises, the session is saved
+        return f"<{type(value).__name__}>"
 
 
 def read_state(db: Database, name: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id, storable
 from edgemem.records import Heard, Turn, TurnState
 from edgemem.store import messages
-from edgemem.store.reading import LEVELS, reading_rule
+from edgemem.store.rights import LEVELS, reading_rule
 
 if TYPE_CHECKING:
     from edgemem.records import Reader, StoredMessage

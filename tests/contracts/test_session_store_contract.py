@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import logging
+import threading
 
 import pytest
 from hypothesis import given, settings
@@ -72,14 +74,60 @@ def test_a_session_comes_back(make):
         assert store.load("a") == Session(talk(3), found.state), "what is loaded is the caller's own"
 
 
+class Odd:
+    """A value that JSON cannot hold, and that cannot say what it is either."""
+
+    def __str__(self):
+        """Fail."""
+        raise RuntimeError("no words")
+
+
 def test_names_of_the_state_need_not_be_text(store, caplog):
-    """Fault 16: other keys become text, private ones are dropped, and one odd value does not spoil the rest."""
-    state = {7: {"x": (1, 2)}, None: 1, "__private": object(), "lock": object(), "text": "\ud800"}
+    """Fault 16: other keys become text, and private ones are dropped, which nobody need hear of."""
     with caplog.at_level(logging.WARNING):
-        store.save("a", Session(talk(1), state))
-    assert store.load("a") == Session(talk(1), {"7": {"x": [1, 2]}, "None": 1, "text": "\ufffd"})
-    assert "'lock'" in caplog.text
-    assert "__private" not in caplog.text
+        store.save(
+            "a", Session(talk(1), {7: {"x": (1, 2), "__y": 1}, None: 1, "__z": object(), "t": "\ud800"})
+        )
+    assert store.load("a") == Session(talk(1), {"7": {"x": [1, 2]}, "None": 1, "t": "\ufffd"})
+    assert caplog.text == ""
+
+
+def test_what_json_cannot_hold_of_a_state_becomes_text(make, caplog):
+    """Fault 16: as EdgeVox writes it; the session is saved each time, and one warning names each key once."""
+    when, circle = datetime.date(2026, 11, 2), []
+    circle.append(circle)
+    state = {"day": when, "deep": {"in": [1, {"a lock": threading.Lock()}]}, "odd": Odd(), "circle": circle}
+    with caplog.at_level(logging.WARNING), make() as store:
+        for turns in range(1, 4):
+            state["n"] = turns
+            store.save("a", Session(talk(turns), state))
+            store.save("b", Session(talk(turns), {"day": when}))
+        loaded = store.load("a")
+    assert loaded.messages == talk(3)
+    assert loaded.state["n"] == 3
+    assert loaded.state["day"] == "2026-11-02"
+    assert loaded.state["deep"]["in"][0] == 1
+    assert "lock" in loaded.state["deep"]["in"][1]["a lock"]
+    assert "Odd" in loaded.state["odd"]
+    assert isinstance(loaded.state["circle"], str)
+    (warning,) = caplog.records
+    assert all(f"{key!r}" in warning.getMessage() for key in ("day", "deep", "odd", "circle"))
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_hook_warns_once_of_such_a_state(make, caplog):
+    """Not with each turn, and every turn is kept."""
+    with make() as store:
+        loop = AgentLoop(Parrot(), hooks=[PersistSessionHook(store, session_id="s")])
+        loop.session.state["day"] = datetime.date(2026, 11, 2)
+        with caplog.at_level(logging.WARNING):
+            for text in ("one", "two", "three"):
+                loop.run(text)
+        assert loop.hooks.failures() == []
+        stored = store.load("s")
+    assert [message["content"] for message in stored.messages] == ["one", "ok", "two", "ok", "three", "ok"]
+    assert stored.state["day"] == "2026-11-02"
+    assert caplog.text.count("'day'") == 1
 
 
 @pytest.mark.parametrize(
