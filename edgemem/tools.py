@@ -253,8 +253,8 @@ class _MemoryTools:
                 "Nothing was erased: the user asked NOT to forget. To keep something new, call remember_fact."
             )
         found = self._facts(turn, scope, key)
-        if not found and key.startswith(_EPISODE):
-            return self._erase_episode(turn, key)
+        if not found and (name := key.strip("[]")).startswith(_EPISODE):
+            return self._erase_episode(turn, name)
         if not found:
             return f"Nothing was erased. {self._unknown(turn, key)}"
         if len(found) > 1:

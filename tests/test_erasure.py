@@ -208,6 +208,17 @@ def test_the_worker_erases_what_a_tool_forgot(home):
         assert holders(home) == []
 
 
+def test_a_person_who_stands_in_an_episode_alone_leaves_no_word_in_the_index(home):
+    """An episode that somebody wanted gone is not only marked as deleted, as one whose ring is full is."""
+    with edgemem.open(home, worker=False) as memory:
+        memory.forget("gate.code")
+        memory.store.add_episode("game", {"won by": "quixotry"}, "ok", heard=Heard(speaker="Ben"))
+        assert memory.idle(30)
+        assert "index.db-wal" in holders(home)
+        assert memory.forget_person("Ben").erased == {"episodes": 1}
+        assert holders(home) == []
+
+
 @pytest.mark.parametrize(
     "how", [["gate.code"], ["--session", "hall"], ["--speaker", "Ann"], ["--episode", "ID"]]
 )
