@@ -112,7 +112,10 @@ def _erasing(memory: Memory) -> Check:
     pending = memory.erasing()
     if not pending:
         return Check("erasing", "ok", "what was forgotten is gone from every file")
-    told = "; ".join(f"{name} ({why})" for name, why in pending.items())
+    told = "; ".join(
+        f"{', '.join(name for name, reason in pending.items() if reason == why)} ({why})"
+        for why in dict.fromkeys(pending.values())
+    )
     return Check(
         "erasing",
         "warn",

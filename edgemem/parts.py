@@ -77,7 +77,7 @@ class Parts:
                 self.sessions,
                 (
                     Place("kept states", lambda forgotten, _stop: _remove_states(path.parent, forgotten)),
-                    Place(self.index.path.name, lambda _forgotten, _stop: self.index.erase()),
+                    Place(self.index.path.name, lambda _forgotten, stop: self.index.erase(stop)),
                     Place("backups", lambda _forgotten, stop: self.backups.erase(stop)),
                 ),
                 on_forgotten=running.forget,

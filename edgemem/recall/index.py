@@ -189,23 +189,29 @@ class Index:
         with self._upkeep:
             return self._work(steps, limit, _SLICE, stop)
 
-    def erase(self) -> bool:
+    def erase(self, stop: Stop = lambda: False) -> bool:
         """Erase here what was forgotten in the truth, at once; return whether no byte of it is left, in the log neither.
 
         A model that is embedding meanwhile is not waited for. That is safe as it is between processes: whoever works on
         the file sees in its transaction how far it has come. Nor is a reader that keeps the log from being emptied.
+
+        Args:
+            stop: asked between steps of some milliseconds; once it is true, the rest is left for the next call.
         """
         if self.damaged:
-            self.catch_up()
+            self.catch_up(stop=stop)
         forgotten = last_forgotten(self.truth)
         try:
-            while self._take_changes(10_000):
+            if self.state().erased >= forgotten:
+                return True
+            while not stop() and self._take_changes(_SLICE):
                 pass
-            if self.state().erased < forgotten:
-                self.database.write(purge)
-                if not self.database.checkpoint(wait_s=0.0):
-                    return False
-                self.database.write(lambda tx: set_meta(tx, "erased", forgotten))
+            if stop():
+                return False
+            self.database.write(purge)
+            if not self.database.checkpoint(wait_s=0.0):
+                return False
+            self.database.write(lambda tx: set_meta(tx, "erased", forgotten))
         except StoreError as error:
             if not self.blame(error):
                 raise
