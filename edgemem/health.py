@@ -9,6 +9,7 @@ import shutil
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from edgemem.errors import ReplacedError, StoreError
 from edgemem.hooks.loader import load_entry_points
 from edgemem.hooks.persist import TURNS_WAIT
 from edgemem.hooks.window_plan import WINDOW
@@ -18,7 +19,6 @@ from edgemem.records import Check
 from edgemem.store.backups import backup_paths
 from edgemem.store.copying import stamp_of
 from edgemem.store.erase.erasings import last_forgotten
-from edgemem.store.pending_file import pending_paths
 from edgemem.watch import fault_of_watching
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def check(memory: Memory) -> list[Check]:
         _turns(memory),
         _backups(memory),
         _erasing(memory),
+        _losses(memory),
         _vectors(memory),
         _embedder(memory),
         _reranker(memory),
@@ -64,28 +65,36 @@ def _machine() -> Check:
 
 def _database(memory: Memory) -> Check:
     database = memory.database
+    try:
+        database.check_files()
+    except ReplacedError as error:
+        return Check("database", "fail", str(error), "Then see whether it is all there: edgemem check")
+    except StoreError as error:
+        # Somebody else writes, or the disk refuses: what can be read is told all the same.
+        _log.info("The files of the database could not be compared: %s", error)
     version = str(database.query("select sqlite_version()")[0][0])
     wrong = database.quick_check()
     size = sum(path.stat().st_size for path in (memory.home / "db").iterdir() if path.is_file()) / 1e6
     if wrong:
         newest = memory.backups.newest()
-        advice = f"Restore {newest}." if newest else "Save what can be read with `sqlite3 … .recover`."
+        save = f"save what can be read with `sqlite3 {database.path} .recover`"
+        advice = "Stop the robot: edgemem restore" if newest else f"Stop the robot and {save}."
         return Check("database", "fail", f"SQLite {version} finds damage: {wrong[0]}", advice)
     return Check("database", "ok", f"SQLite {version}, WAL, {size:.1f} MB on disk, no damage found")
 
 
 def _turns(memory: Memory) -> Check:
-    outbox = memory.sessions.journal.outbox
-    # Another program's turns wait too: it keeps its file until they are written.
-    others = len(pending_paths(memory.database.path)) - len(outbox.paths)
-    waited = outbox.waited()
-    if outbox.turns or others:
-        who = f"{outbox.turns} turns wait" if outbox.turns else "turns of another program wait"
-        detail = f"{who} to be written: {outbox.fault or 'it could not write them yet'}"
-        return Check("turns", "warn", detail, "They are tried again by themselves; nothing is lost.")
-    if waited is not None:
-        day = datetime.fromtimestamp(waited.at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-        return Check("turns", "ok", f"all are written, also {waited.turns} that had to wait (last {day})")
+    journal = memory.sessions.journal
+    backlogs = (journal.backlog(), journal.backlog_of_others())
+    backlog = max(backlogs, key=lambda backlog: (backlog.unkept, backlog.turns))
+    if backlog.unkept:
+        advice = "Free some space, or let the database go, before the program that has them ends: they are written then."
+        return Check("turns", "warn", str(backlog), advice)
+    if backlog.turns:
+        return Check("turns", "warn", str(backlog), "They are tried again by themselves; nothing is lost.")
+    if (waited := journal.waited()) is not None:
+        detail = f"all are written, also {waited.turns} that had to wait (last {_moment(waited.at)})"
+        return Check("turns", "ok", detail)
     return Check("turns", "ok", "all are written")
 
 
@@ -122,6 +131,36 @@ def _erasing(memory: Memory) -> Check:
         f"what was forgotten may still stand in {told}; nobody recalls it",
         "It goes by itself when nobody speaks. If it stays, end other programs that read these files.",
     )
+
+
+def _losses(memory: Memory) -> Check:
+    """Tell what was lost while nobody stood beside, until somebody says that they have seen it; and what lies aside."""
+    losses, aside = memory.truth.losses(), memory.truth.aside()
+    kept = (
+        f"{', '.join(path.name for path in aside)} in {memory.truth.folder} was put aside, and keeps what is forgotten;"
+        " delete it when it is not needed"
+    )
+    if not losses:
+        return Check("losses", "ok", kept if aside else "none")
+    newest = losses[-1]
+    if newest.backup:
+        what = f"{newest.backup} was put back, what was learnt after {_moment(newest.until)} is lost"
+    elif newest.until:
+        what = "there was no good backup of the one before, so it was taken as it is"
+    else:
+        what = "there was no good backup, so the memory began empty"
+    more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
+    detail = f"{_moment(newest.at)}: {newest.fault.rstrip('.')}; {what}{more}"
+    return Check(
+        "losses",
+        "warn",
+        f"{detail}; {kept}" if aside else detail,
+        "When you have seen this: edgemem check --acknowledge",
+    )
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _vectors(memory: Memory) -> Check:
@@ -213,11 +252,11 @@ def _ahead(memory: Memory) -> Check:
 
 
 def _disk(memory: Memory) -> Check:
-    free = shutil.disk_usage(memory.home).free / 1e6
     if not os.access(memory.home, os.W_OK):
         return Check(
             "disk", "fail", f"{memory.home} cannot be written", "Mount it read-write, or mend its rights."
         )
+    free = shutil.disk_usage(memory.home).free / 1e6
     if free < SPARE_MB:
         return Check("disk", "warn", f"{free:.0f} MB free", "Free some space; what is stored is safe.")
     return Check("disk", "ok", f"{free / 1e3:.1f} GB free at {memory.home}")
@@ -270,7 +309,8 @@ def _files(memory: Memory) -> Check:
 
 def _hooks(memory: Memory) -> Check:
     failures = [failure for failure in memory.failures.read() if failure.hook != WINDOW]
-    if not memory.sessions.journal.outbox.turns and not pending_paths(memory.database.path):
+    journal = memory.sessions.journal
+    if not journal.backlog().turns and not journal.backlog_of_others().turns:
         failures = [failure for failure in failures if TURNS_WAIT not in failure.message]
     if not failures:
         return Check("hooks", "ok", "no failure on record")

@@ -71,6 +71,7 @@ def open_memory(
     clock: Clock | None = None,
     worker: bool = True,
     watch: bool | None = None,
+    restore: str | None = None,
 ) -> Memory:
     """Open a home directory, making it if there is none.
 
@@ -83,12 +84,16 @@ def open_memory(
         clock: for tests and replays; default: the machine's.
         worker: do upkeep in a thread of its own. False: only when `idle()` is called.
         watch: pick up changes of the profile, notes, hooks and models while running; default: as `worker`.
+        restore: "newest": for a robot that nobody stands beside. A truth that was lost or is damaged is replaced by the newest
+            good backup; where there is none, it is put aside and the memory begins empty. `check` tells of either until
+            `edgemem check --acknowledge`. The whole file is read at each start, some 5 ms a megabyte. None: see below.
 
     Raises:
         ConfigError: the profile, or a hook that it names, cannot be read.
         InvalidInputError: this cannot be a home, or holds something else.
         StoreError: the truth cannot be opened: `BusyError`, `ReadOnlyError`, `DiskFullError`, `CorruptError`,
-            `NewerSchemaError` say why. A damaged index or model is no reason: `check` tells of them.
+            `NewerSchemaError` say why, and `LostTruthError` that it is missing, empty or another one. A damaged index or model
+            is no reason: `check` tells of them.
     """
     return Memory(
         home,
@@ -99,6 +104,7 @@ def open_memory(
         clock=clock,
         worker=worker,
         watch=watch,
+        restore=restore,
     )
 
 
@@ -116,6 +122,7 @@ class Memory:
         clock: Clock | None = None,
         worker: bool = True,
         watch: bool | None = None,
+        restore: str | None = None,
     ) -> None:
         self.closed = True
         self.home = make_home(Path(home).expanduser().absolute())
@@ -127,7 +134,13 @@ class Memory:
             opened.callback(models.close)
             self._running = Running()
             self._parts = parts = Parts(
-                self.home, self.profile, models, running=self._running, wake=self._wake, clock=self.clock
+                self.home,
+                self.profile,
+                models,
+                running=self._running,
+                wake=self._wake,
+                clock=self.clock,
+                restore=restore,
             )
             opened.callback(parts.close)
             self.reload = Reload(
@@ -140,7 +153,7 @@ class Memory:
                 wake=self._wake,
             )
             opened.pop_all()
-        self.database, self.backups = parts.database, parts.backups
+        self.database, self.backups, self.truth = parts.database, parts.backups, parts.truth
         self.store, self.sessions, self.notes = parts.store, parts.sessions, parts.notes
         self.index = parts.index
         self.ahead = Ahead(
@@ -315,6 +328,7 @@ class Memory:
         hooks += [OwnHook(file, self) for file in self.reload.hook_files]
         hooks += self._extras.hooks(self.profile)
         self._running.add(hooks)
+        self.sessions.journal.reserve()
         return hooks
 
     def tools(self, *, speaker: str | None = None, include: Collection[str] | None = None) -> list[Tool]:

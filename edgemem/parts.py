@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from edgemem.provisions import lay_in
 from edgemem.recall.index import Index
 from edgemem.recall.recall import Recall
-from edgemem.store.backups import Backups, naming_the_newest
-from edgemem.store.database import Database
+from edgemem.store.backups import Backups
 from edgemem.store.erase.eraser import Eraser, Place
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
 from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.truth import TruthFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,20 +38,21 @@ class Parts:
         running: Running,
         wake: Callable[[], None],
         clock: Clock,
+        restore: str | None = None,
     ) -> None:
-        """Open the files; where one cannot be opened, those before it are closed again."""
-        path, backups = home / "db" / "memory.db", home / "backups"
+        """Open the files; where one cannot be opened, those before it are closed again.
+
+        Args:
+            running: is told what is forgotten, for what running conversations will still say.
+            wake: has idle time look for work.
+            restore: see `TruthFile.open`.
+        """
         with ExitStack() as opened:
-            with naming_the_newest(backups, path):
-                self.database = Database(
-                    path,
-                    clock=clock,
-                    busy_timeout_s=profile.store.busy_timeout_s,
-                    wal_limit_mb=profile.store.wal_limit_mb,
-                    backups=backups,
-                )
+            self.truth = TruthFile(home, clock=clock, timeout_s=profile.store.busy_timeout_s)
+            opened.callback(self.truth.close)
+            self.database = self.truth.open(profile.store, restore=restore)
             opened.callback(self.database.close)
-            self.backups = Backups(backups, self.database)
+            self.backups = Backups(self.truth.backups, self.database)
             self.store = SQLiteMemoryStore(self.database)
             self.sessions = SQLiteSessionStore(self.database)
             opened.callback(self.sessions.close)
@@ -76,7 +77,10 @@ class Parts:
             self.eraser = Eraser(
                 self.sessions,
                 (
-                    Place("kept states", lambda forgotten, _stop: _remove_states(path.parent, forgotten)),
+                    Place(
+                        "kept states",
+                        lambda forgotten, _stop: _remove_states(self.database.path.parent, forgotten),
+                    ),
                     Place(self.index.path.name, lambda _forgotten, stop: self.index.erase(stop)),
                     Place("backups", lambda _forgotten, stop: self.backups.erase(stop)),
                 ),
@@ -93,7 +97,7 @@ class Parts:
         self.backups.max_mb = profile.backup.max_mb
         self.store.max_episodes = profile.store.max_episodes
         self.store.doubtful_below = profile.memory.doubtful_below
-        self.sessions.journal.outbox.most = profile.store.waiting_turns
+        self.sessions.journal.most = profile.store.waiting_turns
         self.notes.max_size_chars = profile.notes.max_chars
         self.notes.low_water_chars = profile.notes.low_water_chars
         self.notes.level = profile.notes.level

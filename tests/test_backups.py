@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -228,7 +230,7 @@ def test_a_database_that_is_too_large_is_told_once_an_hour(tmp_path: Path, wall:
 
 
 def test_a_damaged_truth_names_the_newest_good_backup(tmp_path: Path) -> None:
-    """Its commands bring everything of the backup back; a damaged backup is passed over."""
+    """Its command brings everything of the backup back; a damaged backup is passed over."""
     home = tmp_path / "home"
     profile = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(every_h=1e-9))
     with edgemem.open(home, profile=profile, worker=False) as memory:
@@ -243,8 +245,8 @@ def test_a_damaged_truth_names_the_newest_good_backup(tmp_path: Path) -> None:
     truth.write_bytes(b"\0" * 5000)
     with pytest.raises(CorruptError, match=good.name) as caught:
         edgemem.open(home, profile=profile, worker=False)
-    commands = str(caught.value).partition("To restore it: ")[2]
-    subprocess.run(["sh", "-ec", commands], check=True)
+    command = shlex.split(str(caught.value).split("`")[1])
+    subprocess.run([sys.executable, "-m", *command], check=True)
     with edgemem.open(home, profile=profile, worker=False) as memory:
         assert memory.store.get_fact("tea") == "green"
         assert memory.idle(10)

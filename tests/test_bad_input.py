@@ -76,7 +76,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     inside = {path.name for path in home.rglob("*") if path.parent.name != "backups"}
     assert inside <= {
         *("edgemem.toml", "NOTES.md", ".NOTES.md.lock", "db", "models", "bank", "backups"),
-        *("memory.db", "memory.db.lock", "index.db", "index.db.lock", "turn.json"),
+        *("home.json", "home.lock", "memory.db", "memory.db.lock", "index.db", "index.db.lock", "turn.json"),
     }
 
 
@@ -347,8 +347,9 @@ def test_an_index_that_cannot_be_read_is_made_again_without_a_word(home: Path, d
 
 
 def test_a_missing_db_folder_is_an_empty_memory(home: Path) -> None:
-    """Whoever deletes `db/` begins anew; notes stay."""
+    """Whoever deletes `db/` and the backups begins anew; notes stay."""
     shutil.rmtree(home / "db")
+    shutil.rmtree(home / "backups")
     assert "no facts" in works("facts", "--home", home)
     assert "spare key" in works("recall", "key", "--home", home)
 

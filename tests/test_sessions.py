@@ -18,7 +18,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.records import Heard, Message, Reader, Session, StoredMessage, Turn
 from edgemem.store.database import Database
 from edgemem.store.protocols import SessionStore
-from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.sessions import SINCE, SQLiteSessionStore
 from edgemem.store.turns import commit_turn, read_turns
 
 BLOCK = "<memory>\n- Alice is allergic to nuts\n</memory>\n"
@@ -260,7 +260,7 @@ def test_saving_from_several_processes_loses_no_session(tmp_path: Path) -> None:
     """Processes that save sessions of their own into one file do not disturb each other."""
     path = tmp_path / "sessions.db"
     program = (
-        "import sys; from edgemem.records import Session; from edgemem.store.sessions import SQLiteSessionStore\n"
+        "import sys; from edgemem.records import Session; from edgemem.store.sessions import SINCE, SQLiteSessionStore\n"
         "session = Session()\n"
         "with SQLiteSessionStore(sys.argv[1]) as store:\n"
         "    for i in range(25):\n"
@@ -313,3 +313,13 @@ def test_what_was_saved_last_is_what_is_loaded(
         assert [turn.n for turn in turns] == list(range(len(turns)))
         assert SQLiteSessionStore(database).load("s") == session
     database.close()
+
+
+def test_sessions_since_a_time_are_found_by_the_order_of_ids(store: SQLiteSessionStore) -> None:
+    """Neither the messages nor the sessions from before are looked at."""
+    for n in range(30):
+        store.save(f"s{n}", Session(talk(3)))
+    plan = [str(row[3]) for row in store.database.query(f"explain query plan {SINCE}", {"since": 1})]
+    assert any("SEARCH messages USING INTEGER PRIMARY KEY (rowid>" in step for step in plan)
+    assert not [step for step in plan if step.startswith("SCAN") and "messages" in step]
+    assert any(step.startswith("SEARCH s USING INTEGER PRIMARY KEY (rowid=") for step in plan), plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,13 @@ from edgemem.cli.printing import plain
 from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from click.shell_completion import CompletionItem
 
     from edgemem.memory import Memory
     from edgemem.store.erase.eraser import Forgotten
-
+    from edgemem.truth import TruthFile
 
 NOT_YET_ERASED = 3
 """The exit code of a command that forgot, where bytes of it still stand in a file."""
@@ -141,8 +142,11 @@ def did_you_mean(word: str, valid: Iterable[str]) -> str:
     return f" Did you mean {plain(found[0])}?" if found else ""
 
 
-def agreed(question: str) -> None:
-    """Ask before something is erased; no answer is a no.
+def agreed(question: str, *, otherwise: str = "Nothing was erased") -> None:
+    """Ask before something is erased or replaced; no answer is a no.
+
+    Args:
+        otherwise: how the sentence begins where nobody agrees.
 
     Raises:
         InvalidInputError: nobody agreed.
@@ -152,10 +156,10 @@ def agreed(question: str) -> None:
     except (click.Abort, RuntimeError) as error:  # the end of the input, or none at all
         click.echo(err=True)
         raise InvalidInputError(
-            "Nothing was erased, because nobody agreed; --yes erases without asking."
+            f"{otherwise}, because nobody agreed; --yes does it without asking."
         ) from error
     if not yes:
-        raise InvalidInputError("Nothing was erased.")
+        raise InvalidInputError(f"{otherwise}.")
 
 
 def tell_pending(forgotten: Forgotten) -> None:
@@ -168,6 +172,11 @@ def tell_pending(forgotten: Forgotten) -> None:
 
 def open_existing(home: Path, **settings: Any) -> Memory:
     """Open a home that is there already; reading commands make none."""
+    return open_home(existing(home), **settings)
+
+
+def existing(home: Path) -> Path:
+    """Return a home that is there already."""
     from edgemem.home import is_home, meant_instead
 
     home = home.expanduser()
@@ -177,7 +186,19 @@ def open_existing(home: Path, **settings: Any) -> Memory:
         raise InvalidInputError(
             f"There is no memory at {home}; name another with --home, or begin this one: edgemem facts add KEY VALUE"
         )
-    return open_home(home, **settings)
+    return home
+
+
+@contextmanager
+def truth_alone(home: Path) -> Iterator[TruthFile]:
+    """Lend the file of a home's truth, while nobody else has the home open; raise BusyError where somebody has."""
+    from edgemem.clock import Clock
+    from edgemem.home import make_home
+    from edgemem.truth import TruthFile
+
+    with closing(TruthFile(make_home(existing(home).absolute()), clock=Clock(), timeout_s=0.0)) as truth:
+        truth.lock.hold_alone()
+        yield truth
 
 
 def open_home(home: Path, **settings: Any) -> Memory:

@@ -11,17 +11,16 @@ the truth of today descends from are counted and removed.
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from edgemem.errors import CorruptError, DiskFullError, InvalidInputError, StoreError
+from edgemem.errors import DiskFullError, InvalidInputError, StoreError
 from edgemem.store.copying import copy_name, stamp_of
 from edgemem.store.database import Origin, origin_of
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.files import sync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from edgemem.store.database import Database
@@ -215,20 +214,3 @@ def newest_good(folder: Path, truth: int = 0) -> Path | None:
         if origin is not None and truth in (0, origin.truth):
             return path
     return None
-
-
-@contextmanager
-def naming_the_newest(folder: Path, database: Path) -> Iterator[None]:
-    """Name the newest sound backup where a truth is found damaged."""
-    try:
-        yield
-    except CorruptError as error:
-        good = newest_good(folder)
-        if good is None:
-            raise
-        # The log belongs to the damaged file, and the index may know what the backup does not.
-        beside = f"{database}-wal {database}-shm {database.parent / 'index.db'}*"
-        raise CorruptError(
-            f"{error} The newest good backup is {good}. To restore it:"
-            f" mv {database} {database}.damaged; rm -f {beside}; cp -p {good} {database}"
-        ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +16,9 @@ from edgemem.records import Message, StoredMessage
 
 if TYPE_CHECKING:
     from edgemem.store.transaction import Transaction
+
+_LOOKED_AT = 64
+"""Messages at the end that a save looks through for changes in place: some turns with their tools."""
 
 COLUMNS = "m.id, m.role, m.content, m.unheard, m.extra, m.tokens"
 
@@ -89,6 +93,28 @@ def enqueue(tx: Transaction, numbers: Sequence[int]) -> None:
         "insert into index_queue (id, kind, ref) values (?, 'message', ?)",
         [(tx.tick(), number) for number in numbers],
     )
+
+
+def same_until(given: Sequence[Message], stored: Sequence[Message], held: Sequence[Message]) -> int:
+    """Return how many messages at the head are as they were stored; all but the newest by identity first, which is quick.
+
+    Args:
+        stored: copies of what was given before.
+        held: the messages themselves, as whoever gave them holds them.
+    """
+    length = len(stored)
+    older = max(0, min(length, len(held)) - _LOOKED_AT)
+    if given[:older] == held[:older] and given[older:length] == stored[older:]:
+        return length
+    return next(
+        (i for i, (a, b) in enumerate(zip(given, stored, strict=False)) if a != b),
+        min(len(given), length),
+    )
+
+
+def copied(message: Message) -> Message:
+    """Return a message that does not change when its original does; its texts are shared."""
+    return {key: part if isinstance(part, str) else deepcopy(part) for key, part in message.items()}
 
 
 def to_json(value: Any, *, what: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,7 +15,7 @@ from edgemem.clock import Clock
 from edgemem.fence import check_session_id, storable
 from edgemem.records import Level, Message, Session, StoredMessage
 from edgemem.store import messages
-from edgemem.store.arguments import check_session
+from edgemem.store.arguments import check_session, checked_tick
 from edgemem.store.database import Database, Transaction
 from edgemem.store.erase.erasings import empty_log
 from edgemem.store.erase.records import erase_session
@@ -30,8 +29,18 @@ _log = logging.getLogger(__name__)
 Select = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 
 _COMPLETE = STATES.index("complete")
-_LOOKED_AT = 64
-"""Messages at the end that a save looks through for changes in place: some turns with their tools."""
+
+
+_LAST = "coalesce((select last_message from turns where session_id = s.id order by n desc limit 1), s.id)"
+"""When something was last said in a session, a tick."""
+
+SINCE = f"""
+  select name from sessions s where id in (
+    select session_id from messages where id >= :since and dropped is null
+    union select id from sessions where id >= :since)
+  order by {_LAST} desc
+"""  # noqa: S608 - our own
+"""Sessions since a tick. Ids are ticks, so the tables themselves are ordered by time: an index would cost each turn a write."""
 
 
 class _Saved(msgspec.Struct):
@@ -64,7 +73,7 @@ class _Added(msgspec.Struct):
         """Return what is stored now; lists grow in place, so that a long session costs nothing here."""
         stored, begin = self.stored, self.begin
         stored.held[begin:] = self.held
-        stored.messages[begin:] = [_copied(message) for message in self.held]
+        stored.messages[begin:] = [messages.copied(message) for message in self.held]
         stored.ids[begin:] = self.ids
         stored.turns[begin:] = self.turns
         stored.state = self.state
@@ -118,7 +127,7 @@ class SQLiteSessionStore:
         said, state = session.messages, state_text(session.state, self._warned)
         with self._lock:
             known = self._saved.get(id)
-            begin = _prefix(said, known) if known else 0
+            begin = messages.same_until(said, known.messages, known.held) if known else 0
             if (
                 known
                 and begin == len(said) == len(known.ids)
@@ -137,7 +146,7 @@ class SQLiteSessionStore:
                 self._saved.pop(id, None)
                 return None
             saved = self._saved[id] = found[0]
-            saved.held = [_copied(message) for message in saved.messages]
+            saved.held = [messages.copied(message) for message in saved.messages]
             return Session(list(saved.held), msgspec.json.decode(saved.state))
 
     def delete(self, id: str) -> bool:  # noqa: A002
@@ -157,12 +166,16 @@ class SQLiteSessionStore:
             self._saved.pop(id, None)
             return self.database.write(lambda tx: erase_session(tx, id, logs=logs))
 
-    def list_ids(self) -> list[str]:
-        """Return the ids of all conversations, the one that was spoken in last first."""
-        rows = self.database.query(
-            "select name from sessions s order by coalesce("
-            "(select last_message from turns where session_id = s.id order by n desc limit 1), s.id) desc"
-        )
+    def list_ids(self, *, since: float | None = None) -> list[str]:
+        """Return the ids of conversations, the one that was spoken in last first.
+
+        Args:
+            since: only those in which something was said then or later, seconds since the epoch.
+        """
+        if since is None:
+            rows = self.database.query(f"select name from sessions s order by {_LAST} desc")  # noqa: S608 - our own
+        else:
+            rows = self.database.query(SINCE, {"since": checked_tick(since, "since")})
         return [name for (name,) in rows]
 
     def close(self) -> None:
@@ -244,23 +257,6 @@ def _parts(said: list[Message], begin: int, turns: Sequence[int], blocks: Collec
         part.said.append(stored)
     if part.said:
         yield part
-
-
-def _prefix(said: list[Message], known: _Saved) -> int:
-    """Return how many messages at the head are the same; all but the newest by identity first, which is quick."""
-    length = len(known.messages)
-    older = max(0, min(length, len(known.held)) - _LOOKED_AT)
-    if said[:older] == known.held[:older] and said[older:length] == known.messages[older:]:
-        return length
-    return next(
-        (i for i, (a, b) in enumerate(zip(said, known.messages, strict=False)) if a != b),
-        min(len(said), length),
-    )
-
-
-def _copied(message: Message) -> Message:
-    """Return a message that does not change when its original does; its texts are shared."""
-    return {key: each if isinstance(each, str) else deepcopy(each) for key, each in message.items()}
 
 
 def _prefix_by_content(said: list[Message], known: _Saved, issued: Mapping[int, str]) -> int:

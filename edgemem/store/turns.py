@@ -52,22 +52,31 @@ def commit_turn(tx: Transaction, turn: Turn, *, recorded: int | None = None) -> 
     _write(tx, turn, recorded)
 
 
-def find_turn(tx: Transaction, session: str, turn: Turn, recorded: int) -> int | None:
+def find_turn(tx: Transaction, turn: Turn, recorded: int) -> int | None:
     """Return the number that a turn was written under, from its own on; None if it is not written.
 
     Args:
         recorded: the tick at which it was accepted. Two processes may have been at the same one, so what was said tells
             their turns apart.
     """
-    said = turn.messages[0].content if turn.messages else None
-    said = None if said is None else storable(said)
-    found = tx.execute(
+    first = turn.messages[0].content if turn.messages else None
+    rows = tx.execute(
         "select t.n from turns t join messages m on m.id = t.first_message"
         " where t.session_id = (select id from sessions where name = ?)"
         " and t.n >= ? and t.recorded = ? and m.content is ?",
-        (session, turn.n, recorded, said),
+        (turn.session, turn.n, recorded, None if first is None else storable(first)),
     )
-    return int(found[0][0]) if found else None
+    return int(rows[0][0]) if rows else None
+
+
+def find_tick(tx: Transaction, session: str, recorded: int | None) -> int | None:
+    """Return the number of the newest turn of a session that was accepted at a tick; None if there is none."""
+    rows = tx.execute(
+        "select n from turns where session_id = (select id from sessions where name = ?) and recorded = ?"
+        " order by n desc limit 1",
+        (session, recorded),
+    )
+    return int(rows[0][0]) if rows else None
 
 
 def amend_turn(tx: Transaction, session: str, n: int, *, heard_text: str) -> bool:

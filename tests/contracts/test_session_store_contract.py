@@ -18,7 +18,7 @@ from edgemem.hooks.layout_view import LayoutHook
 from edgemem.loop import AgentLoop, Reply
 from edgemem.records import Session
 from edgemem.store import SessionStore, SQLiteMemoryStore
-from edgemem.store.json_session_store import JSONSessionStore
+from edgemem.store.json.sessions import JSONSessionStore
 from edgemem.store.sessions import SQLiteSessionStore
 
 STORES = {"sqlite": SQLiteSessionStore, "json": JSONSessionStore}
@@ -274,6 +274,32 @@ def test_ids_come_newest_first(make, hand):
         assert store.list_ids() == ["b", "a", "c"]
         store.save("c", sessions["c"])
         assert store.list_ids() == ["b", "a", "c"], "nothing was said in c"
+
+
+def test_sessions_since_a_time(make, hand):
+    """Those that were spoken in then or later, newest first, in the robot's own time and after reopening."""
+    with make(clock=hand.clock) as store:
+        times = {}
+        for name in "abc":
+            store.save(name, Session(talk(1)))
+            times[name] = hand.clock.now()
+            hand.advance(60)
+        assert store.list_ids(since=0) == store.list_ids() == ["c", "b", "a"]
+        assert store.list_ids(since=times["b"] - 30) == ["c", "b"]
+        assert store.list_ids(since=times["c"] + 30) == []
+        again = store.load("a")
+        again.messages.append({"role": "user", "content": "still there?"})
+        store.save("a", again)
+        store.load("b")
+        store.save("b", Session(talk(1)))
+    with make(clock=hand.clock) as store:
+        assert store.list_ids(since=times["c"] + 30) == ["a"]
+        assert store.list_ids(since=times["c"] - 30) == ["a", "c"]
+        store.save("empty", Session())
+        assert store.list_ids(since=times["c"] + 30) == ["empty", "a"]
+        for wrong in (float("nan"), "today"):
+            with pytest.raises(InvalidInputError, match="since"):
+                store.list_ids(since=wrong)
 
 
 def test_delete_leaves_no_byte(make, tmp_path):

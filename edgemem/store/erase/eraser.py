@@ -150,7 +150,7 @@ class Eraser:
         return msgspec.structs.replace(
             forgotten,
             mentions=find_mentions(self._database, (name, *called), notes=notes),
-            files=tuple(str(path) for path in sorted(self._database.path.parent.glob("*.damaged*"))),
+            files=tuple(str(path) for path in sorted(self._database.path.parent.iterdir()) if _is_aside(path)),
         )
 
     # Erasing the bytes
@@ -218,6 +218,10 @@ class Eraser:
             # Before the truth's log is emptied: the name goes with it.
             note_log_lines_erased(self._database, number)
         return True
+
+
+def _is_aside(path: Path) -> bool:
+    return any(word in path.name for word in (".aside-", ".damaged"))
 
 
 def _erased_in(place: Place, forgotten: int, stop: Stop) -> str:
