@@ -150,7 +150,9 @@ class Eraser:
         return msgspec.structs.replace(
             forgotten,
             mentions=find_mentions(self._database, (name, *called), notes=notes),
-            files=tuple(str(path) for path in sorted(self._database.path.parent.iterdir()) if _is_aside(path)),
+            files=tuple(
+                str(path) for path in sorted(self._database.path.parent.iterdir()) if _is_aside(path)
+            ),
         )
 
     # Erasing the bytes
