@@ -209,7 +209,7 @@ class Index:
             if stop():
                 return False
             self.database.write(purge)
-            if not self.database.checkpoint(wait_s=0.0):
+            if not self.database.checkpoint(wait_s=0.0) or not self.database.wipe_slack(stop=stop):
                 return False
             self.database.write(lambda tx: set_meta(tx, "erased", forgotten))
         except StoreError as error:

@@ -36,6 +36,7 @@ from edgemem.store.filelock import FileLock
 from edgemem.store.files import OpenedFiles, create_private
 from edgemem.store.migrations import TRUTH, Migration, check_schema, migrate, missing_steps
 from edgemem.store.readers import Readers
+from edgemem.store.slack import RawFile
 from edgemem.store.sqlite_errors import meaning_of
 from edgemem.store.ticks import Ticks
 from edgemem.store.transaction import Transaction
@@ -135,6 +136,7 @@ class Database:
         except BaseException:
             self._lock.close()
             raise
+        self._raw = RawFile(self.path)
         self._log = WriteAheadLog(
             self._connection, self.path, exclusively=self._exclusively, limit_mb=wal_limit_mb
         )
@@ -251,6 +253,20 @@ class Database:
             sleep(_AGAIN_S)
         return True
 
+    def wipe_slack(self, *, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Overwrite the copies of erased rows that SQLite left between the cells of its pages, see `slack`.
+
+        Args:
+            stop: asked every few milliseconds; once it is true, the result is False.
+
+        Returns:
+            whether all of the file was looked through; not where a reader keeps the log from being emptied.
+        """
+        begin: int | None = 0
+        while begin is not None and begin >= 0 and not stop():
+            begin = self._run(partial(self._log.wipe_slack, self._raw, begin))
+        return begin is None
+
     def check_files(self) -> None:
         """Raise ReplacedError if another program has removed, replaced or written the files since they were opened."""
         self._run(self._log.look)
@@ -286,6 +302,7 @@ class Database:
         except BusyError:
             # Whoever holds the lock has the file open, so this connection is not the last: nothing is moved.
             self._connection.close()
+        self._raw.close()
         self._lock.close()
 
     def __enter__(self) -> Self:

@@ -8,7 +8,7 @@ from edgemem.store import beliefs, episodes, facts, preferences
 from edgemem.store.arguments import checked_count, checked_said, lookup
 from edgemem.store.database import Database
 from edgemem.store.doubts import read_doubts
-from edgemem.store.erase.erasings import empty_log, last_forgotten
+from edgemem.store.erase.erasings import erase_in_truth, last_forgotten
 from edgemem.store.erase.records import erase_episode, erase_fact, erase_preference
 from edgemem.store.markdown import as_markdown
 
@@ -49,7 +49,7 @@ class SQLiteMemoryStore:
         self.max_episodes = 500 if max_episodes is None else checked_count(max_episodes, "max_episodes")
         self.doubtful_below = doubtful_below
         if self._owned:  # a forgetting that was cut off
-            empty_log(self.database, alone=True, wait_s=0.0)
+            erase_in_truth(self.database, alone=True, wait_s=0.0)
 
     # Facts
 
@@ -251,5 +251,5 @@ class SQLiteMemoryStore:
     def _erased(self, found: bool) -> bool:
         # The erased bytes are overwritten in the pages, but old pages still stand in the log until it is emptied.
         if found:
-            empty_log(self.database, alone=self._owned)
+            erase_in_truth(self.database, alone=self._owned)
         return found

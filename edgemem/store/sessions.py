@@ -17,7 +17,7 @@ from edgemem.records import Level, Message, Session, StoredMessage
 from edgemem.store import messages
 from edgemem.store.arguments import check_session, checked_tick
 from edgemem.store.database import Database, Transaction
-from edgemem.store.erase.erasings import empty_log
+from edgemem.store.erase.erasings import erase_in_truth
 from edgemem.store.erase.records import erase_session
 from edgemem.store.journal import TurnJournal
 from edgemem.store.revisions import Revision, split_block
@@ -106,7 +106,7 @@ class SQLiteSessionStore:
         self._owned = not isinstance(path, Database)
         self.database = path if isinstance(path, Database) else Database(path, clock=clock)
         if self._owned:  # a forgetting that was cut off
-            empty_log(self.database, alone=True, wait_s=0.0)
+            erase_in_truth(self.database, alone=True, wait_s=0.0)
         self.journal = TurnJournal(self.database)
         self._level = LEVELS.index(level)
         self._saved: dict[str, _Saved] = {}
@@ -153,7 +153,7 @@ class SQLiteSessionStore:
         """Erase a conversation with all its versions, also from the log; return whether there was one."""
         erased = self.erase(id) >= 0
         if erased:
-            empty_log(self.database, alone=self._owned)
+            erase_in_truth(self.database, alone=self._owned)
         return erased
 
     def erase(self, id: str, *, logs: Iterable[Path] = ()) -> int:  # noqa: A002

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from edgemem.store.slack import RawFile
+
 _NORMAL = 1  # `pragma synchronous`: a checkpoint waits for the disk
 
 _log = logging.getLogger(__name__)
@@ -60,12 +62,23 @@ class WriteAheadLog:
         try:
             # What was erased must not come back with a pulled plug, also where commits are not synced.
             self._connection.execute(f"pragma synchronous = {max(level, _NORMAL)}")
-            emptied = self._truncate()
+            with self._exclusively():
+                emptied = self._truncate()
         finally:
             self._connection.execute(f"pragma synchronous = {level}")
         if emptied:
             self.unsynced = False
         return emptied
+
+    def wipe_slack(self, raw: RawFile, begin: int) -> int | None:
+        """Empty the log and wipe the slack of some pages; return what `RawFile.wipe_slack` does, -1 if a reader is in the way."""
+        with self._exclusively():
+            if not self._truncate():
+                return -1
+            # What this connection holds in memory would be written with the slack that it was read with. All others look
+            # whether the log was changed, and forget what they hold.
+            self._connection.execute("pragma shrink_memory")
+            return raw.wipe_slack(begin)
 
     def look(self) -> None:
         """Raise ReplacedError if the log, or the database, is another than the one that was opened."""
@@ -86,16 +99,16 @@ class WriteAheadLog:
     def empty(self) -> None:
         """Empty the log if nobody is in the way; nobody waits for this, so it waits for nobody either."""
         try:
-            self._truncate()
+            with self._exclusively():
+                self._truncate()
         except StoreError as error:
             _log.warning("The log of %s could not be emptied and grows on: %s", self._path, error)
 
     def _truncate(self) -> bool:
         timeout = self._connection.execute("pragma busy_timeout").fetchone()[0]
         try:
-            with self._exclusively():
-                self._connection.execute("pragma busy_timeout = 0")
-                (busy, _, _) = self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+            self._connection.execute("pragma busy_timeout = 0")
+            (busy, _, _) = self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
         finally:
             self._connection.execute(f"pragma busy_timeout = {timeout}")
         return not busy

@@ -17,6 +17,7 @@ from edgemem.errors import StoreError
 from edgemem.store.erase.copies import Erased, read_erased
 from edgemem.store.erase.erasings import (
     end_erasings,
+    erase_in_truth,
     last_forgotten,
     log_lines,
     newest_erasing,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _AGAIN_S = 0.02  # between two looks whether a reader is gone
 _READ = "somebody reads it"
+_LATER = "there was no time yet"
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -69,7 +71,7 @@ class Eraser:
 
     Args:
         sessions: the conversations; turns that wait to be written are written before something is forgotten.
-        places: where copies of the truth stand; its own log comes last.
+        places: where copies of the truth stand; itself comes before them.
         on_forgotten: told what finds the copies of a fact, for what running conversations will still say.
         wake: has idle time go on with what is pending.
         wait_s: how long a forgetting waits for the bytes to be gone.
@@ -86,17 +88,20 @@ class Eraser:
     ) -> None:
         self._sessions = sessions
         self._database: Database = sessions.database
-        truth = Place(self._database.path.name, lambda _forgotten, _stop: self._empty_log())
+        truth = Place(self._database.path.name, lambda _forgotten, stop: self._erase_in_truth(stop))
+        # Whose lines are erased stands in the truth, and what a backup copies are the pages of the truth.
         self._places = (
             Place("audit logs", lambda _forgotten, _stop: self._erase_log_lines()),
-            *places,
             truth,
+            *places,
         )
         self._on_forgotten = on_forgotten
         self._wake = wake
         self._wait_s = wait_s
         self._clean = 0
         """The newest forgetting of which no byte was left when this process looked."""
+        self._done: dict[str, tuple[int, int]] = {}
+        """Of which erasing and which forgetting this process left no byte in a place."""
         self.left: dict[str, str] = {}
         """The places that this process found bytes in when it looked last, and why they stayed."""
         self._erased_lines = 0
@@ -201,8 +206,16 @@ class Eraser:
         upto, forgotten = newest_erasing(self._database), last_forgotten(self._database)
         if upto == 0 and forgotten == self._clean:
             return False
-        left = {place.name: _erased_in(place, forgotten, stop) for place in self._places}
-        self.left = {name: why for name, why in left.items() if why}
+        for place in self._places:
+            if self._done.get(place.name) != (upto, forgotten):
+                why = _erased_in(place, forgotten, stop)
+                if not why:
+                    self._done[place.name] = upto, forgotten
+                elif not stop() or place.name not in self.left:
+                    self.left[place.name] = why
+        self.left = {
+            name: why for name, why in self.left.items() if self._done.get(name) != (upto, forgotten)
+        }
         if self.left:
             return False
         if upto:
@@ -210,8 +223,8 @@ class Eraser:
         self._clean = forgotten
         return upto > 0
 
-    def _empty_log(self) -> bool:
-        return not newest_erasing(self._database) or self._database.checkpoint(wait_s=0.0)
+    def _erase_in_truth(self, stop: Stop) -> bool:
+        return erase_in_truth(self._database, alone=False, wait_s=0.0, stop=stop)
 
     def _erase_log_lines(self) -> bool:
         for number, lines in log_lines(self._database):
@@ -229,6 +242,6 @@ def _is_aside(path: Path) -> bool:
 def _erased_in(place: Place, forgotten: int, stop: Stop) -> str:
     """Erase in one place, and return why bytes are left there; empty if none are."""
     try:
-        return "" if place.erase(forgotten, stop) else _READ
+        return "" if place.erase(forgotten, stop) else _LATER if stop() else _READ
     except (StoreError, OSError) as error:
         return str(error) or type(error).__name__

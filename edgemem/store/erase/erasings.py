@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from edgemem.store.database import Database
@@ -79,17 +79,24 @@ def end_erasings(db: Database, upto: int) -> None:
     db.write(lambda tx: tx.execute("delete from erasings where id <= ? and log_lines is null", (upto,)))
 
 
-def empty_log(db: Database, *, alone: bool, wait_s: float | None = None) -> bool:
-    """Take what was forgotten out of the log of a truth; return whether it is gone from the truth.
+def erase_in_truth(
+    db: Database,
+    *,
+    alone: bool,
+    wait_s: float | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Take the bytes of what was forgotten out of a truth and its log; return whether they are gone.
 
     Args:
         alone: no home has this truth, so nothing else is left to do.
         wait_s: seconds to wait for readers; None: as long as the database waits for others.
+        stop: asked every few milliseconds; once it is true, the rest is left for later.
     """
     upto = newest_erasing(db)
     if upto == 0:
         return True
-    if not db.checkpoint(wait_s=wait_s):
+    if not db.checkpoint(wait_s=wait_s) or not db.wipe_slack(stop=stop):
         return False
     if alone:
         end_erasings(db, upto)
