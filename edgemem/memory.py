@@ -449,7 +449,7 @@ class Memory:
         self._check_open()
         return self._parts.eraser.person(
             name,
-            called=self.profile.speakers.get(name, ()),
+            called=self.profile.others(name),
             logs={*self._extras.logs(self.profile), *logs},
             notes=self.notes,
         )

@@ -23,8 +23,9 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, clean, storable
 from edgemem.hooks.conversation import STATE_KEY, Conversation
 from edgemem.negation import asks_not_to_forget, asks_to_forget, says_no, says_yes
-from edgemem.records import Fact, Heard, level_of_scope
+from edgemem.records import Fact, Heard
 from edgemem.rights import MYSELF, SCOPES, RefusedError, Rights, closed_to
+from edgemem.scopes import level_of_scope, name_key, person_of
 from edgemem.store.episodes import episode_text
 from edgemem.store.erase.copies import Erased
 from edgemem.store.later import Later, settled
@@ -363,7 +364,8 @@ class _MemoryTools:
             line += " (perhaps misheard)"
         if fact.scope == "global":
             return line
-        own = fact.scope == f"user:{self._rights.reader(turn).speaker}"
+        person = person_of(fact.scope)
+        own = person is not None and name_key(person) == self._rights.reader(turn).key
         return f"{line} ({MYSELF if own else clean(fact.scope, max_chars=_NAME_CHARS)})"
 
     def _mark(self, turn: ToolTurn | None, facts: Iterable[Fact]) -> None:
@@ -405,7 +407,7 @@ class _MemoryTools:
         if turn is None:
             raise RefusedError("Nothing was erased: this robot cannot ask first, so it cannot erase.")
         state = turn.session.state
-        asking = (*meant, self._rights.reader(turn).speaker)
+        asking = (*meant, self._rights.reader(turn).key)
         asked, n = state.pop(_PENDING, (None, 0))
         if asked == asking and n == turn.n - 1:
             if says_yes(turn.utterance):

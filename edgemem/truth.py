@@ -22,13 +22,16 @@ from edgemem.store.database import Database, copy_database, origin_of
 from edgemem.store.filelock import HomeLock
 from edgemem.store.files import sync
 from edgemem.store.mark import Loss, Mark, read_mark, write_mark
+from edgemem.store.migrations import TRUTH
 from edgemem.store.sqlite_errors import meaning_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from edgemem.clock import Clock
     from edgemem.config import StoreSettings
+    from edgemem.store.migrations import Migration
 
 _LOCK = "home.lock"
 _ASIDE = ".aside-%Y%m%dT%H%M%SZ"
@@ -50,14 +53,18 @@ class TruthFile:
 
     Args:
         timeout_s: how long to wait for others who have the home open, or replace its files.
+        migrations: the schema; steps that the file has not seen are run.
     """
 
-    def __init__(self, home: Path, *, clock: Clock, timeout_s: float) -> None:
+    def __init__(
+        self, home: Path, *, clock: Clock, timeout_s: float, migrations: Sequence[Migration] = TRUTH
+    ) -> None:
         self.home = home
         self.folder = home / "db"
         self.path = self.folder / "memory.db"
         self.backups = home / "backups"
         self._clock = clock
+        self._migrations = migrations
         try:
             self.lock = HomeLock(self.folder / _LOCK, timeout_s=timeout_s)
         except OSError as error:
@@ -143,6 +150,7 @@ class TruthFile:
         had_one = mark is not None or backup_paths(self.backups) or truth_of(self.folder / "index.db")
         database = Database(
             self.path,
+            migrations=self._migrations,
             clock=self._clock,
             busy_timeout_s=settings.busy_timeout_s,
             wal_limit_mb=settings.wal_limit_mb,

@@ -79,6 +79,8 @@ class Index:
         self.embedding: Embedding | None = None
         self._upkeep = threading.Lock()
         self._open(embedder)
+        if truth.migrated:
+            self.take_changes()  # what a step changed shall be found at once
 
     @property
     def vec_version(self) -> str | None:
@@ -189,24 +191,38 @@ class Index:
         with self._upkeep:
             return self._work(steps, limit, _SLICE, stop)
 
-    def erase(self, stop: Stop = lambda: False) -> bool:
-        """Erase here what was forgotten in the truth, at once; return whether no byte of it is left, in the log neither.
+    def take_changes(self, stop: Stop = lambda: False) -> None:
+        """Take what was changed or erased in the truth at once: a model that is embedding meanwhile is not waited for.
 
-        A model that is embedding meanwhile is not waited for. That is safe as it is between processes: whoever works on
-        the file sees in its transaction how far it has come. Nor is a reader that keeps the log from being emptied.
+        That is safe as it is between processes: whoever works on the file sees in its transaction how far it has come.
 
         Args:
-            stop: asked between steps of some milliseconds; once it is true, the rest is left for the next call.
+            stop: asked between steps of some milliseconds; once it is true, the rest is left for later.
         """
         if self.damaged:
             self.catch_up(stop=stop)
+            return
+        try:
+            while not stop() and self._take_changes(_SLICE):
+                pass
+        except StoreError as error:
+            if not self.blame(error):
+                raise
+
+    def erase(self, stop: Stop = lambda: False) -> bool:
+        """Erase here what was forgotten in the truth, at once; return whether no byte of it is left, in the log neither.
+
+        A reader that keeps the log from being emptied is not waited for.
+
+        Args:
+            stop: as in `take_changes`.
+        """
         forgotten = last_forgotten(self.truth)
+        self.take_changes(stop)
         try:
             if self.state().erased >= forgotten:
                 return True
-            while not stop() and self._take_changes(_SLICE):
-                pass
-            if stop():
+            if self.damaged or stop():
                 return False
             self.database.write(purge)
             if not self.database.checkpoint(wait_s=0.0) or not self.database.wipe_slack(stop=stop):

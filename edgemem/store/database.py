@@ -105,6 +105,8 @@ class Database:
         self.path = Path(path).expanduser().absolute()
         self.clock = clock or Clock()
         self.vec_version: str | None = None
+        self.migrated: tuple[str, ...] = ()
+        """The steps that brought an older file up to date when it was opened."""
         self._durable = durable
         self._derived = derived
         self._backups = backups
@@ -376,7 +378,8 @@ class Database:
                 connection.execute(f"pragma secure_delete = {'on' if self._durable else 'fast'}")
                 if not new and (missing := missing_steps(connection, migrations)):
                     self._back_up(connection, missing[0])
-                migrate(connection, migrations, tick=self.clock.tick())
+                    self.migrated = tuple(missing)
+                migrate(connection, migrations, clock=self.clock)
                 self._ticks = Ticks(connection, self.clock, self.path, derived=self._derived)
                 self._version = self._ticks.look(connection, -1)
             except BaseException:

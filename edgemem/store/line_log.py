@@ -13,6 +13,7 @@ import os
 from typing import TYPE_CHECKING
 
 from edgemem.errors import StoreError
+from edgemem.scopes import name_key
 from edgemem.store.files import sync
 
 if TYPE_CHECKING:
@@ -78,4 +79,9 @@ def _is_of(line: bytes, field: str, name: str) -> bool:
         entry = json.loads(line)
     except (ValueError, RecursionError):
         return False
-    return isinstance(entry, dict) and entry.get(field) == name
+    if not isinstance(entry, dict):
+        return False
+    return bool(
+        entry.get(field) == name
+        or (field == "speaker" and name_key(str(entry.get(field) or "")) == name_key(name))
+    )

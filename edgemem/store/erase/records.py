@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.fence import storable
+from edgemem.scopes import name_key
 from edgemem.store import facts, messages
 from edgemem.store.arguments import lookup
 from edgemem.store.episodes import episode_number, episode_text
 from edgemem.store.erase.copies import Erased, erase_tool_copies, read_erased
 from edgemem.store.erase.erasings import note_forgotten, note_log_lines
 from edgemem.store.line import as_text
+from edgemem.store.names import drop_unused, scope_in_sql, written_scope
 from edgemem.store.preferences import erase_preferences
 from edgemem.store.summaries import erase_epochs
 
@@ -38,6 +40,7 @@ def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     What the memory's own tools repeated of it goes from all conversations; what people said in their own words stays.
     A conversation that runs keeps it before its model until its epoch ends (law 2), but writes none of it again.
     """
+    scope = written_scope(tx.execute, scope)
     erase_blocks(tx, [(scope, key)])
     erase_tool_copies(tx, [read_erased(tx, key, scope=scope)])
     return facts.forget_fact(tx, key, scope=scope)
@@ -45,8 +48,8 @@ def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
 
 def erase_preference(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     """Erase a preference, also where it was shown to a model; tell whether there was one."""
-    named = {"scope": lookup(scope, "a scope"), "key": lookup(key)}
-    found = _erase_preferences(tx, "scope = :scope and key = :key", named) > 0
+    at, values = scope_in_sql(scope)
+    found = _erase_preferences(tx, f"scope = {at} and key = :key", {**values, "key": lookup(key)}) > 0
     if found:
         note_forgotten(tx)
     return found
@@ -58,10 +61,10 @@ def erase_episode(tx: Transaction, episode_id: str) -> Erased | None:
     What the memory's own tools repeated of it goes as well; what people said in their own words stays.
     """
     number = episode_number(episode_id)
-    rows = tx.execute("select kind, payload, outcome from episodes where id = ?", (number,))
+    rows = tx.execute("select kind, payload, outcome, owner, speaker from episodes where id = ?", (number,))
     if not rows:
         return None
-    kind, payload, outcome = rows[0]
+    kind, payload, outcome, *people = rows[0]
     text = episode_text(kind, msgspec.json.decode(payload), outcome)
     erased = Erased.of("episode", f"episode:{number}", [text])
     note_forgotten(tx)
@@ -69,6 +72,7 @@ def erase_episode(tx: Transaction, episode_id: str) -> Erased | None:
     erase_tool_copies(tx, [erased])
     _announce(tx, "episode", [number])
     tx.execute("delete from episodes where id = ?", (number,))
+    drop_unused(tx, people)
     return erased
 
 
@@ -89,11 +93,11 @@ def erase_session(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> i
     tx.executemany("delete from messages where id = ?", numbers)
     messages.enqueue(tx, [number for (number,) in numbers])
     erase_blocks_quoting(tx, "turn", [number for (number,) in numbers])
-    tx.execute("delete from turns where session_id = ?", (session_id,))
-    turns = tx.changes
+    turns = tx.execute("delete from turns where session_id = ? returning owner, speaker", (session_id,))
+    drop_unused(tx, (person for turn in turns for person in turn))
     erase_epochs(tx, session_id)
     tx.execute("delete from sessions where id = ?", (session_id,))
-    return turns
+    return len(turns)
 
 
 def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> dict[str, int]:
@@ -104,7 +108,8 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> di
     Args:
         logs: the lines of audit logs that they caused are erased later, by the eraser.
     """
-    bound = {"name": storable(name)}
+    found_as = tx.execute("select name from names where key = ?", (name_key(name),))
+    bound = {"name": found_as[0][0] if found_as else storable(name)}
     note_log_lines(tx, "speaker", name, logs)
     erased = {
         "facts": _erase_facts(tx, bound),
@@ -116,6 +121,7 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> di
     found = {kind: number for kind, number in erased.items() if number}
     if found:
         note_forgotten(tx)
+    drop_unused(tx, [bound["name"]])
     return found
 
 
