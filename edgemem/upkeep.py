@@ -74,7 +74,7 @@ class Upkeep:
             self._thorough = False
 
     def _write_waiting(self, stop: Stop) -> bool:
-        return not stop() and self._parts.sessions.journal.retry(stop)
+        return not stop() and self._parts.sessions.journal.outbox.retry(stop)
 
     def _erase(self, stop: Stop) -> bool:
         erased = not stop() and self._eraser.work(stop)

@@ -204,7 +204,7 @@ class Eraser:
 
     def _work(self, stop: Stop) -> bool:
         upto, forgotten = newest_erasing(self._database), last_forgotten(self._database)
-        if upto == 0 and forgotten == self._clean:
+        if self._database.read_only or (upto == 0 and forgotten == self._clean):
             return False
         for place in self._places:
             if self._done.get(place.name) != (upto, forgotten):
