@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from edgemem.context.summarizer import Summarizer
     from edgemem.hooks.warming import Warming
     from edgemem.records import Epoch, Message
-    from edgemem.store.tool_copies import Erased
+    from edgemem.store.erase.copies import Erased
 
 _log = logging.getLogger("edgemem.hooks")
 

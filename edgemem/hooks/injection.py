@@ -28,7 +28,7 @@ from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START,
 from edgemem.llama.estimate import EstimateTokenizer
 from edgemem.records import Held, Preference, Reader, Recalled
 from edgemem.scopes import level_of_scope
-from edgemem.store.forgotten import last_forgotten
+from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.later import Later, settled
 from edgemem.store.own_records import as_ours
 from edgemem.store.rights import readable
