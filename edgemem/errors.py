@@ -46,6 +46,14 @@ class CorruptError(StoreError):
     """The file is damaged or not a database; restore a backup."""
 
 
+class LostTruthError(CorruptError):
+    """The memory that a home had is missing, empty or another one; restore a backup, or begin anew."""
+
+
+class ReplacedError(CorruptError):
+    """The file was replaced, removed or written by another program while it was open; open it again."""
+
+
 class LostError(StoreError):
     """More turns wait to be written than the profile allows, so this one is lost; free the disk or the database."""
 

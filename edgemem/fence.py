@@ -1,8 +1,9 @@
 """What makes stored text safe to show to a model: pure text, no files, no models.
 
 Stored text is data (law 8): whatever somebody once said to the robot, it comes before the model as one line
-that cannot produce a special token, open or close a fence, or pass for another role. Nothing is deleted
-that a person would read: brackets of a marker become parentheses, so `<|im_start|>` reads `(im_start)`.
+that cannot produce a special token, open or close a fence, pass for another role, or, repeated by the model, for the
+call of a tool. Nothing is deleted that a person would read: brackets of a marker become parentheses, so
+`<|im_start|>` reads `(im_start)`, and so do the braces of JSON.
 """
 
 from __future__ import annotations
@@ -60,10 +61,17 @@ _WAVE = Pattern(r"(?<=[\[\]])~|~(?=[\[\]])")
 _HASHES = Pattern(r"#{2,} *")
 _MARKER = Pattern(rf"(?<![\w\s])([\s_*#]{{0,8}})({_ROLE})[\s*_]{{0,8}}:")
 
+# An object of JSON or its kin begins with a key; `name{}` is how Gemma calls a tool without arguments.
+_OBJECT = Pattern(r"""\{(?:(?=\s*(?:["']|[\w.-]+\s*:))|(?<=[\w.-]\{)(?=\s*\}))""")
+# Python calls with named arguments or with none; others are no calls of tools.
+_CALLED = Pattern(r"\((?:(?<=\w\()|(?<=\w \())\s*(?:\)|\*\*(?=\s*[{(])|\w+\s*=(?!=))")
+
 # What the rules above begin with, in every form that folds to it: most lines have none of them.
 _ANGLED = Pattern("[<︽︿＜﹤‹«\u2329〈《⟨❮ᐸ˂≺]")
 _SQUARED = Pattern(r"[\[\]［］﹇﹈]")
 _COLON = Pattern("[:：﹕︓]")
+_BRACED = Pattern("[{｛﹛︷]")
+_ROUND = Pattern("[(（﹙⁽₍︵]")
 
 _PLAIN = Pattern(r"[ !\"$-9;=-Z\\^-~]*")
 """Text without any character that a rule below looks at; most of what is said aloud."""
@@ -165,10 +173,9 @@ def check_session_id(session_id: str) -> None:
 
 
 def _defang(text: str) -> str:
-    if _PLAIN.fullmatch(text):
-        return " ".join(text.split())
-    if _WITH_COLONS.fullmatch(text):
-        return " ".join(_edit(" ".join(text.split()), _MARKER, _without_colon).split())
+    if _WITH_COLONS.fullmatch(text) and not (_OBJECT.search(text) or _CALLED.search(text)):
+        text = " ".join(text.split())
+        return text if _PLAIN.fullmatch(text) else " ".join(_edit(text, _MARKER, _without_colon).split())
     text = _INVISIBLE.sub("", storable(text))
     text = _SELECTORS.sub(r"\1", _LOOSE_JOINER.sub("", text))
     lines = (" ".join(line.split()) for line in _LINE_ENDS.split(text))
@@ -181,6 +188,10 @@ def _defang(text: str) -> str:
     if _SQUARED.search(text):
         text = _edit(text, _SQUARE, _in_parentheses)
         text = _edit(text, _WAVE, lambda _part, _match: "-")
+    if _BRACED.search(text):
+        text = _without_objects(text)
+    if _ROUND.search(text):
+        text = _edit(text, _CALLED, _not_called)
     if _COLON.search(text):
         text = _edit(text, _MARKER, _without_colon)
     return " ".join(text.split())
@@ -203,6 +214,31 @@ def _in_parentheses(part: str, _match: re.Match[str]) -> str:
 def _without_colon(part: str, match: re.Match[str]) -> str:
     role = part[match.start(2) - match.start() : match.end(2) - match.start()]
     return f"{part[: match.end(1) - match.start()].replace('#', '')}({role}) "
+
+
+def _not_called(part: str, match: re.Match[str]) -> str:
+    """Return the beginning of a call so that it is none: without the sign that names an argument, or with an ellipsis."""
+    if match[0].endswith("="):
+        return f"{part[:-1].rstrip()}: "
+    return f"{part[:-1]}…{part[-1]}" if match[0].endswith(")") else f"{part[:-1]} {part[-1]}"
+
+
+def _without_objects(text: str) -> str:
+    """Turn the braces of what looks like an object of JSON into parentheses."""
+    folded = _folded(text)
+    begins = {match.start() for match in _OBJECT.finditer(folded)}
+    if not begins:
+        return text
+    characters = list(text)
+    opened: list[bool] = []
+    for at, character in enumerate(folded):
+        if character == "{":
+            opened.append(at in begins)
+            if opened[-1]:
+                characters[at] = "("
+        elif character == "}" and opened and opened.pop():
+            characters[at] = ")"
+    return "".join(characters)
 
 
 def _without_fences(text: str) -> str:
@@ -234,7 +270,8 @@ class _Folding(dict[int, str]):
 _FOLDING = _Folding()
 
 
-def _folded(text: str) -> str:
+def look_alike(text: str) -> str:
+    """Return text of the same length in lower case, each character as the plain one that it looks like."""
     return text.lower() if text.isascii() else text.translate(_FOLDING)
 
 

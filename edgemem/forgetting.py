@@ -58,7 +58,7 @@ class Forgetting:
     def _erased(self, found: bool) -> bool:
         """Take what was erased out of backups, kept states, the index and the log too."""
         if found:
-            self._parts.backups.remove_forgotten()
+            self._parts.backups.replace_all()
             self._running.forget_states(self._home / "db")
             self._parts.index.take_erased()
             self._parts.database.checkpoint()

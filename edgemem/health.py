@@ -5,18 +5,23 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import shlex
 import shutil
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from edgemem.errors import ReplacedError, StoreError
 from edgemem.hooks.loader import load_entry_points
 from edgemem.hooks.persist import TURNS_WAIT
 from edgemem.hooks.window_plan import WINDOW
 from edgemem.llama.catalog import find_entry
 from edgemem.model_health import age_of, check_compaction, check_state, check_tokenizer, check_window
 from edgemem.records import Check
-from edgemem.store.backups import backup_paths, stamp_of
-from edgemem.store.pending_file import pending_paths
+from edgemem.scopes import meant_by
+from edgemem.store.backups import backup_paths
+from edgemem.store.copying import stamp_of
+from edgemem.store.forgotten import last_forgotten
+from edgemem.store.spellings import joined_names, stray_scopes
 from edgemem.watch import fault_of_watching
 
 if TYPE_CHECKING:
@@ -26,6 +31,8 @@ __all__ = ["Check", "check"]
 
 _log = logging.getLogger(__name__)
 
+_LISTED = 20
+"""Scopes that are named; of more, their number is told."""
 SPARE_MB = 200
 """Below this much free space a robot that logs and learns will soon stop doing so."""
 
@@ -37,6 +44,8 @@ def check(memory: Memory) -> list[Check]:
         _database(memory),
         _turns(memory),
         _backups(memory),
+        _losses(memory),
+        _names(memory),
         _vectors(memory),
         _embedder(memory),
         _reranker(memory),
@@ -61,33 +70,45 @@ def _machine() -> Check:
 
 def _database(memory: Memory) -> Check:
     database = memory.database
+    try:
+        database.check_files()
+    except ReplacedError as error:
+        return Check("database", "fail", str(error), "Then see whether it is all there: edgemem check")
+    except StoreError as error:
+        # Somebody else writes, or the disk refuses: what can be read is told all the same.
+        _log.info("The files of the database could not be compared: %s", error)
     version = str(database.query("select sqlite_version()")[0][0])
     wrong = database.quick_check()
     size = sum(path.stat().st_size for path in (memory.home / "db").iterdir() if path.is_file()) / 1e6
     if wrong:
         newest = memory.backups.newest()
-        advice = f"Restore {newest}." if newest else "Save what can be read with `sqlite3 … .recover`."
+        save = f"save what can be read with `sqlite3 {database.path} .recover`"
+        advice = "Stop the robot: edgemem restore" if newest else f"Stop the robot and {save}."
         return Check("database", "fail", f"SQLite {version} finds damage: {wrong[0]}", advice)
     return Check("database", "ok", f"SQLite {version}, WAL, {size:.1f} MB on disk, no damage found")
 
 
 def _turns(memory: Memory) -> Check:
-    outbox = memory.sessions.journal.outbox
-    # Another program's turns wait too: it keeps its file until they are written.
-    others = len(pending_paths(memory.database.path)) - len(outbox.paths)
-    waited = outbox.waited()
-    if outbox.turns or others:
-        who = f"{outbox.turns} turns wait" if outbox.turns else "turns of another program wait"
-        detail = f"{who} to be written: {outbox.fault or 'it could not write them yet'}"
-        return Check("turns", "warn", detail, "They are tried again by themselves; nothing is lost.")
-    if waited is not None:
-        day = datetime.fromtimestamp(waited.at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-        return Check("turns", "ok", f"all are written, also {waited.turns} that had to wait (last {day})")
+    journal = memory.sessions.journal
+    backlogs = (journal.backlog(), journal.backlog_of_others())
+    backlog = max(backlogs, key=lambda backlog: (backlog.unkept, backlog.turns))
+    if backlog.unkept:
+        advice = "Free some space, or let the database go, before the program that has them ends: they are written then."
+        return Check("turns", "warn", str(backlog), advice)
+    if backlog.turns:
+        return Check("turns", "warn", str(backlog), "They are tried again by themselves; nothing is lost.")
+    if (waited := journal.waited()) is not None:
+        detail = f"all are written, also {waited.turns} that had to wait (last {_moment(waited.at)})"
+        return Check("turns", "ok", detail)
     return Check("turns", "ok", "all are written")
 
 
 def _backups(memory: Memory) -> Check:
     every_h, newest = memory.profile.backup.every_h, memory.backups.newest()
+    if newest is None and last_forgotten(memory.database) and memory.database.high_water():
+        told = "none: the older ones held what was forgotten, and a fresh one could not be made"
+        advice = "One is made when nobody speaks; see `upkeep` if it stays, or make one: edgemem backup"
+        return Check("backups", "warn", told, advice)
     if newest is None:
         told = "none yet; one is made when nobody speaks" if every_h else "switched off ([backup] every_h)"
         return Check("backups", "ok" if every_h else "warn", told)
@@ -99,6 +120,53 @@ def _backups(memory: Memory) -> Check:
     if every_h and changed and hours > 2 * every_h:
         return Check("backups", "warn", told, "Leave the robot idle for a minute; if it stays, see `upkeep`.")
     return Check("backups", "ok", told)
+
+
+def _losses(memory: Memory) -> Check:
+    """Tell what was lost while nobody stood beside, until somebody says that they have seen it; and what lies aside."""
+    losses, aside = memory.truth.losses(), memory.truth.aside()
+    kept = (
+        f"{', '.join(path.name for path in aside)} in {memory.truth.folder} was put aside, and keeps what is forgotten;"
+        " delete it when it is not needed"
+    )
+    if not losses:
+        return Check("losses", "ok", kept if aside else "none")
+    newest = losses[-1]
+    if newest.backup:
+        what = f"{newest.backup} was put back, what was learnt after {_moment(newest.until)} is lost"
+    elif newest.until:
+        what = "there was no good backup of the one before, so it was taken as it is"
+    else:
+        what = "there was no good backup, so the memory began empty"
+    more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
+    detail = f"{_moment(newest.at)}: {newest.fault.rstrip('.')}; {what}{more}"
+    return Check(
+        "losses",
+        "warn",
+        f"{detail}; {kept}" if aside else detail,
+        "When you have seen this: edgemem check --acknowledge",
+    )
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _names(memory: Memory) -> Check:
+    """Tell which scopes nobody but the operator reads, and which names became one person's."""
+    stray, joined = stray_scopes(memory.database), joined_names(memory.database)
+    told = [f"{pair.other} and {pair.kept} were written as two people, and are one" for pair in joined]
+    if not stray:
+        return Check("names", "ok", "; ".join(told) or "every scope has a known form")
+    listed = ", ".join(f"{one.scope} ({one.facts + one.preferences})" for one in stray[:_LISTED])
+    more = f" and {len(stray) - _LISTED} more" if len(stray) > _LISTED else ""
+    first = stray[0].scope
+    return Check(
+        "names",
+        "warn",
+        "; ".join([f"scopes of unknown forms, which the operator alone reads: {listed}{more}", *told]),
+        f"Move what stands there: edgemem facts move {shlex.quote(first)} {shlex.quote(meant_by(first) or 'user:NAME')}",
+    )
 
 
 def _vectors(memory: Memory) -> Check:
@@ -190,11 +258,11 @@ def _ahead(memory: Memory) -> Check:
 
 
 def _disk(memory: Memory) -> Check:
-    free = shutil.disk_usage(memory.home).free / 1e6
     if not os.access(memory.home, os.W_OK):
         return Check(
             "disk", "fail", f"{memory.home} cannot be written", "Mount it read-write, or mend its rights."
         )
+    free = shutil.disk_usage(memory.home).free / 1e6
     if free < SPARE_MB:
         return Check("disk", "warn", f"{free:.0f} MB free", "Free some space; what is stored is safe.")
     return Check("disk", "ok", f"{free / 1e3:.1f} GB free at {memory.home}")
@@ -247,7 +315,8 @@ def _files(memory: Memory) -> Check:
 
 def _hooks(memory: Memory) -> Check:
     failures = [failure for failure in memory.failures.read() if failure.hook != WINDOW]
-    if not memory.sessions.journal.outbox.turns and not pending_paths(memory.database.path):
+    journal = memory.sessions.journal
+    if not journal.backlog().turns and not journal.backlog_of_others().turns:
         failures = [failure for failure in failures if TURNS_WAIT not in failure.message]
     if not failures:
         return Check("hooks", "ok", "no failure on record")

@@ -8,10 +8,10 @@ from pathlib import Path
 from edgemem.config import Profile, load_profile, profile_named
 from edgemem.errors import InvalidInputError, ReadOnlyError
 from edgemem.fence import clean
+from edgemem.truth import had_truth
 
 PROFILE_FILE = "edgemem.toml"
 
-_TRUTH = Path("db", "memory.db")
 _READY = frozenset({PROFILE_FILE, "NOTES.md", "db", "models", "hooks", "bank", "backups", "lost+found"})
 """What may stand in a directory that is going to be a home: what an operator puts there before the first start."""
 _NAME_CHARS = 60
@@ -19,7 +19,7 @@ _NAME_CHARS = 60
 
 def is_home(home: Path) -> bool:
     """Tell whether a directory is a home, or was made ready to be one."""
-    return any((home / name).exists() for name in (_TRUTH, PROFILE_FILE, "NOTES.md"))
+    return had_truth(home) or any((home / name).exists() for name in (PROFILE_FILE, "NOTES.md"))
 
 
 def meant_instead(home: Path) -> str:
@@ -55,7 +55,7 @@ def make_home(home: Path) -> Path:
         ReadOnlyError: it cannot be made.
     """
     # What others may use already is not closed to them: the root of a disk, say, with nothing on it but lost+found.
-    ours = not checked_home(home).exists() or (home / _TRUTH).exists() or not any(home.iterdir())
+    ours = not checked_home(home).exists() or had_truth(home) or not any(home.iterdir())
     try:
         for folder in (home, home / "db", home / "models", home / "bank", home / "backups"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

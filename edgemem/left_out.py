@@ -23,7 +23,7 @@ from edgemem.context.repeated import adds
 from edgemem.context.small_talk import wants_memory
 from edgemem.fence import storable
 from edgemem.records import Recalled
-from edgemem.store.reading import readable
+from edgemem.store.rights import readable
 
 if TYPE_CHECKING:
     from edgemem.context.layout import Layout
@@ -100,7 +100,7 @@ class Judge:
             return "closed to a voice that is not recognised"
         standing = self._standing(item)
         if standing is not None:
-            return f"before the model already, since turn {self._shown_in(standing)}"
+            return f"before the model already, {self._where(standing)}"
         if item.session == layout.session and item.turn in layout.visible_turns():
             return f"before the model already: turn {item.turn} of this conversation"
         if only_asks(item):
@@ -147,12 +147,12 @@ class Judge:
         last = newest_values(self._visible).get(about)
         return last.id if last is not None and last.value == storable(item.value or "") else None
 
-    def _shown_in(self, name: str) -> int:
-        return next(
-            turn.n
-            for turn in self._layout.epoch_turns()
-            if turn.readable(self._layout.reader) and any(item.item == name for item in turn.shown)
-        )
+    def _where(self, name: str) -> str:
+        """Return where in the prompt an item stands: in a turn, or else in what stands for the turns that have left."""
+        for turn in self._layout.epoch_turns():
+            if turn.readable(self._layout.reader) and any(item.item == name for item in turn.shown):
+                return f"since turn {turn.n}"
+        return "at the head of the prompt"
 
 
 def _about(item: Recalled) -> About | None:

@@ -36,11 +36,13 @@ from edgemem.recall.ahead import Ahead
 from edgemem.recall.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.paragraphs import notes_stamp
 from edgemem.recall.sessions_found import MESSAGES, sessions_of
+from edgemem.recall.sources import checked_kinds
 from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession
 from edgemem.reload import Reload
 from edgemem.running import Running
 from edgemem.session_hooks import SessionHooks
 from edgemem.small_models import SmallModels
+from edgemem.store.arguments import checked_number, checked_text, item_count
 from edgemem.store.forgotten import last_forgotten
 from edgemem.upkeep import Upkeep
 
@@ -70,6 +72,7 @@ def open_memory(
     clock: Clock | None = None,
     worker: bool = True,
     watch: bool | None = None,
+    restore: str | None = None,
 ) -> Memory:
     """Open a home directory, making it if there is none.
 
@@ -82,12 +85,16 @@ def open_memory(
         clock: for tests and replays; default: the machine's.
         worker: do upkeep in a thread of its own. False: only when `idle()` is called.
         watch: pick up changes of the profile, notes, hooks and models while running; default: as `worker`.
+        restore: "newest": for a robot that nobody stands beside. A truth that was lost or is damaged is replaced by the newest
+            good backup; where there is none, it is put aside and the memory begins empty. `check` tells of either until
+            `edgemem check --acknowledge`. The whole file is read at each start, some 5 ms a megabyte. None: see below.
 
     Raises:
         ConfigError: the profile, or a hook that it names, cannot be read.
         InvalidInputError: this cannot be a home, or holds something else.
         StoreError: the truth cannot be opened: `BusyError`, `ReadOnlyError`, `DiskFullError`, `CorruptError`,
-            `NewerSchemaError` say why. A damaged index or model is no reason: `check` tells of them.
+            `NewerSchemaError` say why, and `LostTruthError` that it is missing, empty or another one. A damaged index or model
+            is no reason: `check` tells of them.
     """
     return Memory(
         home,
@@ -98,6 +105,7 @@ def open_memory(
         clock=clock,
         worker=worker,
         watch=watch,
+        restore=restore,
     )
 
 
@@ -115,6 +123,7 @@ class Memory:
         clock: Clock | None = None,
         worker: bool = True,
         watch: bool | None = None,
+        restore: str | None = None,
     ) -> None:
         self.closed = True
         self.home = make_home(Path(home).expanduser().absolute())
@@ -124,7 +133,7 @@ class Memory:
         with ExitStack() as opened:  # what was opened when something behind it could not be
             self._models = models = SmallModels(self.home, self.profile, embedder=embedder, reranker=reranker)
             opened.callback(models.close)
-            self._parts = parts = Parts(self.home, self.profile, models, clock=self.clock)
+            self._parts = parts = Parts(self.home, self.profile, models, clock=self.clock, restore=restore)
             opened.callback(parts.close)
             self.reload = Reload(
                 self.home,
@@ -136,7 +145,7 @@ class Memory:
                 wake=self._wake,
             )
             opened.pop_all()
-        self.database, self.backups = parts.database, parts.backups
+        self.database, self.backups, self.truth = parts.database, parts.backups, parts.truth
         self.store, self.sessions, self.notes = parts.store, parts.sessions, parts.notes
         self.index = parts.index
         self.ahead = Ahead(
@@ -217,16 +226,17 @@ class Memory:
                 else what had been learnt.
 
         Raises:
-            InvalidInputError: a time is no number of seconds, or memory knew nothing then.
+            InvalidInputError: the query is no text, k is below 0, a kind is unknown, a score or a time is no
+                number of seconds, or memory knew nothing then.
         """
         self._check_open()
         reader = None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker)
         return self._parts.recall.recall(
-            query,
+            checked_text(query, "the query"),
             reader=reader,
-            k=k or self.profile.recall.k,
-            kinds=kinds,
-            min_score=min_score,
+            k=self._most(k),
+            kinds=checked_kinds(kinds),
+            min_score=checked_number(min_score, "min_score"),
             called=self.profile.called(),
             include_past=include_past,
             valid_at=valid_at,
@@ -254,11 +264,11 @@ class Memory:
             known_at: only what had been said then, seconds since the epoch.
 
         Raises:
-            InvalidInputError: a time is no number of seconds, or memory knew nothing then.
+            InvalidInputError: as in `recall`.
         """
+        most, least = self._most(k), checked_number(min_score, "min_score")
         found = self.recall(query, speaker=speaker, k=MESSAGES, kinds={"turn"}, known_at=known_at)
-        some = [each for each in sessions_of(found) if each.score >= min_score]
-        return some[: k or self.profile.recall.k]
+        return [session for session in sessions_of(found) if session.score >= least][:most]
 
     def hooks(
         self,
@@ -311,6 +321,7 @@ class Memory:
         hooks += [OwnHook(file, self) for file in self.reload.hook_files]
         hooks += self._extras.hooks(self.profile)
         self._running.add(hooks)
+        self.sessions.journal.reserve()
         return hooks
 
     def tools(self, *, speaker: str | None = None, include: Collection[str] | None = None) -> list[Tool]:
@@ -416,7 +427,7 @@ class Memory:
         self._check_open()
         return self._forgetting().person(
             name,
-            called=self.profile.speakers.get(name, ()),
+            called=self.profile.others(name),
             logs={*self._extras.logs(self.profile), *logs},
         )
 
@@ -450,9 +461,12 @@ class Memory:
         Args:
             seconds: no step is begun after so many; one that runs is finished.
             thorough: also index a few rows at once; the worker waits until a commit of the index pays.
+
+        Raises:
+            InvalidInputError: that is no number.
         """
         self._check_open()
-        return self._upkeep.run(seconds, thorough=thorough)
+        return self._upkeep.run(checked_number(seconds, "seconds"), thorough=thorough)
 
     def signals_of(
         self, query: str, *, speaker: str | None = None
@@ -497,6 +511,10 @@ class Memory:
         from edgemem.forgetting import Forgetting  # late: few forget, and opening need not wait
 
         return Forgetting(self.home, self._parts, self._running)
+
+    def _most(self, k: int | None) -> int:
+        """Return how many items are wanted at most."""
+        return self.profile.recall.k if k is None else item_count(k, "k")
 
     def _use_ahead(self, profile: Profile) -> None:
         self.ahead.pace.share = profile.recall.ahead_share

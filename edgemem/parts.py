@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from edgemem.provisions import lay_in
 from edgemem.recall.index import Index
 from edgemem.recall.recall import Recall
-from edgemem.store.backups import Backups, naming_the_newest
-from edgemem.store.database import Database
+from edgemem.store.backups import Backups
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.migrations import keeping_apart
 from edgemem.store.notes import NotesFile
 from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.truth import TruthFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,20 +28,26 @@ if TYPE_CHECKING:
 class Parts:
     """The truth with its stores and backups, the notes, the index, and the recall that reads them all."""
 
-    def __init__(self, home: Path, profile: Profile, models: SmallModels, *, clock: Clock) -> None:
-        """Open the files; where one cannot be opened, those before it are closed again."""
-        path, backups = home / "db" / "memory.db", home / "backups"
+    def __init__(
+        self, home: Path, profile: Profile, models: SmallModels, *, clock: Clock, restore: str | None = None
+    ) -> None:
+        """Open the files; where one cannot be opened, those before it are closed again.
+
+        Args:
+            restore: see `TruthFile.open`.
+        """
         with ExitStack() as opened:
-            with naming_the_newest(backups, path):
-                self.database = Database(
-                    path,
-                    clock=clock,
-                    busy_timeout_s=profile.store.busy_timeout_s,
-                    wal_limit_mb=profile.store.wal_limit_mb,
-                )
+            self.truth = TruthFile(
+                home,
+                clock=clock,
+                timeout_s=profile.store.busy_timeout_s,
+                migrations=keeping_apart(profile.called()),
+            )
+            opened.callback(self.truth.close)
+            self.database = self.truth.open(profile.store, restore=restore)
             opened.callback(self.database.close)
-            self.backups = Backups(backups, self.database)
-            self.store = SQLiteMemoryStore(self.database)
+            self.backups = Backups(self.truth.backups, self.database)
+            self.store = SQLiteMemoryStore(self.database, any_scope=False)
             self.sessions = SQLiteSessionStore(self.database)
             opened.callback(self.sessions.close)
             self.notes = NotesFile(home / "NOTES.md", clock=clock)
@@ -70,7 +77,7 @@ class Parts:
         self.backups.max_mb = profile.backup.max_mb
         self.store.max_episodes = profile.store.max_episodes
         self.store.doubtful_below = profile.memory.doubtful_below
-        self.sessions.journal.outbox.most = profile.store.waiting_turns
+        self.sessions.journal.most = profile.store.waiting_turns
         self.notes.max_size_chars = profile.notes.max_chars
         self.notes.low_water_chars = profile.notes.low_water_chars
         self.notes.level = profile.notes.level

@@ -8,7 +8,7 @@ from edgemem.context.shown import Shown
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import STATE_KEY, Conversation
 from edgemem.records import Reader
-from edgemem.store.reading import LEVELS
+from edgemem.store.rights import LEVELS
 from edgemem.store.tool_outputs import ToolOutput, read_output
 from edgemem.store.turn_steps import KeepOutput
 from edgemem.toolbox import Tool, ToolTurn

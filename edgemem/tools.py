@@ -16,6 +16,7 @@ import msgspec
 
 from edgemem.context.block import lines_for, value_as_recalled
 from edgemem.context.layout import Layout
+from edgemem.context.level import is_closer
 from edgemem.context.shown import Shown
 from edgemem.context.told import day_of
 from edgemem.errors import InvalidInputError
@@ -23,18 +24,19 @@ from edgemem.fence import check_key, clean, storable
 from edgemem.hooks.conversation import STATE_KEY, Conversation
 from edgemem.negation import asks_not_to_forget, asks_to_forget, says_no, says_yes
 from edgemem.records import Fact, Heard
-from edgemem.rights import MYSELF, RefusedError, Rights, closed_to
+from edgemem.rights import MYSELF, SCOPES, RefusedError, Rights, closed_to
+from edgemem.scopes import level_of_scope, name_key, person_of
 from edgemem.store.later import Later, settled
 from edgemem.store.own_records import as_ours
 from edgemem.store.protocols import LevelledStore, MemoryStore
-from edgemem.store.reading import readable
+from edgemem.store.rights import readable
 from edgemem.store.tool_copies import Erased
 from edgemem.tool_schemas import ABOUT, checked, schema_of
 from edgemem.toolbox import Tool, ToolTurn
 
 if TYPE_CHECKING:
     from edgemem.hooks.injection import Recaller
-    from edgemem.records import Reader, Recalled
+    from edgemem.records import Level, Reader, Recalled
 
 DEFAULT = ("remember_fact", "forget_fact", "recall_fact")
 """The tools of the EdgeVox memory module."""
@@ -187,7 +189,7 @@ class _MemoryTools:
             raise InvalidInputError(
                 f"The value has {len(value):,} characters; at most {self._max_chars} are kept, so shorten it."
             )
-        where = self._rights.to_write(scope, turn)
+        where = self._as_closed(self._rights.to_write(scope, turn), turn, key, value)
         before = self._facts(turn, where, key)
         key = before[0].key if before else key
         self._rights.check_owner(self._versions(key, where), turn)
@@ -195,6 +197,7 @@ class _MemoryTools:
         heard = (turn.heard if turn else None) or (Heard(speaker=speaker) if speaker else None)
         more = {"heard": heard} if self._levelled else {}
         said = clean(f"{key}: {value}", max_chars=self._max_chars)
+        self._close(turn, *level_of_scope(where))
         if not self._written(lambda: self._store.add_fact(key, value, scope=where, source=SOURCE, **more)):
             # The answer must not promise more than is true.
             return f"Heard, but not kept yet: {said}. The disk is busy; it will be kept as soon as the disk is free."
@@ -204,6 +207,8 @@ class _MemoryTools:
             said += " (perhaps misheard, ask whether it is right)"
         holds = self._store.get_fact(key, scope=where)
         if holds != value:
+            if not now:
+                return f"Not believed: it was hard to hear. Kept as perhaps misheard: {said}."
             kept = clean(f"{key}: {holds}", max_chars=self._max_chars)
             return f"Not believed: it was hard to hear. Kept as perhaps misheard: {said}. {kept} still holds."
         if before and before[0].value != value:
@@ -293,13 +298,14 @@ class _MemoryTools:
         return [as_ours(fact, Fact) for fact in self._store.facts(scope=scope) if fact.key == key]
 
     def _unknown(self, turn: ToolTurn | None, key: str) -> str:
-        names = {fact.key.casefold(): fact.key for fact in self._facts(turn, None)[:_COMPARED]}
+        names = {fact.key.casefold(): fact for fact in self._facts(turn, None)[:_COMPARED]}
         wanted = key.casefold()
-        near = [
-            name for folded, name in names.items() if wanted in folded or folded.rpartition(".")[2] in wanted
-        ]
-        near += [names[each] for each in difflib.get_close_matches(wanted[:_NAME_CHARS], names, n=_LIKE)]
-        like = ", ".join(clean(name, max_chars=_NAME_CHARS) for name in dict.fromkeys(near[:_LIKE]))
+        near = [folded for folded in names if wanted in folded or folded.rpartition(".")[2] in wanted]
+        near += difflib.get_close_matches(wanted[:_NAME_CHARS], names, n=_LIKE)
+        offered = [names[folded] for folded in dict.fromkeys(near[:_LIKE])]
+        for fact in offered:
+            self._close(turn, *closed_to(fact))
+        like = ", ".join(clean(fact.key, max_chars=_NAME_CHARS) for fact in offered)
         named = clean(key, max_chars=_NAME_CHARS)
         if not named:
             return "The name is empty; say which fact is meant."
@@ -327,7 +333,8 @@ class _MemoryTools:
             line += " (perhaps misheard)"
         if fact.scope == "global":
             return line
-        own = fact.scope == f"user:{self._rights.reader(turn).speaker}"
+        person = person_of(fact.scope)
+        own = person is not None and name_key(person) == self._rights.reader(turn).key
         return f"{line} ({MYSELF if own else clean(fact.scope, max_chars=_NAME_CHARS)})"
 
     def _mark(self, turn: ToolTurn | None, facts: Iterable[Fact]) -> None:
@@ -347,6 +354,21 @@ class _MemoryTools:
                 # Without a line, the prompt stays as the model has seen it.
                 layout.put(f"tool {item.id}", [msgspec.structs.replace(item, line="")])
 
+    def _close(self, turn: ToolTurn | None, level: Level, owner: str | None) -> None:
+        """Have the turn be as closed as what stands in it now, also where its reader may not read that."""
+        layout = _layout_of(turn)
+        running = layout.running if layout is not None else None
+        if running is not None and is_closer((level, owner), (running.level, running.owner)):
+            self._put(turn, [Shown(f"closed:{level}:{owner or ''}", "", level, owner)])
+
+    def _as_closed(self, scope: str, turn: ToolTurn | None, key: str, value: str) -> str:
+        """Return a scope, or the one that what is to be written belongs to, if it repeats what is more closed."""
+        layout = _layout_of(turn)
+        if layout is None:
+            return scope
+        level, _ = layout.level_as(level_of_scope(scope), key, value)
+        return scope if level == level_of_scope(scope)[0] else self._rights.to_read(SCOPES[level], turn)
+
     # Asking first
 
     def _ask(self, turn: ToolTurn | None, fact: Fact, quote: str) -> None:
@@ -354,7 +376,7 @@ class _MemoryTools:
         if turn is None:
             raise RefusedError("Nothing was erased: this robot cannot ask first, so it cannot erase.")
         state = turn.session.state
-        meant = (fact.scope, fact.key, self._rights.reader(turn).speaker)
+        meant = (fact.scope, fact.key, self._rights.reader(turn).key)
         asked, n = state.pop(_PENDING, (None, 0))
         if asked == meant and n == turn.n - 1:
             if says_yes(turn.utterance):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,11 +17,13 @@ from test_turn_durability import python
 import edgemem
 from edgemem.clock import Clock
 from edgemem.config import BackupSettings, LlamaSettings, Profile
-from edgemem.errors import CorruptError, StoreError
+from edgemem.errors import CorruptError, EdgememError, StoreError
 from edgemem.memory import Memory
-from edgemem.store.backups import Backups, backup_paths, stamp_of
-from edgemem.store.database import Database, is_sound
+from edgemem.store.backups import Backups, backup_paths, newest_good
+from edgemem.store.copying import stamp_of
+from edgemem.store.database import Database, origin_of
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.migrations import TRUTH, Migration
 
 DAY = 86_400.0
 
@@ -90,7 +94,7 @@ def test_idle_time_backs_up_once_a_day_if_anything_changed(
 
 
 def test_forgetting_removes_the_backups_that_hold_it(memory: Memory) -> None:
-    """They go at once, also where only the store forgot; a fresh one without it follows in idle time."""
+    """A fresh one without it takes their place, also where only the store forgot."""
     memory.store.add_fact("pin", "4711-zebra")
     memory.store.add_fact("tea", "green")
     memory.idle(10)
@@ -99,15 +103,98 @@ def test_forgetting_removes_the_backups_that_hold_it(memory: Memory) -> None:
     begun = old.with_name(f".{old.name}.123.part")
     begun.write_bytes(old.read_bytes())
     memory.forget("pin")
-    assert list(old.parent.iterdir()) == []
-    memory.idle(10)
-    (new,) = backups_of(memory)
+    (new,) = old.parent.iterdir()
+    assert new != old
     assert b"zebra" not in new.read_bytes()
+    assert newest_good(old.parent) == new
+    memory.idle(10)
+    assert backups_of(memory) == [new]
     memory.store.forget_fact("tea")
     memory.idle(10)
     (newest,) = backups_of(memory)
     assert newest != new
     assert b"green" not in newest.read_bytes()
+
+
+def test_where_no_fresh_backup_can_be_made_what_was_forgotten_goes_all_the_same(memory: Memory) -> None:
+    """Without room for a fresh one the older ones go, and `check` says that there is none."""
+    memory.store.add_fact("pin", "4711-zebra")
+    memory.idle(10)
+    memory.backups.max_mb = 1e-6
+    memory.store.forget_fact("pin")
+    memory.idle(10)
+    assert list((memory.home / "backups").iterdir()) == []
+    (check,) = [each for each in memory.check() if each.name == "backups"]
+    assert (check.state, "none: the older ones held" in check.detail) == ("warn", True)
+
+
+def test_erasings_of_one_idle_period_share_one_fresh_backup(memory: Memory) -> None:
+    """Three facts that were forgotten before it was quiet make one backup, not three."""
+    for key in ("a", "b", "c"):
+        memory.store.add_fact(key, f"4711-zebra-{key}")
+    memory.idle(10)
+    made: list[Path] = []
+    backup = memory.database.backup
+
+    def counted(target: Path, *, stop: Callable[[], bool] = lambda: False) -> bool:
+        made.append(target)
+        return backup(target, stop=stop)
+
+    memory.database.backup = counted  # type: ignore[method-assign]
+    for key in ("a", "b", "c"):
+        memory.store.forget_fact(key)
+    memory.idle(10)
+    assert len(made) == 1
+    assert backups_of(memory) == made
+
+
+def test_whoever_speaks_keeps_the_older_backups_until_there_is_a_fresh_one(memory: Memory) -> None:
+    """A stop leaves all as it is; the next quiet replaces them."""
+    memory.store.add_fact("pin", "4711-zebra")
+    memory.idle(10)
+    (old,) = backups_of(memory)
+    memory.store.forget_fact("pin")
+    assert not memory.backups.replace_all(lambda: True)
+    assert backups_of(memory) == [old]
+    assert memory.backups.replace_all()
+    (new,) = backups_of(memory)
+    assert b"zebra" not in new.read_bytes()
+
+
+def test_a_truth_begun_anew_never_pushes_out_the_backup_of_the_one_before(
+    memory: Memory, wall: Wall, tmp_path: Path
+) -> None:
+    """Its backups are counted apart: after many days the newest of the other truth is still there."""
+    with Database(tmp_path / "other.db", clock=wall.clock()) as other:
+        SQLiteMemoryStore(other).add_fact("years", "of talk")
+        years = Backups(memory.home / "backups", other).make()
+    wall.ahead = -DAY
+    for n in range(6):
+        memory.store.add_fact("tea", f"{n}")
+        wall.ahead = n * DAY
+        assert memory.backups.work()
+    assert years in backups_of(memory)
+    assert len(backups_of(memory)) == 3
+    assert memory.backups.newest() != years
+
+
+def test_a_backup_is_made_before_the_schema_changes(memory: Memory, wall: Wall, tmp_path: Path) -> None:
+    """A file of before is copied as it was; where that is impossible nothing is changed, in one sentence."""
+    truth, folder = tmp_path / "x.db", memory.home / "backups"
+    more = Migration("m999_more", ("delete from facts", "create table more (x)"))
+    with Database(truth, clock=wall.clock()) as database:
+        SQLiteMemoryStore(database).add_fact("tea", "green")
+    nowhere = tmp_path / "file"
+    nowhere.touch()
+    with pytest.raises(EdgememError, match=r"brought up to date \(m999_more\)"):
+        Database(truth, migrations=(*TRUTH, more), backups=nowhere)
+    with SQLiteMemoryStore(truth) as store:
+        assert store.get_fact("tea") == "green"
+    Database(truth, migrations=(*TRUTH, more), backups=folder, clock=wall.clock()).close()
+    (copy,) = backup_paths(folder)
+    assert value_in(copy, "tea", tmp_path) == "green"
+    Database(truth, migrations=(*TRUTH, more), backups=folder, clock=wall.clock()).close()
+    assert backup_paths(folder) == [copy]
 
 
 def test_whoever_speaks_stops_a_backup_without_a_trace(memory: Memory) -> None:
@@ -143,7 +230,7 @@ def test_a_database_that_is_too_large_is_told_once_an_hour(tmp_path: Path, wall:
 
 
 def test_a_damaged_truth_names_the_newest_good_backup(tmp_path: Path) -> None:
-    """Its commands bring everything of the backup back; a damaged backup is passed over."""
+    """Its command brings everything of the backup back; a damaged backup is passed over."""
     home = tmp_path / "home"
     profile = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(every_h=1e-9))
     with edgemem.open(home, profile=profile, worker=False) as memory:
@@ -153,13 +240,13 @@ def test_a_damaged_truth_names_the_newest_good_backup(tmp_path: Path) -> None:
         memory.idle(10)
         newest, good = backups_of(memory)[:2]
     newest.write_bytes(newest.read_bytes()[:4096] + b"\0" * 8192)
-    assert not is_sound(newest)
+    assert origin_of(newest, thorough=True) is None
     truth = home / "db" / "memory.db"
     truth.write_bytes(b"\0" * 5000)
     with pytest.raises(CorruptError, match=good.name) as caught:
         edgemem.open(home, profile=profile, worker=False)
-    commands = str(caught.value).partition("To restore it: ")[2]
-    subprocess.run(["sh", "-ec", commands], check=True)
+    command = shlex.split(str(caught.value).split("`")[1])
+    subprocess.run([sys.executable, "-m", *command], check=True)
     with edgemem.open(home, profile=profile, worker=False) as memory:
         assert memory.store.get_fact("tea") == "green"
         assert memory.idle(10)
@@ -186,5 +273,5 @@ with edgemem.open(sys.argv[1], profile=profile, worker=False) as memory:
     process.communicate()
     paths = backup_paths(tmp_path / "home" / "backups")
     assert paths
-    assert all(is_sound(path) for path in paths)
+    assert all(origin_of(path, thorough=True) for path in paths)
     assert all(stamp_of(path) for path in paths)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import edgemem
 from edgemem import AgentLoop
+from edgemem.cli import main
 from edgemem.context.epoch_head import (
     SUMMARY_HEADER,
     carried_by,
@@ -112,6 +115,19 @@ def test_what_was_told_stays_in_the_prompt(robot: Robot, idle: bool) -> None:
     assert prompt.count("tulip99") == 1
     assert prompt.index("tulip99") < prompt.index(CHATTER)
     assert "tulip99" not in block_of(robot)
+
+
+def test_a_look_at_the_prompt_says_where_it_stands(robot: Robot) -> None:
+    """`inspect prompt` names the beginning of the prompt, since no turn in it tells the value any more."""
+    robot.chat()
+    asked = "What is the wifi password?"
+    args = ["inspect", "prompt", asked, "--session", "k", "--speaker", "mara", "--home", str(robot.home)]
+    args += ["--no-tools", "--instructions", "You are Pip."]
+    shown = CliRunner().invoke(main, [*args, "--json"])
+    assert shown.exit_code == 0, shown.stderr
+    (left,) = [item for item in json.loads(shown.stdout)["left_out"] if "tulip99" in item["text"]]
+    assert left["left_out"] == "before the model already, at the head of the prompt"
+    assert "at the head of the prompt" in CliRunner().invoke(main, [*args, "--whole"]).stdout
 
 
 def test_it_stays_for_many_epochs(robot: Robot) -> None:

@@ -503,3 +503,42 @@ def test_chat_tells_of_a_turn_that_was_cut_off(tmp_path: Path, model: Path) -> N
 def test_a_home_that_cannot_be_written_is_one_sentence() -> None:
     """Where no folder can be made, that is said; /proc refuses even root."""
     assert "cannot be made" in refused(run("demo", "--home", "/proc/edgemem-home"))
+
+
+@pytest.mark.parametrize(
+    ("args", "names"),
+    [
+        (("recall", "--nope"), "--nope"),
+        (("recall", "tea", "--json", "-x"), "-x"),
+        (("recall",), "QUERY"),
+        (("recall", "tea", "-k", "0"), "1000"),
+        (("recall", "tea", "-k"), "-k"),
+        (("recall", "tea", "--valid-at", "noonish"), "noonish"),
+        (("facts", "add", "tea"), "VALUE"),
+        (("facts", "add", "--json"), "KEY"),
+        (("stats", "too", "much"), "too much"),
+        (("reca", "tea"), "Did you mean recall?"),
+        (("models", "gett", "x"), "Did you mean get?"),
+        (("--nope",), "--nope"),
+        (("--json", "recall", "tea"), "edgemem COMMAND --json"),
+    ],
+)
+def test_a_mistyped_line_is_one_sentence(args: tuple[str, ...], names: str) -> None:
+    """Unknown options, missing words and bad values are named without a block of usage, with exit code 2."""
+    result = run(*args)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    sentence = result.stderr
+    assert sentence.startswith("edgemem: ")
+    assert sentence.endswith("\n")
+    assert sentence.count("\n") == 1
+    assert names in sentence
+    assert "Usage" not in sentence
+
+
+def test_a_command_that_needs_another_word_shows_its_page() -> None:
+    """Whoever types only the beginning is told what there is."""
+    for args in ((), ("inspect",)):
+        result = run(*args)
+        assert "Usage:" in result.output
+        assert "Commands:" in result.output

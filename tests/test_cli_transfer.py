@@ -121,7 +121,7 @@ def test_nobody_there_to_agree_is_a_no(home):
         check=False,
     )
     assert closed.returncode == 1
-    assert "--yes erases without asking" in closed.stderr
+    assert "--yes does it without asking" in closed.stderr
     assert "door" in run("facts", "--home", home).stdout
 
 

@@ -187,7 +187,7 @@ def test_a_turn_that_forgets_what_it_was_shown_keeps_no_block(tmp_path: Path) ->
         model.replies = [Reply("", (ToolCall("forget_it", {}),))]
         agent.run("what is the gate code? And then forget it")
         assert "YETI4711" in model.prompt
-        memory.sessions.journal.outbox.settle()
+        memory.sessions.journal.settle()
         assert memory.database.query("select block, shown from turns") == [(None, None)]
     assert files_with(tmp_path, "YETI4711") == []
 

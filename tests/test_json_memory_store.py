@@ -17,8 +17,8 @@ from edgemem.errors import InvalidInputError, NewerSchemaError, StoreError
 from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
 from edgemem.loop import AgentLoop, Reply
 from edgemem.records import Heard
+from edgemem.store.json.sessions import JSONSessionStore
 from edgemem.store.json_memory_store import JSONMemoryStore
-from edgemem.store.json_session_store import JSONSessionStore
 from edgemem.toolbox import Tool, ToolCall
 from edgemem.tools import memory_tools
 

@@ -10,7 +10,7 @@ import pytest
 
 from edgemem.errors import StoreError
 from edgemem.records import Session
-from edgemem.store.json_session_store import JSONSessionStore
+from edgemem.store.json.sessions import JSONSessionStore
 
 
 @pytest.fixture
@@ -26,7 +26,12 @@ def test_the_file_can_be_read_by_a_person(store):
     """A conversation stands under its own name, for its owner alone, with nothing else beside it but a lock."""
     store.save("kitchen", Session(SAID, {"mood": "fine"}))
     path = store.base / "kitchen.json"
-    assert json.loads(path.read_text()) == {"messages": SAID, "state": {"mood": "fine"}, "id": "kitchen"}
+    assert json.loads(path.read_text()) == {
+        "messages": SAID,
+        "state": {"mood": "fine"},
+        "id": "kitchen",
+        "updated_at": 1_770_000_000.0,
+    }
     assert "grüezi" in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600
     assert store.base.stat().st_mode & 0o777 == 0o700
@@ -54,6 +59,15 @@ def test_sessions_of_edgevox_are_taken_as_they_are(store):
     assert store.load("user:1~2") == Session(SAID, {"x": 1})
     store.save("user-42", Session([*SAID, *SAID], {"x": 0}))
     assert store.list_ids() == ["user-42", "user:1~2"]
+
+
+def test_what_python_writes_and_json_does_not_know_is_taken_too(store):
+    """Half a character of a stream and a number that is none, as EdgeVox's writer leaves them, spoil no session."""
+    said = [*SAID, {"role": "assistant", "content": "caf\ud83d", "score": float("nan")}]
+    store.base.mkdir()
+    (store.base / "a.json").write_text(json.dumps({"messages": said, "state": {}}, indent=2, default=str))
+    assert store.load("a") == Session([*SAID, {"role": "assistant", "content": "caf\ufffd", "score": None}])
+    assert [path.name for path in store.base.iterdir()] == ["a.json"]
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"messages": "hello"}', b"\x00\xff"])

@@ -13,7 +13,7 @@ from edgemem.context.shown import Shown
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Heard, Reader, Turn
 from edgemem.store.messages import stored_message as stored
-from edgemem.store.reading import readable
+from edgemem.store.rights import readable
 
 SYSTEM = {"role": "system", "content": "You are Pip."}
 ALICE, BOB, STRANGER = Reader("alice"), Reader("bob"), Reader()

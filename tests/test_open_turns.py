@@ -10,12 +10,10 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
+import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from test_database import ordinary_user
 from test_turn_durability import home_with, loop_of, python, robot, told, turns_of
 
@@ -25,8 +23,7 @@ from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn
 from edgemem.store.database import Database
 from edgemem.store.journal import TurnJournal
-from edgemem.store.open_file import OpenFile, open_paths
-from edgemem.store.own_file import OwnFile
+from edgemem.store.spool import ROOM, look_into, spool_paths
 from edgemem.store.turn_steps import Accept
 
 IN_A_TOOL = """
@@ -108,9 +105,14 @@ def heard(path: Path, session: str = "kitchen") -> list[tuple[str, str | None]]:
         turns = journal.read_turns(session)
         numbers = [each.n for each in turns]
         assert numbers == sorted(set(numbers))
-        assert open_paths(path) == []
+        assert waiting(path) == []
         journal.close()
         return [(each.state, told(each)[0][1]) for each in turns]
+
+
+def waiting(path: Path) -> list[bytes]:
+    """Return what stands beside a truth that it does not have yet."""
+    return [text for spool in spool_paths(path) for text in look_into(spool)[0]]
 
 
 def held(folder: Path) -> bytes:
@@ -132,7 +134,7 @@ def test_the_database_sees_nothing_but_the_commit(journal: TurnJournal, path: Pa
     accepted = journal.accept(turn("a timer, zebra"))
     accepted.result(30)
     assert commits(path) == before
-    (file,) = open_paths(path)
+    (file,) = spool_paths(path)
     assert b"zebra" in file.read_bytes()
     assert file.stat().st_mode & 0o777 == 0o600
     assert journal.commit(whole("a timer, zebra"), accepted=accepted).result(30) == 0
@@ -148,9 +150,10 @@ def test_turns_take_the_same_place_one_after_the_other(journal: TurnJournal, pat
         accepted.result(30)
         journal.commit(whole(text), accepted=accepted).result(30)
     journal.database.enqueue(lambda: None).result(30)
-    (file,) = open_paths(path)
-    assert file.stat().st_size < 1000
-    assert not file.read_bytes().strip(b"\0")
+    (file,) = spool_paths(path)
+    assert file.stat().st_size == ROOM
+    assert waiting(path) == []
+    assert file.read_bytes().count(b"\0") > ROOM - 100
 
 
 def test_closing_puts_an_open_turn_into_the_database(database: Database, path: Path) -> None:
@@ -160,7 +163,7 @@ def test_closing_puts_an_open_turn_into_the_database(database: Database, path: P
     journal.accept(turn("one", n=1))
     journal.close()
     journal.close()
-    assert open_paths(path) == []
+    assert waiting(path) == []
     assert heard(path) == [("complete", "zero"), ("open", "one")]
     with Database(path) as again:
         assert TurnJournal(again).mark_unfinished("kitchen") == 1
@@ -202,7 +205,7 @@ def test_a_turn_that_is_written_does_not_come_again(path: Path, stored: bool) ->
         journal = TurnJournal(database)
         accepted = journal.accept(turn("one"))
         accepted.result(30)
-        (file,) = open_paths(path)
+        (file,) = spool_paths(path)
         copy = file.read_bytes()
         if stored:
             assert journal.mark_unfinished("kitchen") == 1
@@ -220,14 +223,14 @@ def test_two_processes_have_each_their_own(
     home = home_with(tmp_path / "home", wait=60)
     path = home / "db" / "memory.db"
     process = talking(home)
-    (file,) = open_paths(path)
+    (file,) = spool_paths(path)
     before = file.read_bytes()
     with edgemem.open(home, worker=False) as memory:
         assert [told(each)[0][1] for each in turns_of(memory)] == ["good morning"]
         # Its tool waits until the turn is accepted.
         loop = loop_of(memory, run=lambda minutes: memory.database.enqueue(lambda: "set").result(30))
         loop.run("mine, a timer")
-        assert len(open_paths(path)) == 2
+        assert len(spool_paths(path)) == 2
         assert file.read_bytes() == before
         process.send_signal(signal.SIGKILL)
         process.communicate()
@@ -259,11 +262,11 @@ def test_a_torn_or_damaged_record_costs_no_other(path: Path, kind: str) -> None:
         journal.commit(whole("zero"))
         for text in ("one", "two"):
             journal.accept(turn(text, session=text)).result(30)
-        (file,) = open_paths(path)
-        one, two, _ = file.read_bytes().split(b"\0")
+        (file,) = spool_paths(path)
+        head, one, two, *_ = file.read_bytes().split(b"\0")
         journal.close()
         database.write(lambda tx: tx.execute("delete from turns where state = 0"))
-    file.write_bytes(damaged(one + b"\0")[kind] + bytes(7) + two + b"\0")
+    file.write_bytes(b"\0".join([head, damaged(one + b"\0")[kind] + bytes(7) + two, bytes(90)]))
     assert heard(path, "two") == [("open", "two")]
     assert heard(path) == [("complete", "zero")]
     assert heard(path, "one") == []
@@ -279,7 +282,7 @@ def test_what_a_tool_forgets_is_not_in_the_file_either(memory: Memory) -> None:
 
     def run(minutes: int) -> str:
         memory.database.enqueue(lambda: None).result(30)
-        seen.append(b"zebra" in b"".join(each.read_bytes() for each in open_paths(memory.database.path)))
+        seen.append(any(b"zebra" in text for text in waiting(memory.database.path)))
         memory.forget("timer.code", scope="user:alice")
         seen.append(b"zebra" in held(folder))
         return "set"
@@ -304,7 +307,7 @@ def test_a_person_is_forgotten_in_the_turn_of_a_dead_process_too(
         process.communicate()
         assert b"zebra" in held(home / "db")
         assert memory.forget_person("alice").erased["turns"] == 2
-        assert open_paths(memory.database.path) == []
+        assert waiting(memory.database.path) == []
         assert b"zebra" not in held(home / "db")
 
 
@@ -409,54 +412,83 @@ def test_what_earlier_versions_left_is_taken_over(path: Path) -> None:
     assert [state for state, _ in heard(path)] == ["complete", "unfinished", "complete"]
 
 
-orders = st.lists(
-    st.one_of(st.binary(min_size=1, max_size=60).map(bytes.hex), st.integers(0, 9)), max_size=30
-)
-
-
-@given(orders)
-def test_records_come_and_go_in_any_order(tmp_path_factory: pytest.TempPathFactory, steps: list[Any]) -> None:
-    """The file holds what was put and not blanked, and no record runs into another."""
-    database = tmp_path_factory.getbasetemp() / "records.db"
-    file = OpenFile.create(database, 1)
-    there: dict[int, bytes] = {}
-    try:
-        for step in steps:
-            if isinstance(step, str):
-                there[file.put(step.encode())] = step.encode()
-            elif there:
-                place = sorted(there)[step % len(there)]
-                file.blank(place)
-                del there[place]
-            assert sorted(file.read()) == sorted(there.values())
-            assert file.empty == (not there)
-        assert not file.own.damaged
-    finally:
-        file.own.remove()
-        file.own.close()
-
-
-def test_a_file_is_one_process_s_until_it_is_closed(path: Path) -> None:
-    """Nobody else takes it over before; afterwards one does, once."""
-    path.parent.mkdir()
-    file = OwnFile.create(path, ".open-", 7)
-    assert OwnFile.left(path, ".open-") == []
-    file.close()
-    (taken,) = OwnFile.left(path, ".open-")
-    assert OwnFile.left(path, ".open-") == []
-    taken.remove()
-    taken.close()
-    assert list(path.parent.iterdir()) == []
-
-
-def test_two_processes_at_one_tick_have_a_file_each(path: Path) -> None:
-    """Processes that open a database together may be at the same tick; neither takes the other's name or turn."""
+def test_what_was_open_in_an_earlier_version_is_taken_over(path: Path) -> None:
+    """Its open file has the same records, and goes once they are written."""
     with Database(path) as database:
-        first, second = (OwnFile.create(path, ".open-", 7) for _ in range(2))
-        assert first.path != second.path
-        for held in (first, second):
-            held.remove()
-            held.close()
+        TurnJournal(database).commit(whole("zero")).result(30)
+        tick = database.clock.tick()
+    text = msgspec.json.encode(Accept(turn("one", n=1), tick))
+    file = path.with_name(f"{path.name}.open-{tick:020d}")
+    file.write_bytes(bytes(50) + b"%08x %s\n\0" % (crc32(text), text))
+    for _ in range(2):
+        assert heard(path) == [("complete", "zero"), ("open", "one")]
+    assert not file.exists()
+
+
+def test_a_turn_that_is_accepted_again_replaces_what_was_kept(journal: TurnJournal, path: Path) -> None:
+    """Prepared again with other words, or with more of the reply: the last one alone stands, also after a crash."""
+    first = journal.accept(turn("what can I"))
+    again = journal.accept(turn("what can I cook?"), replaces=first)
+    more = journal.accept(whole("what can I cook?"), replaces=again)
+    assert first.result(30) == again.result(30) == more.result(30)
+    (text,) = waiting(path)
+    assert b"cook" in text
+    assert b"Fine." in text
+    copies = {spool: spool.read_bytes() for spool in spool_paths(path)}
+    assert [told(each) for each in journal.read_turns("kitchen")] == [
+        [("user", "what can I cook?"), ("assistant", "Fine.")]
+    ]
+    assert journal.commit(whole("what can I cook?"), accepted=more).result(30) == 0
+    journal.close()
+    journal.database.close()
+    for spool, data in copies.items():  # as if the process had died before its commit, and behind it
+        spool.write_bytes(data)
+        assert heard(path) == [("complete", "what can I cook?")]
+    with Database(path) as database:
+        database.write(lambda tx: [tx.execute(f"delete from {table}") for table in ("messages", "turns")])
+    for spool, data in copies.items():
+        spool.write_bytes(data)
+        assert heard(path) == [("open", "what can I cook?")]
+
+
+def test_a_kill_between_two_records_of_one_turn_brings_the_newer(path: Path) -> None:
+    """The newer record is written before the older one goes, so both may be found."""
+    with Database(path) as database:
+        journal = TurnJournal(database)
+        first = journal.accept(turn("what can I"))
+        first.result(30)
+        (file,) = spool_paths(path)
+        older = waiting(path)[0]
+        journal.accept(whole("what can I cook?"), replaces=first).result(30)
+        newer = waiting(path)[0]
+        journal.close()
+        database.write(lambda tx: [tx.execute(f"delete from {table}") for table in ("messages", "turns")])
+    for texts in ((older, newer), (newer, older)):
+        file.write_bytes(b"".join(b"%08x %s\n\0" % (crc32(text), text) for text in texts) + bytes(500))
+        assert heard(path) == [("open", "what can I cook?")]
+        with Database(path) as database:
+            database.write(lambda tx: [tx.execute(f"delete from {table}") for table in ("messages", "turns")])
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_what_replaces_a_turn_that_another_loop_has_taken_up_stands_there_too(
+    journal: TurnJournal, stored: bool
+) -> None:
+    """Whether the database has the open turn or not, its newest words are those that are read, and erased when thrown away."""
+    first = journal.accept(turn("what can I"))
+    if stored:
+        assert journal.mark_unfinished("kitchen") == 1
+    again = journal.accept(turn("what can I cook?"), replaces=first)
+    again.result(30)
+    journal.database.flush()
+    assert [told(each)[0][1] for each in journal.read_turns("kitchen")] == ["what can I cook?"]
+    assert journal.discard("kitchen", again).result(30)
+    assert journal.read_turns("kitchen") == []
+
+
+def test_two_processes_at_one_tick_keep_their_turns_apart(path: Path) -> None:
+    """Processes that open a database together may be at the same tick; neither takes the other's turn for its own."""
+    with Database(path) as database:
         written = [
             database.write(lambda tx, text=text: Accept(turn(text), 7).run(tx, None))
             for text in ("good morning", "good night", "good morning")

@@ -21,8 +21,8 @@ from edgemem.hooks.persist import TURNS_WAIT
 from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn
 from edgemem.store.database import Database
-from edgemem.store.pending_file import pending_paths
 from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.spool import look_into, spool_paths
 
 PROFILE = (
     '[store]\nbusy_timeout_s = {busy}\ncommit_wait_s = 1.0\nwaiting_turns = {most}\n[llama]\nembedder = ""\n'
@@ -72,13 +72,8 @@ def said(memory: Memory, session: str = "kitchen") -> list[str | None]:
 
 
 def pending(memory: Memory) -> list[Path]:
-    """Return the pending files of a memory."""
-    return pending_paths(memory.database.path)
-
-
-def marks(memory: Memory) -> list[tuple[Any, ...]]:
-    """Return what the outbox keeps in the truth to write nothing twice."""
-    return memory.database.query("select key from meta where key like 'pending:%'")
+    """Return the files beside a memory in which something waits."""
+    return [path for path in spool_paths(memory.database.path) if look_into(path)[0]]
 
 
 def check_of(memory: Memory, name: str) -> Any:
@@ -102,8 +97,8 @@ def test_turns_wait_while_another_program_holds_the_database(memory: Memory) -> 
         ]
         assert TURNS_WAIT in failure.message
         with pytest.raises(BusyError):
-            memory.sessions.journal.outbox.settle()
-        assert memory.sessions.journal.outbox.turns == 3
+            memory.sessions.journal.settle()
+        assert memory.sessions.journal.backlog().turns == 3
         assert check_of(memory, "turns").state == "warn"
     loop.run("four")
     memory.database.flush()
@@ -113,7 +108,6 @@ def test_turns_wait_while_another_program_holds_the_database(memory: Memory) -> 
     assert turns_of(memory)[3].messages[-1].unheard == ": three"
     assert len(memory.store.recent_episodes()) == 1
     assert pending(memory) == []
-    assert marks(memory) == []
     check = check_of(memory, "turns")
     assert check.state == "ok"
     assert "3 that had to wait" in check.detail
@@ -174,16 +168,12 @@ def test_what_waits_at_the_end_is_taken_in_at_the_next_opening(tmp_path: Path, c
             assert said(again) == ["zero", "one", "a timer"]
             assert turns_of(again)[2].state == "interrupted"
             assert len(again.store.recent_episodes()) == 1
-            assert (pending(again), marks(again)) == ([], [])
-    # As if the plug had been pulled between the commit and the removal of the file.
-    with Database(home / "db" / "memory.db") as database:
-        names = [f"pending:{path.name}:{n}" for n in range(1, 40)]
-        numbers = {name: n for n, name in enumerate(names)}
-        database.write(lambda tx: tx.executemany("insert into meta values (?, ?)", list(numbers.items())))
+            assert pending(again) == []
+    # As if the plug had been pulled between the commit and the end of the file.
     path.write_bytes(copy)
     with edgemem.open(home, worker=False) as again:
         assert said(again) == ["zero", "one", "a timer"]
-        assert (pending(again), marks(again)) == ([], [])
+        assert pending(again) == []
 
 
 def test_a_kill_while_turns_wait_loses_none(tmp_path: Path) -> None:
@@ -215,7 +205,7 @@ def test_a_kill_while_turns_wait_loses_none(tmp_path: Path) -> None:
             numbers = [int(str(text).split()[1]) for text in said(memory)]
             assert numbers == list(range(len(numbers)))
             assert len(numbers) > answered - 1, "the newest one may not have been tried yet"
-            assert (pending(memory), marks(memory)) == ([], [])
+            assert pending(memory) == []
 
 
 def test_the_bound_is_kept_and_told(tmp_path: Path) -> None:
@@ -226,7 +216,7 @@ def test_the_bound_is_kept_and_told(tmp_path: Path) -> None:
             for n in range(3):
                 loop.run(f"number {n}")
                 with pytest.raises(BusyError):
-                    memory.sessions.journal.outbox.settle()
+                    memory.sessions.journal.settle()
             assert any("is lost" in failure.message for failure in loop.hooks.failures())
         loop.run("number 3")
         memory.database.flush()
@@ -246,13 +236,13 @@ def test_without_a_file_turns_wait_in_memory_and_closing_says_that_they_are_lost
                 turn = Turn("hall", 0, (StoredMessage("user", "x" * 5000),))
                 written = store.journal.commit(turn)
                 with pytest.raises(DiskFullError):
-                    store.journal.outbox.settle()
+                    store.journal.settle()
                 assert not written.done()
                 with pytest.raises(StoreError, match="are lost"):
                     store.close()
         finally:
             folder.chmod(0o700)
-        assert pending_paths(database.path) == []
+        assert spool_paths(database.path) == []
 
 
 def test_a_write_that_can_never_work_holds_nothing_up(memory: Memory) -> None:
@@ -276,7 +266,8 @@ def test_half_a_line_and_a_damaged_file_do_not_stop_the_opening(tmp_path: Path, 
         assert pending(memory) == []
         assert memory.database.quick_check() == []
     assert not torn.exists()
-    assert (home / "db" / "memory.db.damaged-00000000000000000002").read_bytes() == b"\x00\xff garbage\n"
+    (aside,) = (home / "db").glob("memory.db.damaged-*")
+    assert aside.read_bytes() == b"\x00\xff garbage\n"
     assert any("is damaged" in record.message for record in caplog.records)
 
 

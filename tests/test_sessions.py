@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.records import Heard, Message, Reader, Session, StoredMessage, Turn
 from edgemem.store.database import Database
 from edgemem.store.protocols import SessionStore
-from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.sessions import SINCE, SQLiteSessionStore
 from edgemem.store.turns import commit_turn, read_turns
 
 BLOCK = "<memory>\n- Alice is allergic to nuts\n</memory>\n"
@@ -213,17 +212,6 @@ def test_a_message_that_cannot_be_saved_is_refused(store: SQLiteSessionStore, ba
     assert rows(store) == 6
 
 
-def test_state_that_json_cannot_hold_is_left_out_and_said(
-    store: SQLiteSessionStore, caplog: pytest.LogCaptureFixture
-) -> None:
-    """One odd value in a loop's state does not keep the rest from being stored."""
-    with caplog.at_level(logging.WARNING):
-        store.save("a", Session([], {"lock": object(), "n": 2**70, "text": "\ud800", "__x": object()}))
-    assert store.load("a") == Session([], {"n": 2**70, "text": "\ufffd"})
-    assert "'lock'" in caplog.text
-    assert "__x" not in caplog.text
-
-
 @pytest.mark.parametrize("name", ["../../etc/passwd", "'; drop table sessions; --", "客厅", "x" * 256, " a"])
 def test_any_visible_name_is_a_session(store: SQLiteSessionStore, name: str) -> None:
     """Ids are values, never paths, so that no id is dangerous."""
@@ -272,7 +260,7 @@ def test_saving_from_several_processes_loses_no_session(tmp_path: Path) -> None:
     """Processes that save sessions of their own into one file do not disturb each other."""
     path = tmp_path / "sessions.db"
     program = (
-        "import sys; from edgemem.records import Session; from edgemem.store.sessions import SQLiteSessionStore\n"
+        "import sys; from edgemem.records import Session; from edgemem.store.sessions import SINCE, SQLiteSessionStore\n"
         "session = Session()\n"
         "with SQLiteSessionStore(sys.argv[1]) as store:\n"
         "    for i in range(25):\n"
@@ -325,3 +313,13 @@ def test_what_was_saved_last_is_what_is_loaded(
         assert [turn.n for turn in turns] == list(range(len(turns)))
         assert SQLiteSessionStore(database).load("s") == session
     database.close()
+
+
+def test_sessions_since_a_time_are_found_by_the_order_of_ids(store: SQLiteSessionStore) -> None:
+    """Neither the messages nor the sessions from before are looked at."""
+    for n in range(30):
+        store.save(f"s{n}", Session(talk(3)))
+    plan = [str(row[3]) for row in store.database.query(f"explain query plan {SINCE}", {"since": 1})]
+    assert any("SEARCH messages USING INTEGER PRIMARY KEY (rowid>" in step for step in plan)
+    assert not [step for step in plan if step.startswith("SCAN") and "messages" in step]
+    assert any(step.startswith("SEARCH s USING INTEGER PRIMARY KEY (rowid=") for step in plan), plan

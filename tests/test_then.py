@@ -20,7 +20,7 @@ from edgemem.store import beliefs
 from edgemem.store.beliefs import WITHIN, HeldWithin, held_within, keys_of
 from edgemem.store.facts import assert_fact
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.reading import reading_rule
+from edgemem.store.rights import reading_rule
 from edgemem.store.transaction import Transaction
 
 

@@ -18,7 +18,7 @@ from edgemem.records import Episode, Fact, Heard, Preference, Reader
 from edgemem.replay import ScriptedModel
 from edgemem.script import Line, ScriptedCall
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.reading import readable
+from edgemem.store.rights import readable
 from edgemem.toolbox import Tool, ToolTurn
 from edgemem.tools import NAMES, memory_tools
 

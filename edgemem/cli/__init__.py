@@ -28,6 +28,8 @@ COMMANDS = {
     "export": "Write what is remembered as JSON lines, whole or by person.",
     "import": "Take in an export, or what EdgeVox remembers.",
     "forget": "Erase a fact, a conversation or a person for good.",
+    "backup": "Copy the memory, whole and checked.",
+    "restore": "Put a backup in the place of the memory.",
     "check": "Tell what works on this machine, and what to do about the rest.",
     "models": "Fetch, add, list, verify and remove models.",
     "bench": "Measure what the README claims.",
@@ -47,12 +49,11 @@ class Commands(Guided):
         """Read what stands before the command."""
         try:
             return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if error.option_name not in _BEHIND:
-                raise
-            raise click.UsageError(
-                f"{error.option_name} stands behind the command: edgemem COMMAND {error.option_name} …", ctx
-            ) from error
+        except click.UsageError as error:
+            if isinstance(error, click.NoSuchOption) and error.option_name in _BEHIND:
+                option = error.option_name
+                raise Misuse(f"{option} stands behind the command: edgemem COMMAND {option} …") from error
+            raise in_a_sentence(error) from error
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return the names in the order in which a newcomer needs them."""
@@ -72,11 +73,13 @@ class Commands(Guided):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what goes wrong is told in one sentence, with exit code 1."""
+        """Run a command; what goes wrong is told in one sentence, with exit code 1, or 2 where the line was mistyped."""
         try:
             return super().invoke(ctx)
         except EdgememError as error:
             raise Sentence(str(error)) from error
+        except click.UsageError as error:
+            raise in_a_sentence(error) from error
         except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
             raise
         except OSError as error:
@@ -99,6 +102,24 @@ class Sentence(click.ClickException):
         text = " ".join(self.message.split())
         name = click.style("edgemem:", fg="red", bold=True)
         click.echo(f"{name} {text}", file=file, err=True, color=False if os.environ.get("NO_COLOR") else None)
+
+
+class Misuse(Sentence):
+    """A line that no command understands."""
+
+    exit_code = 2
+
+
+def in_a_sentence(error: click.UsageError) -> click.ClickException:
+    """Return an error about how a command was called that is told without the block that click prints above it."""
+    if isinstance(
+        error, getattr(click.exceptions, "NoArgsIsHelpError", ())
+    ):  # click from 8.2 on; it is a page of help
+        return error
+    told = error.format_message()
+    if error.ctx is None or told.endswith("?"):  # it says already what was meant
+        return Misuse(told)
+    return Misuse(f"{told.rstrip('.')}; {error.ctx.command_path} --help tells how it is called.")
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

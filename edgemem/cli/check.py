@@ -23,14 +23,18 @@ COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 @click.command()
 @llm_option
 @server_option
+@click.option("--acknowledge", is_flag=True, help="You have seen what was lost: tell of it no more.")
 @home_option
 @json_option
-def check(llm: Path | None, server: str | None, home: Path, as_json: bool) -> None:
+def check(llm: Path | None, server: str | None, acknowledge: bool, home: Path, as_json: bool) -> None:
     """Tell what works on this machine, and what to do about the rest; exit code 1 if something needed fails.
 
     With a chat model it also tells what its chat template costs each turn, and whether its window is the profile's.
     """
     not_both(llm, server)
+    if acknowledge:
+        with open_existing(home, worker=False, watch=False) as memory:
+            memory.truth.acknowledge()
     found = _checked(home, file_at(llm, home), server)
     if as_json:
         print_json(found)

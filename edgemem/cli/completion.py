@@ -61,13 +61,13 @@ def model_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -
 def _beginning(ctx: click.Context, sql: str, incomplete: str) -> list[str]:
     """Ask the truth alone: opening the whole memory takes longer than a finger waits."""
     home: Path = ctx.params.get("home") or Path("~/.edgemem")
-    truth = home.expanduser() / "db" / "memory.db"
-    if not truth.is_file():
-        return []
+    home = home.expanduser()
     from edgemem.store.database import Database
 
     try:
-        with Database(truth, busy_timeout_s=0.2) as database:
+        with Database(
+            home / "db" / "memory.db", busy_timeout_s=0.2, backups=home / "backups", create=False
+        ) as database:
             rows: Sequence[tuple[str]] = database.query(sql, (incomplete, MOST))
     except EdgememError:
         return []  # whoever presses the key again is told by the command itself

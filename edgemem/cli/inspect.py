@@ -122,7 +122,7 @@ def output(pointer: str, speaker: str | None, home: Path, as_json: bool) -> None
     edgemem sessions kitchen                 # … all of it: read_more 3f2a9c01de
     edgemem inspect output 3f2a9c01de
     """  # noqa: D301 - click reads the backspace as: do not wrap
-    from edgemem.store.reading import LEVELS
+    from edgemem.store.rights import LEVELS
     from edgemem.store.tool_outputs import read_output
 
     name = pointer.strip().lower()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,12 @@ from edgemem.cli.printing import plain
 from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from click.shell_completion import CompletionItem
 
     from edgemem.memory import Memory
+    from edgemem.truth import TruthFile
 
 
 class HomePath(click.Path):
@@ -136,8 +138,11 @@ def did_you_mean(word: str, valid: Iterable[str]) -> str:
     return f" Did you mean {plain(found[0])}?" if found else ""
 
 
-def agreed(question: str) -> None:
-    """Ask before something is erased; no answer is a no.
+def agreed(question: str, *, otherwise: str = "Nothing was erased") -> None:
+    """Ask before something is erased or replaced; no answer is a no.
+
+    Args:
+        otherwise: how the sentence begins where nobody agrees.
 
     Raises:
         InvalidInputError: nobody agreed.
@@ -147,14 +152,19 @@ def agreed(question: str) -> None:
     except (click.Abort, RuntimeError) as error:  # the end of the input, or none at all
         click.echo(err=True)
         raise InvalidInputError(
-            "Nothing was erased, because nobody agreed; --yes erases without asking."
+            f"{otherwise}, because nobody agreed; --yes does it without asking."
         ) from error
     if not yes:
-        raise InvalidInputError("Nothing was erased.")
+        raise InvalidInputError(f"{otherwise}.")
 
 
 def open_existing(home: Path, **settings: Any) -> Memory:
     """Open a home that is there already; reading commands make none."""
+    return open_home(existing(home), **settings)
+
+
+def existing(home: Path) -> Path:
+    """Return a home that is there already."""
     from edgemem.home import is_home, meant_instead
 
     home = home.expanduser()
@@ -164,7 +174,19 @@ def open_existing(home: Path, **settings: Any) -> Memory:
         raise InvalidInputError(
             f"There is no memory at {home}; name another with --home, or begin this one: edgemem facts add KEY VALUE"
         )
-    return open_home(home, **settings)
+    return home
+
+
+@contextmanager
+def truth_alone(home: Path) -> Iterator[TruthFile]:
+    """Lend the file of a home's truth, while nobody else has the home open; raise BusyError where somebody has."""
+    from edgemem.clock import Clock
+    from edgemem.home import make_home
+    from edgemem.truth import TruthFile
+
+    with closing(TruthFile(make_home(existing(home).absolute()), clock=Clock(), timeout_s=0.0)) as truth:
+        truth.lock.hold_alone()
+        yield truth
 
 
 def open_home(home: Path, **settings: Any) -> Memory:
@@ -172,4 +194,19 @@ def open_home(home: Path, **settings: Any) -> Memory:
     import edgemem
 
     memory: Memory = edgemem.open(home, **settings)
+    for told in _newly_joined(memory):
+        click.echo(told, err=True)
     return memory
+
+
+def _newly_joined(memory: Memory) -> Iterator[str]:
+    """Yield which names became one person's when this memory was opened."""
+    from edgemem.store.migrations import NAMES_STEP
+    from edgemem.store.spellings import joined_names
+
+    if NAMES_STEP in memory.database.migrated:
+        for pair in joined_names(memory.database):
+            yield (
+                f"{plain(pair.other)} and {plain(pair.kept)} are one person now, written {plain(pair.kept)}. The memory as it"
+                f" was is kept in {memory.home / 'backups'}; two people can be kept apart by [speakers], see README."
+            )

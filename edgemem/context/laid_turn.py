@@ -10,12 +10,14 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from edgemem.context.grouping import repair_orphans
+from edgemem.context.level import Passage, passages_of
 from edgemem.context.said import heard_in, is_part, newest_user, whole
 from edgemem.context.seen import Says
 from edgemem.context.shown import Shown
 from edgemem.llama.template import text_of
 from edgemem.records import Heard, Level, Message, Reader, Turn
-from edgemem.store.reading import readable
+from edgemem.scopes import name_key
+from edgemem.store.rights import readable
 
 INTERRUPTION = "interrupted"
 
@@ -44,6 +46,8 @@ class LaidTurn(msgspec.Struct):
     """Of a committed turn: its messages as every template takes them; made anew after a change."""
     says: Says | None = None
     """Of a committed turn: what it says of things that memory may tell; made anew after a change."""
+    passages: list[Passage] | None = None
+    """Of a committed turn: what of it a later reply may repeat; made anew after a change."""
 
     def carrier(self) -> int | None:
         """Return the number of the message that carries the block; the newest user message unless it was put before."""
@@ -68,7 +72,7 @@ class LaidTurn(msgspec.Struct):
             self.uncut[n] = message
             message = {**message, "content": heard}
         self.said[n] = message
-        self.whole = self.says = None
+        self.whole = self.says = self.passages = None
 
     def as_heard(self, said: Sequence[Message]) -> list[Message]:
         """Return messages that a loop has of this turn, cut where these are: it may know nothing of that, or cut elsewhere."""
@@ -90,6 +94,12 @@ class LaidTurn(msgspec.Struct):
             self.whole = whole(self.said)
         return self.whole
 
+    def as_passages(self) -> list[Passage]:
+        """Return the parts of a committed turn, each with who may read it."""
+        if self.passages is None:
+            self.passages = passages_of(self.said, (self.level, self.owner), self.block, self.shown)
+        return self.passages
+
 
 def interruption(cut: LaidTurn) -> str:
     """Return the id of the line which tells that a turn was cut off."""
@@ -99,7 +109,9 @@ def interruption(cut: LaidTurn) -> str:
 def has_told(later: LaidTurn, cut: LaidTurn) -> bool:
     """Tell of two stored turns whether the later one told that the earlier was cut off; its block may be erased."""
     ids = (interruption(cut), INTERRUPTION)  # an older edgemem did not say which turn
-    return later.owner == cut.owner or any(item.id in ids for item in later.shown)
+    return name_key(later.owner or "") == name_key(cut.owner or "") or any(
+        item.id in ids for item in later.shown
+    )
 
 
 def as_heard(turns: Iterable[LaidTurn], messages: Sequence[Message]) -> list[Message]:

@@ -22,13 +22,14 @@ import msgspec
 
 from edgemem.context.epoch_head import carried_by, head_of
 from edgemem.context.laid_turn import INTERRUPTION, LaidTurn, as_heard, has_told, interruption, resumed
+from edgemem.context.level import Closing, Passage, Terms, closing_of, joined, passages_of
 from edgemem.context.said import heard_in, newest_user, prefixed
 from edgemem.context.seen import Seen
 from edgemem.context.shown import RANK, Shown, Visible
 from edgemem.fence import fence
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Heard, Level, Message, Reader, Turn
-from edgemem.store.reading import readable
+from edgemem.store.rights import readable
 
 
 class Section(NamedTuple):
@@ -417,17 +418,41 @@ class Layout:
         self._open = None  # last: idle time must not find a prompt between two turns that lacks the newer one
         return turn
 
-    def level_of(self, turn: LaidTurn) -> tuple[Level, str | None]:
-        """Return who may read a turn: what was said, and also whatever private item stood before the model.
+    def level_of(self, turn: LaidTurn, *more: str) -> Closing:
+        """Return who may read the running turn: what was said in it, what memory showed in it, and what it repeats.
 
-        A reply may repeat what the block told it, or the head of the epoch, so a turn is as private as the most private line
-        in them.
+        Args:
+            more: what the model says in it that is no message yet.
         """
-        level, owner = turn.level, turn.owner
-        for item in (*self._carried(), *turn.shown):
-            if RANK[item.level] > RANK[level]:
-                level, owner = item.level, item.owner
-        return level, owner
+        shown = ((item.level, item.owner) for item in (*self._carried(), *turn.shown))
+        closing = joined([(turn.level, turn.owner), *shown])
+        said = [turn.uncut.get(n, message) for n, message in enumerate(turn.said)]
+        return closing_of(said, closing, self._passages(), more=more)
+
+    def level_as(self, closing: Closing, *texts: str) -> Closing:
+        """Return who may read what the model writes in the running turn.
+
+        Args:
+            closing: who shall read it.
+        """
+        turn = self._opened()
+        said, whose = turn.said, [(item.level, item.owner) for item in turn.shown]
+        told = [text_of(message) for message in said if message.get("role") == "tool"]
+        mine = [
+            *passages_of([], closing, turn.block, turn.shown),
+            Passage(joined([closing, *whose]), Terms(told)),
+        ]
+        heard = [message for message in said if message.get("role") == "user"]
+        return closing_of(heard, closing, [*self._passages(), *mine], more=texts)
+
+    def _passages(self) -> Iterable[Passage]:
+        """Yield what the present reader's prompt holds before the running turn."""
+        names = () if self.reader is None else (self.reader.speaker or "", *self.reader.audience)
+        yield Passage(("shared", None), Terms([*names, *map(text_of, self._system)]))
+        if head := self._head_now(self.epoch):
+            yield Passage(("household", None), Terms([head]))
+        for turn in self._in_prompt():
+            yield from turn.as_passages()
 
     def discard(self) -> None:
         """Throw the prepared turn away: what it had shown was never shown."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.clock import Clock
+from edgemem.context.level import values_in
 from edgemem.errors import ClosedError, DiskFullError, InvalidInputError, StoreError
 from edgemem.fence import storable
 from edgemem.hooks.arguments import attachable
@@ -28,6 +29,8 @@ from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, ON_ABORT, ON
 from edgemem.store.files import create_private
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from typing_extensions import Self
 
     from edgemem.records import Level
@@ -108,10 +111,15 @@ class AuditLogHook:
             held.clear()
             return None
         entry = {"at": self._now(), "event": point, **_where(ctx)}
-        allowed = self._may_quote(ctx, held)
         if point == AFTER_LLM:
-            held.append(entry | self._answer(payload, allowed))
+            held.append(entry | self._answer(payload))
             return None
+        # Only now it is known what was said, and so who may read it.
+        given = values_in(payload.arguments) if point == AFTER_TOOL else ()
+        allowed = self._may_quote(ctx, [*(answer.get("content", "") for answer in held), *given])
+        if not allowed:
+            for answer in held:
+                answer.pop("content", None)
         if point == AFTER_TOOL:
             entry |= self._call(payload, allowed, ctx.hook_state.get((id(self), "offered"), {}))
         else:
@@ -127,10 +135,10 @@ class AuditLogHook:
 
     # -- what is said about an event -------------------------------------------------------------------
 
-    def _answer(self, payload: dict[str, Any], allowed: bool) -> dict[str, Any]:
+    def _answer(self, payload: dict[str, Any]) -> dict[str, Any]:
         content, calls = payload.get("content") or "", payload.get("tool_calls") or ()
         said = {"hop": payload.get("hop", 0), "chars": len(content), "tool_calls": len(calls)}
-        return {**said, "content": _short(content)} if allowed else said
+        return said if self.text is None else {**said, "content": _short(content)}
 
     def _call(self, payload: Any, allowed: bool, offered: dict[str, frozenset[str]]) -> dict[str, Any]:
         known = offered.get(payload.name)
@@ -158,21 +166,26 @@ class AuditLogHook:
             ended["error"] = _short(error) if allowed else _name(str(error).partition(":")[0])
         return {**ended, "reply": _short(reply)} if allowed else ended
 
-    def _may_quote(self, ctx: Any, held: list[dict[str, Any]]) -> bool:
-        """Tell whether words of this turn may be written; where nobody says how private it is, it is private."""
+    def _may_quote(self, ctx: Any, said: Iterable[str]) -> bool:
+        """Tell whether words of this turn may be written; where nobody says how private it is, it is private.
+
+        Args:
+            said: what the model said that its session may not have yet.
+        """
         if self.text is None:
             return False
         found = ctx.session.state.get(STATE_KEY)
         if not isinstance(found, Conversation):
             return self.text == "private"
         layout = found.layout
-        turn = layout.running
-        if turn is None:
+        if layout.running is not None:
+            level = layout.level_of(layout.running, *said)[0]
+        elif layout.turns:
             # The turn's end comes after its session was kept: the newest turn is the one that has just ended.
-            if not layout.turns:
-                return self.text == "private"
-            turn = layout.turns[-1]
-        return _RANK[layout.level_of(turn)[0]] <= _RANK[self.text]
+            level = layout.turns[-1].level
+        else:
+            return self.text == "private"
+        return _RANK[level] <= _RANK[self.text]
 
     def _now(self) -> str:
         moment = datetime.fromtimestamp(self._clock.now(), timezone.utc)

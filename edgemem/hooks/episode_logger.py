@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from edgemem.context.level import values_in
 from edgemem.fence import storable
 from edgemem.hooks.arguments import attachable, needs, one_store
 from edgemem.hooks.conversation import Conversation, conversation_of
@@ -79,7 +80,10 @@ class EpisodeLoggerHook:
         else:
             record["error"] = _short(payload.error)
         turn = conversation.layout.running
-        level, owner = conversation.layout.level_of(turn) if turn is not None else ("household", None)
+        given = values_in(payload.arguments)
+        level, owner = conversation.layout.level_of(turn, *given) if turn is not None else ("household", None)
+        if level == "private" and owner is None:
+            return None  # an unknown voice in private: no store keeps what nobody could ever be told
         heard = turn.heard if turn is not None else None
         if joined:
             from edgemem.store.turn_steps import AddEpisode

@@ -15,7 +15,7 @@ import msgspec
 from edgemem.context.block import value_as_recalled
 from edgemem.records import Episode, Fact, Preference, Reader, Recalled
 from edgemem.store.own_records import as_ours
-from edgemem.store.reading import readable
+from edgemem.store.rights import readable
 
 if TYPE_CHECKING:
     from edgemem.store.protocols import MemoryStore

@@ -11,7 +11,7 @@ from edgemem.fence import clean
 from edgemem.hooks.arguments import attachable, header_line, needs
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
-from edgemem.store.reading import readable
+from edgemem.store.rights import readable
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer

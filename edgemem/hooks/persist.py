@@ -16,6 +16,7 @@ from edgemem.hooks.points import (
     AFTER_TOOL,
     BEFORE_TOOL,
     ON_ABORT,
+    ON_IDLE,
     ON_INTERRUPT,
     ON_RUN_END,
     ON_RUN_START,
@@ -23,15 +24,16 @@ from edgemem.hooks.points import (
 )
 from edgemem.hooks.turn_levels import turns_of, with_levels
 from edgemem.records import Session, TurnState
+from edgemem.store.journal import TurnJournal
+from edgemem.store.later import Later, settled
 from edgemem.store.sessions import read_state, state_text
 from edgemem.store.turn_steps import BeginEpoch, KeepState
 
 if TYPE_CHECKING:
-    from edgemem.store.outbox import Outbox
     from edgemem.store.protocols import SessionStore
 
 
-TURNS_WAIT = "turns that cannot be written now wait, and are kept"
+TURNS_WAIT = "A turn cannot be written now, and is tried again"
 """How the failure begins that is over as soon as they are written."""
 
 
@@ -46,7 +48,9 @@ class PersistSessionHook:
     within a tool of another stays its own; the other's session keeps the tool's result.
     """
 
-    points = frozenset({ON_RUN_START, AFTER_LLM, BEFORE_TOOL, AFTER_TOOL, ON_RUN_END, ON_INTERRUPT, ON_ABORT})
+    points = frozenset(
+        {ON_RUN_START, AFTER_LLM, BEFORE_TOOL, AFTER_TOOL, ON_RUN_END, ON_INTERRUPT, ON_ABORT, ON_IDLE}
+    )
     # Before every other hook at the start (the history must be there), and before them at the end.
     priority = 90
     __repr__ = attachable
@@ -79,6 +83,7 @@ class PersistSessionHook:
         self._resume = resume
         self._resumed = False
         self._state = "{}"
+        self._warned: set[str] = set()
         self._session: Session | None = None
         """The loop's session that had the newest turn."""
         self._tools = 0
@@ -86,9 +91,14 @@ class PersistSessionHook:
         self._within = 0
         """How many turns other agents had while the newest of them ran."""
         self._conversation = conversation
+        self._later = Later(session_store)
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Resume, collect, accept, commit or amend, as the point demands."""
+        if point == ON_IDLE:
+            # A store of files makes them whole; one of rows has nothing to do.
+            settled(self._later.flush(), float(payload.get("seconds", 0.0)))
+            return None
         if self._tools and ctx.session is not self._session and self._is_within(point):
             return None  # an agent that runs within a tool: its few messages are not this conversation
         conversation = conversation_of(ctx, self._conversation)
@@ -168,7 +178,7 @@ class PersistSessionHook:
         layout.resume(turns, epoch)
         session.messages.extend(layout.said)
         stored_state = read_state(journal.database, self.session_id)
-        self._state = state_text(stored_state)
+        self._state = state_text(stored_state, self._warned)
         for key, value in stored_state.items():
             session.state.setdefault(key, value)
         # Last: where nothing can be written now, the talk goes on with its history all the same.
@@ -206,7 +216,7 @@ class PersistSessionHook:
             self.session_store.save(self.session_id, kept)
             return
         conversation.layout.take(ctx.session.messages)
-        state = state_text(ctx.session.state)
+        state = state_text(ctx.session.state, self._warned)
         if state != self._state:
             self._state = state
             conversation.also.append(KeepState(self.session_id, state))
@@ -225,9 +235,11 @@ class PersistSessionHook:
             conversation.write(record, running)
         finally:
             conversation.reset()
-        outbox: Outbox | None = getattr(conversation.journal, "outbox", None)
-        if outbox is not None and outbox.turns:
-            raise StoreError(f"{outbox.turns} {TURNS_WAIT}: {outbox.fault}")
+        if (
+            isinstance(conversation.journal, TurnJournal)
+            and (backlog := conversation.journal.backlog()).turns
+        ):
+            raise StoreError(f"{TURNS_WAIT}; {backlog}")
 
     def _interrupt(self, ctx: Any, conversation: Conversation, payload: dict[str, Any]) -> list[str]:
         """Keep of what was said in the turn that is spoken what was heard, and return that."""

@@ -235,7 +235,7 @@ class ToolOutputTruncatorHook:
     def _keep(self, conversation: Conversation, text: str) -> str:
         """Have the whole text written with its turn; return its name, or nothing if it cannot be kept."""
         if (
-            getattr(conversation.journal, "outbox", None) is None
+            getattr(conversation.journal, "database", None) is None
             or len(text.encode(errors="replace")) > self.keep_bytes
         ):
             return ""

@@ -28,7 +28,7 @@ def with_levels(state: dict[str, Any], layout: Layout) -> dict[str, Any]:
     Names that begin with two underscores belong to the running process.
     """
     kept = {name: value for name, value in state.items() if not str(name).startswith("__")}
-    turns: _Turns = [(len(turn.said), *layout.level_of(turn)) for turn in layout.turns]
+    turns: _Turns = [(len(turn.said), turn.level, turn.owner) for turn in layout.turns]
     if all(level == layout.default_level for _, level, _ in turns):
         return kept
     return {**kept, STATE_KEY: turns}

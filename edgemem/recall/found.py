@@ -26,7 +26,7 @@ from edgemem.recall.sources import (
 )
 from edgemem.records import Recalled
 from edgemem.store.beliefs import believed_at
-from edgemem.store.reading import LEVELS, readable, reading_rule
+from edgemem.store.rights import LEVELS, readable, reading_rule
 from edgemem.store.summaries import SUMMARIES
 
 if TYPE_CHECKING:

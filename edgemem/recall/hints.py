@@ -18,7 +18,7 @@ from edgemem.recall.function_words import FUNCTION_WORDS
 from edgemem.recall.stemmer import stem
 from edgemem.recall.words import spell_out
 from edgemem.records import Reader
-from edgemem.store.reading import reading_rule
+from edgemem.store.rights import reading_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

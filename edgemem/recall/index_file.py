@@ -15,7 +15,7 @@ from zlib import crc32
 from edgemem.errors import BusyError, DiskFullError, ReadOnlyError, StoreError
 from edgemem.recall.rules import follow_rules, is_todays
 from edgemem.recall.state import set_meta
-from edgemem.store.database import Database
+from edgemem.store.database import Database, read_value
 from edgemem.store.filelock import FileLock
 from edgemem.store.migrations import INDEX
 
@@ -46,6 +46,16 @@ def open_index_file(path: Path, truth: Database) -> Database:
         _log.warning("The index cannot be used and is made again: %s", error)
         remake_index_file(path, known)
         return _open(path, truth)
+
+
+def truth_of(path: Path) -> str:
+    """Return which truth an index was made from; empty where there is none, or it cannot be read."""
+    if not path.is_file():
+        return ""
+    try:
+        return str(read_value(path, "select value from meta where key = 'truth'") or "")
+    except StoreError:
+        return ""
 
 
 def file_at(path: Path) -> tuple[int, int] | None:
@@ -102,7 +112,7 @@ def _open(path: Path, truth: Database) -> Database:
 
 def _is_of(database: Database, truth: Database) -> bool:
     """Tell whether an index was made from this truth, in tables as we know them; stamp one that is new."""
-    born = str(truth.query("select min(recorded) from migrations")[0][0])
+    born = str(truth.born())
     found = dict(database.query("select key, value from meta where key in ('truth', 'schema', 'rules')"))
     if not {"truth", "schema"} & found.keys() and not database.query("select 1 from docs limit 1"):
         found.update(truth=born, schema="new")

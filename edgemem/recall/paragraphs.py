@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from edgemem.recall.sources import MAX_CHARS, NOTE, Doc
-from edgemem.store.reading import LEVELS
+from edgemem.store.rights import LEVELS
 from edgemem.store.sections import read_sections
 
 if TYPE_CHECKING:

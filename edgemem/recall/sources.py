@@ -7,10 +7,12 @@ split it; conversations by the message, and by the newest summary of each sessio
 from __future__ import annotations
 
 import functools
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from edgemem.errors import InvalidInputError
 from edgemem.recall.words import spell_out, terms
 from edgemem.store.summaries import SUMMARIES
 
@@ -35,6 +37,21 @@ KINDS: dict[int, Kind] = {
 """The kinds by the number that stands for them in the index."""
 
 MAX_CHARS = 8000
+
+
+def checked_kinds(kinds: Collection[Kind] | None) -> Collection[Kind] | None:
+    """Return the kinds that are looked for; raise InvalidInputError where one of them does not exist."""
+    if kinds is None:
+        return None
+    known = ", ".join(KINDS.values())
+    if isinstance(kinds, str) or not isinstance(kinds, Collection):
+        raise InvalidInputError(f"kinds must be a set of some of {known}; write {{'fact'}}.")
+    for kind in kinds:
+        if kind not in KINDS.values():
+            raise InvalidInputError(f"kinds has no {repr(kind)[:40]}; take some of {known}.")
+    return kinds
+
+
 _NOW_OR_LATER = """
   exists (select 1 from (
       select b.origin, b.valid_to from facts b where b.key_id = f.key_id and b.known_to is null

@@ -6,6 +6,7 @@ So every store takes the same and refuses the same, with the same sentence.
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 import os
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
-from edgemem.records import Heard, Session
+from edgemem.records import EARLIEST, LATEST, Heard, Session
 
 _LONGEST_PART = 255 - len(".lock") - 1  # bytes; beside a file stands its lock
 _LONGEST_PATH = 4000
@@ -110,6 +111,21 @@ def checked_count(n: Any, what: str) -> int:
     return min(max(whole_number(n, what), 0), MOST)
 
 
+def item_count(n: Any, what: str) -> int:
+    """Return a number of items, 0 or more; raise InvalidInputError for anything else."""
+    count = whole_number(n, what)
+    if count < 0:
+        raise InvalidInputError(f"{what} must be 0 or more, not {count}.")
+    return min(count, MOST)
+
+
+def checked_number(number: float, what: str) -> float:
+    """Return a number, also one without end; raise InvalidInputError for anything else."""
+    if isinstance(number, numbers.Real) and not isinstance(number, bool) and not math.isnan(number):
+        return float(number)
+    raise InvalidInputError(f"{what} must be a number, not {repr(number)[:40]}.")
+
+
 def checked_time(seconds: float, what: str) -> float:
     """Return seconds since the epoch; raise InvalidInputError for what is no such number.
 
@@ -122,6 +138,16 @@ def checked_time(seconds: float, what: str) -> float:
     if not math.isfinite(value):
         raise InvalidInputError(
             f"{what} must be seconds since the epoch, not {repr(seconds)[:40]}; of a date, give its timestamp()."
+        )
+    return value
+
+
+def checked_moment(seconds: float, what: str) -> float:
+    """Return a time that a calendar can name; raise InvalidInputError for any other."""
+    value = checked_time(seconds, what)
+    if not EARLIEST <= value <= LATEST:
+        raise InvalidInputError(
+            f"{what} must be a time of the years 1 to 9999, not {value:g}; give seconds since the epoch, not milliseconds."
         )
     return value
 

@@ -1,29 +1,30 @@
 """The backups of a truth: whole copies in a folder, made in idle time, checked, and bounded in number and size.
 
 Each is named after the moment that it holds, by the robot's clock, which never runs backwards. Forgetting erases what
-we copied too: backups that are older than the newest forgetting are removed at once, and a fresh one is made at the
-next chance. To rewrite them instead would keep damaged ones alive, and could fail half way.
+we copied too: one fresh backup takes the place of those that are older than the newest forgetting. To rewrite them
+instead would keep damaged ones alive, and could fail half way.
+
+A truth that was lost and begun anew makes backups too. They never push out those of the truth before: only copies that
+the truth of today descends from are counted and removed.
 """
 
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from edgemem.errors import CorruptError, DiskFullError, StoreError
-from edgemem.store.database import is_sound
+from edgemem.errors import DiskFullError, InvalidInputError, StoreError
+from edgemem.store.copying import copy_name, stamp_of
+from edgemem.store.database import Origin, origin_of
 from edgemem.store.files import sync
 from edgemem.store.forgotten import last_forgotten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from edgemem.store.database import Database
 
-_NAME = "memory-%Y%m%dT%H%M%S.%fZ.db"
 _SPARE_MB = 50.0
 _AGAIN_S = 3600.0
 
@@ -34,7 +35,7 @@ class Backups:
     """The backups of one database.
 
     Args:
-        every_h: hours between two; 0: none are made.
+        every_h: hours between two; 0: none are made by themselves.
         keep: how many stay.
         max_mb: how many megabytes they may take together.
     """
@@ -48,6 +49,7 @@ class Backups:
         self.max_mb = max_mb
         self._database = database
         self._not_before = 0.0
+        self._origins: dict[Path, Origin | None] = {}
 
     def work(self, stop: Callable[[], bool] = lambda: False) -> bool:
         """Remove what must go, and make a backup if one is due; return whether one was made.
@@ -55,45 +57,101 @@ class Backups:
         Raises:
             StoreError: it could not be made; it is tried again an hour later.
         """
-        self.remove_forgotten()
+        replaced = self.replace_all(stop)
         # What a process that was killed had begun.
         late = int((self._database.now() - _AGAIN_S) * 1e6)
         self._remove([path for path in self._begun() if stamp_of(path) < late])
-        if stop() or not self._due():
-            return False
-        stamp = self._database.clock.tick()
-        target = self.folder / _moment(stamp).strftime(_NAME)
+        if replaced or stop() or not self._due():
+            return replaced
         # Set first: whatever goes wrong below must not be repeated after each turn.
         before, self._not_before = self._not_before, self._database.now() + _AGAIN_S
-        self._make_room()
-        if not self._database.backup(target, stop=stop):
-            self._not_before = before
-            return False
+        done = self._make(stop)
         self._not_before = before
-        self._thin_out()
+        return done
+
+    def make(self, target: Path | None = None) -> Path:
+        """Make a backup now and return its path.
+
+        Args:
+            target: a file that is replaced, or a folder; None: this one's folder.
+
+        Raises:
+            StoreError: it could not be made; nothing is left of it then.
+        """
+        if target is None or target.is_dir():
+            path = (target or self.folder) / copy_name(self._database.clock.tick())
+        else:
+            path = target
+        self._database.backup(path)
+        if path.parent == self.folder:
+            self._thin_out()
+        return path
+
+    def replace_all(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Replace the backups that may hold what was forgotten by a fresh one; return whether there were any.
+
+        The fresh one is made and checked first. Where that is impossible the older ones go all the same, and `check` says
+        that there is none. Where `stop` says that somebody speaks, all stays as it is until the next call.
+
+        Raises:
+            StoreError: one cannot be removed.
+        """
+        forgotten = last_forgotten(self._database)
+        older = [path for path in (*backup_paths(self.folder), *self._begun()) if stamp_of(path) <= forgotten]
+        if not older:
+            return False
+        try:
+            if not self._make(stop):
+                return False
+        except (StoreError, InvalidInputError) as error:
+            _log.warning("Backups that may hold what was forgotten go, and there is no fresh one: %s", error)
+        self._remove(older)
         return True
 
-    def remove_forgotten(self) -> None:
-        """Remove the backups that may hold what was forgotten; raise StoreError where that is impossible."""
-        forgotten = last_forgotten(self._database)
-        if forgotten:
-            there = [*backup_paths(self.folder), *self._begun()]
-            self._remove([path for path in there if stamp_of(path) <= forgotten])
-
     def newest(self) -> Path | None:
-        """Return the newest backup; each was found good when it was made."""
-        return next(iter(backup_paths(self.folder)), None)
+        """Return the newest backup of this truth; it was found good when it was made."""
+        return next(iter(self.own()), None)
+
+    def own(self) -> list[Path]:
+        """Return the backups that this truth descends from, newest first; others are the operator's to remove."""
+        born, newest = self._database.born(), self._database.high_water()
+        paths = []
+        for path in backup_paths(self.folder):
+            # A backup never changes, and idle time asks often.
+            if path not in self._origins:
+                self._origins[path] = origin_of(path)
+            origin = self._origins[path]
+            if origin is not None and origin.truth == born and origin.newest <= newest:
+                paths.append(path)
+        return paths
+
+    def check_folder(self) -> None:
+        """Raise StoreError where something else stands in the folder's place."""
+        if not self.folder.is_dir():
+            what = "is no folder" if self.folder.exists() else "is gone"
+            raise StoreError(
+                f"{self.folder} {what}, so no backup can be made; make it a folder that only its owner may open."
+            )
 
     def _begun(self) -> list[Path]:
-        return list(self.folder.glob(".memory-*.part"))
+        return list(self.folder.glob(".memory-*.part")) if self.folder.is_dir() else []
 
     def _due(self) -> bool:
-        now, newest = self._database.now(), self.newest()
+        now = self._database.now()
         if self.every_h <= 0 or now < self._not_before:
             return False
-        held, changed = stamp_of(newest) if newest is not None else 0, self._database.high_water()
+        newest, changed = self.newest(), self._database.high_water()
+        held = stamp_of(newest) if newest is not None else 0
         waited = now - held / 1e6 >= self.every_h * 3600
         return waited and changed > held
+
+    def _make(self, stop: Callable[[], bool]) -> bool:
+        self._make_room()
+        target = self.folder / copy_name(self._database.clock.tick())
+        if not self._database.backup(target, stop=stop):
+            return False
+        self._thin_out()
+        return True
 
     def _make_room(self) -> None:
         size = self._database.path.stat().st_size / 1e6
@@ -103,14 +161,17 @@ class Backups:
             )
         from shutil import disk_usage  # late: it brings archives of all kinds with it
 
+        self.check_folder()
         if disk_usage(self.folder).free / 1e6 < size + _SPARE_MB:
             raise DiskFullError(
                 f"No backup is made: it needs {size + _SPARE_MB:,.0f} MB free at {self.folder}; free some space."
             )
 
     def _thin_out(self) -> None:
-        size, gone = 0.0, []
-        for n, path in enumerate(backup_paths(self.folder)):
+        own = self.own()
+        size = sum(path.stat().st_size / 1e6 for path in backup_paths(self.folder) if path not in own)
+        gone = []
+        for n, path in enumerate(own):
             size += path.stat().st_size / 1e6
             if n and (n >= self.keep or size > self.max_mb):
                 gone.append(path)
@@ -128,37 +189,19 @@ class Backups:
 
 def backup_paths(folder: Path) -> list[Path]:
     """Return the backups in a folder, newest first; files of other names are the operator's own."""
+    if not folder.is_dir():
+        return []
     return sorted((path for path in folder.glob("memory-*.db") if stamp_of(path)), reverse=True)
 
 
-def stamp_of(path: Path) -> int:
-    """Return the tick after a backup's newest record, also of one that is begun; 0 where the name is none of ours."""
-    name = path.name
-    if name.startswith("."):
-        name = name[1:].partition(".db.")[0] + ".db"
-    try:
-        moment = datetime.strptime(name, _NAME).replace(tzinfo=timezone.utc)
-    except ValueError:
-        return 0
-    return int(moment.timestamp()) * 1_000_000 + moment.microsecond
+def newest_good(folder: Path, truth: int = 0) -> Path | None:
+    """Return the newest backup without damage; None if there is none.
 
-
-@contextmanager
-def naming_the_newest(folder: Path, database: Path) -> Iterator[None]:
-    """Name the newest sound backup where a truth is found damaged."""
-    try:
-        yield
-    except CorruptError as error:
-        good = next((path for path in backup_paths(folder) if is_sound(path)), None)
-        if good is None:
-            raise
-        # The log belongs to the damaged file, and the index may know what the backup does not.
-        beside = f"{database}-wal {database}-shm {database.parent / 'index.db'}*"
-        raise CorruptError(
-            f"{error} The newest good backup is {good}. To restore it:"
-            f" mv {database} {database}.damaged; rm -f {beside}; cp -p {good} {database}"
-        ) from error
-
-
-def _moment(tick: int) -> datetime:
-    return datetime.fromtimestamp(tick // 1_000_000, timezone.utc).replace(microsecond=tick % 1_000_000)
+    Args:
+        truth: which one it must descend from, see `Origin`; 0: any.
+    """
+    for path in backup_paths(folder):
+        origin = origin_of(path, thorough=True)
+        if origin is not None and truth in (0, origin.truth):
+            return path
+    return None

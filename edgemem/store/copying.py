@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing, contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,27 @@ from edgemem.store.files import sync
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+_NAME = "memory-%Y%m%dT%H%M%S.%fZ.db"
 _PAGES = 256  # 128 kB of the smallest pages: a millisecond or two, so that whoever begins to speak is not heard late
 _CHECKED_AT_ONCE = 20_000  # of SQLite's instructions, about a millisecond
+
+
+def copy_name(tick: int) -> str:
+    """Return the name of a copy that holds everything up to a tick of the robot's clock."""
+    moment = datetime.fromtimestamp(tick // 1_000_000, timezone.utc).replace(microsecond=tick % 1_000_000)
+    return moment.strftime(_NAME)
+
+
+def stamp_of(path: Path) -> int:
+    """Return the tick after a copy's newest record, also of one that is begun; 0 where the name is none of ours."""
+    name = path.name
+    if name.startswith("."):
+        name = name[1:].partition(".db.")[0] + ".db"
+    try:
+        moment = datetime.strptime(name, _NAME).replace(tzinfo=timezone.utc)
+    except ValueError:
+        return 0
+    return int(moment.timestamp()) * 1_000_000 + moment.microsecond
 
 
 class _Stopped(Exception):  # noqa: N818 - no error, but somebody who speaks

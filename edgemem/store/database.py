@@ -18,15 +18,22 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from edgemem.clock import Clock
-from edgemem.errors import BusyError, ClosedError, CorruptError, InvalidInputError, StoreError
-from edgemem.store.copying import copied, write_copy
+from edgemem.errors import (
+    BusyError,
+    ClosedError,
+    CorruptError,
+    InvalidInputError,
+    LostTruthError,
+    StoreError,
+)
+from edgemem.store.copying import copied, copy_name, write_copy
 from edgemem.store.filelock import FileLock
-from edgemem.store.files import create_private
-from edgemem.store.migrations import TRUTH, Migration, check_schema, migrate
+from edgemem.store.files import OpenedFiles, create_private
+from edgemem.store.migrations import TRUTH, Migration, check_schema, migrate, missing_steps
 from edgemem.store.readers import Readers
 from edgemem.store.sqlite_errors import meaning_of
 from edgemem.store.ticks import Ticks
@@ -41,7 +48,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Database", "Transaction", "is_sound", "read_foreign"]
+__all__ = ["Database", "Origin", "Transaction", "copy_database", "origin_of", "read_foreign", "read_value"]
 
 T = TypeVar("T")
 
@@ -65,6 +72,10 @@ class Database:
             session`); reading facts takes the same at both (`edgemem bench facts`).
         load_vec: load sqlite-vec into every connection; `vec_version` is None where that is impossible.
         wal_limit_mb: checkpoint when the log is larger than this and no write waits.
+        backups: a folder that gets a copy of the file before steps which it has not seen are run; where the copy is
+            impossible the file stays as it is, and cannot be opened. None: no copy is made.
+        create: False where a file must be there, with tables in it; without them LostTruthError is raised, and nothing is
+            changed.
     """
 
     def __init__(
@@ -79,6 +90,8 @@ class Database:
         load_vec: bool = False,
         wal_limit_mb: float = 4.0,
         derived: bool = False,
+        backups: Path | None = None,
+        create: bool = True,
     ) -> None:
         self.closed = True
         if str(path) == ":memory:":
@@ -88,11 +101,17 @@ class Database:
         self.path = Path(path).expanduser().absolute()
         self.clock = clock or Clock()
         self.vec_version: str | None = None
+        self.migrated: tuple[str, ...] = ()
+        """The steps that brought an older file up to date when it was opened."""
         self._durable = durable
         self._derived = derived
+        self._backups = backups
+        self._create = create
         self._busy_timeout_s = busy_timeout_s
         self._pid = os.getpid()
-        self._readers = Readers(partial(_connect, self.path, "ro", busy_timeout_s, load_vec))
+        # Whatever is derived may be made again at any time, by any process.
+        files = OpenedFiles(self.path) if durable else None
+        self._readers = Readers(partial(_reader, self.path, busy_timeout_s, load_vec, files))
         self._closing = threading.Lock()
         self._running: Transaction | None = None
         self._remembered: dict[str, Any] = {}
@@ -101,10 +120,15 @@ class Database:
         if load_vec and not hasattr(sqlite3.Connection, "enable_load_extension"):
             register_vec0()
         with _meaningful(self.path):
+            # Before it is opened: SQLite takes the log away from beside an empty file.
+            if not create and (
+                not self.path.exists() or (self.path.is_file() and not self.path.stat().st_size)
+            ):
+                raise LostTruthError(f"{self.path} is {'empty' if self.path.exists() else 'missing'}.")
             create_private(self.path)
             self._lock = FileLock(self.path.with_name(self.path.name + ".lock"), timeout_s=busy_timeout_s)
         # Not a method of ours: what refers back to us would keep a forgotten database from being collected.
-        self._exclusively = partial(_exclusive, self.path, self._lock)
+        self._exclusively = partial(_exclusive, self.path, self._lock, files)
         try:
             self._connection = self._open_writer(migrations, page_size, load_vec)
         except BaseException:
@@ -144,6 +168,10 @@ class Database:
         self._check_open()
         with _meaningful(self.path), self._readers.mine() as reader:
             return self._ticks.newest(reader.connection)
+
+    def born(self) -> int:
+        """Return the tick at which the schema was made; it tells a truth, and its copies, from every other."""
+        return int(self.query("select min(recorded) from migrations")[0][0])
 
     def quick_check(self) -> list[str]:
         """Return what SQLite finds wrong with the file; an empty list if it is sound."""
@@ -211,6 +239,10 @@ class Database:
         """
         self._run(self._log.checkpoint)
 
+    def check_files(self) -> None:
+        """Raise ReplacedError if another program has removed, replaced or written the files since they were opened."""
+        self._run(self._log.look)
+
     def backup(self, target: Path, *, stop: Callable[[], bool] = lambda: False) -> bool:
         """Write a complete and checked copy to `target`, which is replaced in one step or not at all.
 
@@ -223,9 +255,7 @@ class Database:
             _meaningful(self.path),
             closing(_connect(self.path, "ro", self._busy_timeout_s, False)) as source,
         ):
-            return write_copy(
-                source, target, connect=partial(sqlite3.connect, isolation_level=None), stop=stop
-            )
+            return write_copy(source, target, connect=_plain, stop=stop)
 
     def close(self) -> None:
         """Write what is queued, empty the log into the file and close it; may be called twice."""
@@ -301,7 +331,10 @@ class Database:
             try:
                 if load_vec:
                     self.vec_version = vec0_version(connection)
-                if check_schema(connection, migrations):
+                new = check_schema(connection, migrations)
+                if new and not self._create:
+                    raise LostTruthError(f"{self.path} is empty.")
+                if new:
                     connection.execute(f"pragma page_size = {int(page_size)}")
                     connection.execute("pragma auto_vacuum = none")
                 if connection.execute("pragma journal_mode = wal").fetchone()[0] != "wal":
@@ -312,13 +345,35 @@ class Database:
                 connection.execute(f"pragma synchronous = {self._synchronous}")
                 connection.execute("pragma foreign_keys = on")
                 connection.execute(f"pragma secure_delete = {'on' if self._durable else 'fast'}")
-                migrate(connection, migrations, tick=self.clock.tick())
+                if not new and (missing := missing_steps(connection, migrations)):
+                    self._back_up(connection, missing[0])
+                    self.migrated = tuple(missing)
+                migrate(connection, migrations, clock=self.clock)
                 self._ticks = Ticks(connection, self.clock, self.path, derived=self._derived)
                 self._version = self._ticks.look(connection, -1)
             except BaseException:
                 connection.close()
                 raise
             return connection
+
+    def _back_up(self, connection: sqlite3.Connection, step: str) -> None:
+        """Copy a file as it is before a step changes it; raise StoreError where that is impossible."""
+        if self._backups is None:
+            return
+        Ticks(connection, self.clock, self.path).look(connection, -1)
+        target = self._backups / copy_name(self.clock.tick())
+        try:
+            with (
+                _meaningful(target),
+                closing(_connect(self.path, "ro", self._busy_timeout_s, False)) as source,
+            ):
+                write_copy(source, target, connect=_plain)
+        except (StoreError, InvalidInputError) as error:
+            raise type(error)(
+                f"{self.path} must be brought up to date ({step}) and is copied to {self._backups} before, which is"
+                f" impossible, so nothing was changed: {error}"
+            ) from error
+        _log.warning("%s is brought up to date (%s); as it was it is kept in %s.", self.path, step, target)
 
     # Small things
 
@@ -345,13 +400,49 @@ class Database:
             )
 
 
-def is_sound(path: Path) -> bool:
-    """Tell whether a file is a database without damage; nothing is written, not even beside it."""
+class Origin(NamedTuple):
+    """Which truth a file holds, and how far it reaches."""
+
+    truth: int
+    """The tick at which its schema was made: no two truths of a robot have the same."""
+    newest: int
+    """Its highest tick."""
+
+
+def origin_of(path: Path, *, thorough: bool = False) -> Origin | None:
+    """Return what a file holds; None if this edgemem cannot read it. One without a log is looked at without a trace.
+
+    Args:
+        thorough: look at the whole file for damage; some 5 ms a megabyte.
+    """
+    log = path.with_name(path.name + "-wal")
     try:
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as connection:
-            return bool(connection.execute("pragma quick_check").fetchone() == ("ok",))
-    except sqlite3.Error:
-        return False
+        if not path.stat().st_size:
+            return None  # SQLite would take the log away from beside it
+        alone = not log.exists() or not log.stat().st_size
+        mode = "mode=ro&immutable=1" if alone else "mode=ro"
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True)) as connection:
+            if check_schema(connection, TRUTH):
+                return None
+            if thorough and connection.execute("pragma quick_check").fetchone() != ("ok",):
+                return None
+            born = int(connection.execute("select min(recorded) from migrations").fetchone()[0])
+            return Origin(born, Ticks(connection, Clock(), path).newest(connection))
+    except (sqlite3.Error, StoreError, OSError, TypeError, ValueError):
+        return None
+
+
+def read_value(path: Path, sql: str) -> Any:
+    """Return one value of a file that is not opened otherwise; None if there is no row."""
+    with _meaningful(path), closing(_connect(path, "ro", 0.0, False)) as connection:
+        row = connection.execute(sql).fetchone()
+        return None if row is None else row[0]
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Write a complete and checked copy of a file that nobody else changes; `target` is replaced in one step."""
+    with _meaningful(source), closing(_connect(source, "ro", 5.0, False)) as connection:
+        write_copy(connection, target, connect=_plain)
 
 
 @contextmanager
@@ -382,10 +473,28 @@ def _meaningful(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _exclusive(path: Path, lock: FileLock) -> Iterator[None]:
-    """Keep other processes from writing."""
+def _exclusive(path: Path, lock: FileLock, files: OpenedFiles | None) -> Iterator[None]:
+    """Keep other processes from writing; raise ReplacedError where the files are others than those that were opened."""
     with _meaningful(path), lock.held():
-        yield
+        if files is None:
+            yield
+            return
+        files.check(lock)
+        try:
+            yield
+        finally:
+            files.note(lock)
+
+
+def _reader(path: Path, timeout_s: float, load_vec: bool, files: OpenedFiles | None) -> sqlite3.Connection:
+    """Open one more connection to the files that are open."""
+    if files is not None:
+        files.check_names()
+    return _connect(path, "ro", timeout_s, load_vec)
+
+
+def _plain(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None)
 
 
 def _connect(path: Path, mode: Literal["rw", "ro"], timeout_s: float, load_vec: bool) -> sqlite3.Connection:

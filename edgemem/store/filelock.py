@@ -11,10 +11,10 @@ import errno
 import fcntl
 import os
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from edgemem.errors import BusyError
+from edgemem.errors import BusyError, ReadOnlyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE_S = 0.0005
 _LONGEST_PAUSE_S = 0.02
+_NOTE = 64  # bytes
 
 
 class FileLock:
@@ -35,11 +36,20 @@ class FileLock:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the lock; raise BusyError when another process keeps it for longer than the timeout."""
-        self._acquire()
+        told = f"Another process has been writing to {self.path.with_suffix('')} for more than"
+        _lock(self._fd, fcntl.LOCK_EX, self.timeout_s, f"{told} {self.timeout_s:g} s; close it or try again.")
         try:
             yield
         finally:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def write_note(self, note: bytes) -> None:
+        """Leave a note in the file for the others who take this lock; it is held."""
+        os.pwrite(self._fd, note.ljust(_NOTE), 0)
+
+    def read_note(self) -> bytes:
+        """Return the newest note; the lock is held."""
+        return os.pread(self._fd, _NOTE, 0).rstrip(b" ")
 
     def close(self) -> None:
         """Close the file; the lock file stays, because removing it would let two processes hold two locks."""
@@ -47,20 +57,66 @@ class FileLock:
             os.close(self._fd)
             self._fd = -1
 
-    def _acquire(self) -> None:
-        deadline, pause = time.monotonic() + self.timeout_s, _FIRST_PAUSE_S
-        while True:
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                if error.errno not in (errno.EWOULDBLOCK, errno.EINTR):
-                    raise
-            else:
-                return
-            if time.monotonic() >= deadline:
-                raise BusyError(
-                    f"Another process has been writing to {self.path.with_suffix('')} for more than"
-                    f" {self.timeout_s:g} s; close it or try again."
-                )
-            time.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+class HomeLock:
+    """Tells whether a home is open: everybody who has it open shares the lock, and who replaces its files holds it alone.
+
+    Where nothing may be written it is held without a file, if there is none yet: nobody can replace anything there either.
+    """
+
+    def __init__(self, path: Path, *, timeout_s: float) -> None:
+        self._home = path.parent.parent
+        self._timeout_s = timeout_s
+        self._fd = -1
+        with suppress(PermissionError):
+            self._fd = _open_lock(path)
+
+    def share(self) -> None:
+        """Share it until close(); raise BusyError where the home's files are being replaced."""
+        told = f"Another program is replacing the files of {self._home}; try again in a moment."
+        if self._fd >= 0:
+            _lock(self._fd, fcntl.LOCK_SH, self._timeout_s, told)
+
+    def hold_alone(self) -> None:
+        """Hold it alone until share() or close(); raise BusyError where anybody else has the home open."""
+        told = f"A robot, or another program, has {self._home} open; stop it and try again."
+        if self._fd < 0:
+            raise ReadOnlyError(f"{self._home} cannot be written; mount it read-write and try again.")
+        # What is shared by two who both want it alone would never be free.
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        _lock(self._fd, fcntl.LOCK_EX, self._timeout_s, told)
+
+    def close(self) -> None:
+        """Let go of it; a second call does nothing. The file stays, as with `FileLock`."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _open_lock(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return -1
+
+
+def _lock(fd: int, kind: int, timeout_s: float, told: str) -> None:
+    """Take a lock of a kind; raise BusyError with a sentence when it is not free within so many seconds."""
+    deadline, pause = time.monotonic() + timeout_s, _FIRST_PAUSE_S
+    while True:
+        try:
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EINTR):
+                raise
+        else:
+            return
+        if time.monotonic() >= deadline:
+            raise BusyError(told)
+        time.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE_S)

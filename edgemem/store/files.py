@@ -1,14 +1,18 @@
-"""Files that belong to their owner alone, and that are really on the disk."""
+"""Files that belong to their owner alone, that are really on the disk, and that are still those that were opened."""
 
 from __future__ import annotations
 
 import errno
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from edgemem.errors import ReplacedError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from edgemem.store.filelock import FileLock
 
 
 def create_private(path: Path) -> None:
@@ -25,6 +29,21 @@ def create_private(path: Path) -> None:
         sync(path.parent)
 
 
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file (0600) in one step that survives a pulled plug, or raise OSError and leave it as it was."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        fd = os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        part.replace(path)
+        sync(path.parent)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 def sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, would survive a pulled plug."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -32,3 +51,75 @@ def sync(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+class _Seen(NamedTuple):
+    """What tells one state of a database's files from another."""
+
+    files: tuple[tuple[int, int] | None, ...]
+    """Device and inode of the database, its log and the memory that its processes share."""
+    content: bytes
+    """When the database itself was written last, and its size."""
+
+
+class OpenedFiles:
+    """The files of a database as this process opened them: what is written to others, or over others, would be gone.
+
+    A commit goes to the log; the database itself is written by checkpoints only, which all of our processes make under one
+    lock. Whoever has made one leaves in the lock file how the database looks now. So what was copied over it in place, into
+    the very same inode, is noticed as well.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._paths = [f"{path}{suffix}" for suffix in ("", "-wal", "-shm")]
+        self._seen: _Seen | None = None
+
+    def note(self, lock: FileLock) -> None:
+        """Take the files for what they are now, while nobody else of ours can write them."""
+        now = self._look()
+        if now is not None:
+            if self._seen is not None and now.content != self._seen.content:
+                lock.write_note(now.content)
+            self._seen = now
+
+    def check(self, lock: FileLock) -> None:
+        """Raise ReplacedError if another program has taken, replaced or written them; the lock is held."""
+        now = self._compare()
+        if now is None or self._seen is None or now.content == self._seen.content:
+            return
+        if now.content != lock.read_note():
+            raise self._error("written by another program")
+
+    def check_names(self) -> None:
+        """Raise ReplacedError if others stand at their paths now, or none."""
+        self._compare()
+
+    def _compare(self) -> _Seen | None:
+        now = self._look() if self._seen is not None else None
+        if now is not None and self._seen is not None and now.files != self._seen.files:
+            raise self._error("removed" if None in now.files else "replaced")
+        return now
+
+    def _error(self, what: str) -> ReplacedError:
+        return ReplacedError(
+            f"{self._path}, or its log, was {what} while it is open, so nothing more is stored; stop the robot and start it"
+            " again."
+        )
+
+    def _look(self) -> _Seen | None:
+        """Return how the files look; None where that cannot be told, and those that are open can still be used."""
+        try:
+            stats = [_stat(path) for path in self._paths]
+        except OSError:
+            return None
+        first = stats[0]
+        content = b"" if first is None else b"%d %d" % (first.st_mtime_ns, first.st_size)
+        return _Seen(tuple(stat and (stat.st_dev, stat.st_ino) for stat in stats), content)
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)  # noqa: PTH116 - three for each commit
+    except (FileNotFoundError, NotADirectoryError):
+        return None

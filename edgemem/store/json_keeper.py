@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ClosedError, EdgememError
-from edgemem.store.json_file import JsonFile, meaningful
+from edgemem.store.json.files import JsonFile, copy_aside, meaningful
 from edgemem.store.json_memory import JsonMemory
 from edgemem.store.json_memory_file import MemoryFile, file_of, read_memory
 
@@ -153,7 +153,7 @@ class JsonKeeper:
         with self._lock:
             file, count = file_of(self._memory), len(self._unsaved)
         if self._spoiled:
-            copy = self.file.keep_copy()
+            copy = copy_aside(self.file.path)
             self._spoiled = False
             _log.warning("%s is written anew; what stood there is in %s.", self.file.path, copy.name)
         if not self.file.write(file):

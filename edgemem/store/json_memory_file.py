@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from edgemem.errors import EdgememError, InvalidInputError, NewerSchemaError
-from edgemem.records import Episode, Heard, Level, level_of_scope
+from edgemem.records import Episode, Heard, Level
+from edgemem.scopes import level_of_scope
 from edgemem.store.episodes import read_payload
 from edgemem.store.facts import checked_fact
 from edgemem.store.heard import heard_of
 from edgemem.store.json_memory import JsonMemory, checked_episode
-from edgemem.store.reading import LEVELS
+from edgemem.store.rights import LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

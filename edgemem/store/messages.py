@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +16,9 @@ from edgemem.records import Message, StoredMessage
 
 if TYPE_CHECKING:
     from edgemem.store.transaction import Transaction
+
+_LOOKED_AT = 64
+"""Messages at the end that a save looks through for changes in place: some turns with their tools."""
 
 COLUMNS = "m.id, m.role, m.content, m.unheard, m.extra, m.tokens"
 
@@ -91,6 +95,28 @@ def enqueue(tx: Transaction, numbers: Sequence[int]) -> None:
     )
 
 
+def same_until(given: Sequence[Message], stored: Sequence[Message], held: Sequence[Message]) -> int:
+    """Return how many messages at the head are as they were stored; all but the newest by identity first, which is quick.
+
+    Args:
+        stored: copies of what was given before.
+        held: the messages themselves, as whoever gave them holds them.
+    """
+    length = len(stored)
+    older = max(0, min(length, len(held)) - _LOOKED_AT)
+    if given[:older] == held[:older] and given[older:length] == stored[older:]:
+        return length
+    return next(
+        (i for i, (a, b) in enumerate(zip(given, stored, strict=False)) if a != b),
+        min(len(given), length),
+    )
+
+
+def copied(message: Message) -> Message:
+    """Return a message that does not change when its original does; its texts are shared."""
+    return {key: part if isinstance(part, str) else deepcopy(part) for key, part in message.items()}
+
+
 def to_json(value: Any, *, what: str) -> str:
     """Return a value as JSON text that is the same for equal values.
 
@@ -98,13 +124,17 @@ def to_json(value: Any, *, what: str) -> str:
         what: how to call the value in an error, such as `a message`.
     """
     try:
-        return msgspec.json.encode(_plain(value), order="sorted").decode()
+        return msgspec.json.encode(plain(value), order="sorted").decode()
     except (TypeError, RecursionError) as error:
         raise InvalidInputError(f"{what} holds something that JSON cannot: {error}.") from error
 
 
-def _plain(value: Any) -> Any:
-    """Return the value with every text storable, every key text and no number that JSON lacks."""
+def plain(value: Any) -> Any:
+    """Return the value with every text storable, every key text and no number that JSON lacks.
+
+    Raises:
+        TypeError: it is nothing that JSON can hold.
+    """
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
@@ -112,11 +142,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, Mapping):
-        return {storable(str(key)): _plain(part) for key, part in value.items()}
+        return {storable(str(key)): plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(part) for part in value]
+        return [plain(part) for part in value]
     if isinstance(value, msgspec.Struct):
-        return _plain(msgspec.to_builtins(value))
+        return plain(msgspec.to_builtins(value))
     raise TypeError(f"a value of type {type(value).__name__}")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from copy import deepcopy
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,17 +12,17 @@ from typing import Any
 import msgspec
 
 from edgemem.clock import Clock
-from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id, storable
 from edgemem.records import Level, Message, Session, StoredMessage
 from edgemem.store import messages
-from edgemem.store.arguments import check_session
+from edgemem.store.arguments import check_session, checked_tick
 from edgemem.store.blocks import erase_blocks_quoting
 from edgemem.store.database import Database, Transaction
 from edgemem.store.forgotten import note_forgotten
 from edgemem.store.journal import TurnJournal
-from edgemem.store.reading import LEVELS
+from edgemem.store.names import drop_unused
 from edgemem.store.revisions import Revision, split_block
+from edgemem.store.rights import LEVELS
 from edgemem.store.summaries import erase_epochs
 from edgemem.store.turns import LIVE, STATES, ensure_session
 
@@ -32,8 +31,18 @@ _log = logging.getLogger(__name__)
 Select = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 
 _COMPLETE = STATES.index("complete")
-_LOOKED_AT = 64
-"""Messages at the end that a save looks through for changes in place: some turns with their tools."""
+
+
+_LAST = "coalesce((select last_message from turns where session_id = s.id order by n desc limit 1), s.id)"
+"""When something was last said in a session, a tick."""
+
+SINCE = f"""
+  select name from sessions s where id in (
+    select session_id from messages where id >= :since and dropped is null
+    union select id from sessions where id >= :since)
+  order by {_LAST} desc
+"""  # noqa: S608 - our own
+"""Sessions since a tick. Ids are ticks, so the tables themselves are ordered by time: an index would cost each turn a write."""
 
 
 class _Saved(msgspec.Struct):
@@ -66,7 +75,7 @@ class _Added(msgspec.Struct):
         """Return what is stored now; lists grow in place, so that a long session costs nothing here."""
         stored, begin = self.stored, self.begin
         stored.held[begin:] = self.held
-        stored.messages[begin:] = [_copied(message) for message in self.held]
+        stored.messages[begin:] = [messages.copied(message) for message in self.held]
         stored.ids[begin:] = self.ids
         stored.turns[begin:] = self.turns
         stored.state = self.state
@@ -101,6 +110,7 @@ class SQLiteSessionStore:
         self.journal = TurnJournal(self.database)
         self._level = LEVELS.index(level)
         self._saved: dict[str, _Saved] = {}
+        self._warned: set[str] = set()
         self._lock = threading.Lock()
 
     def save(self, id: str, session: Session, *, blocks: Collection[str] = ()) -> None:  # noqa: A002 - the seed's name
@@ -114,10 +124,10 @@ class SQLiteSessionStore:
         """
         check_session_id(id)
         check_session(session)
-        said, state = session.messages, state_text(session.state)
+        said, state = session.messages, state_text(session.state, self._warned)
         with self._lock:
             known = self._saved.get(id)
-            begin = _prefix(said, known) if known else 0
+            begin = messages.same_until(said, known.messages, known.held) if known else 0
             if (
                 known
                 and begin == len(said) == len(known.ids)
@@ -136,7 +146,7 @@ class SQLiteSessionStore:
                 self._saved.pop(id, None)
                 return None
             saved = self._saved[id] = found[0]
-            saved.held = [_copied(message) for message in saved.messages]
+            saved.held = [messages.copied(message) for message in saved.messages]
             return Session(list(saved.held), msgspec.json.decode(saved.state))
 
     def delete(self, id: str) -> bool:  # noqa: A002
@@ -148,12 +158,16 @@ class SQLiteSessionStore:
             self.database.checkpoint()
         return found
 
-    def list_ids(self) -> list[str]:
-        """Return the ids of all conversations, the one that was spoken in last first."""
-        rows = self.database.query(
-            "select name from sessions s order by coalesce("
-            "(select last_message from turns where session_id = s.id order by n desc limit 1), s.id) desc"
-        )
+    def list_ids(self, *, since: float | None = None) -> list[str]:
+        """Return the ids of conversations, the one that was spoken in last first.
+
+        Args:
+            since: only those in which something was said then or later, seconds since the epoch.
+        """
+        if since is None:
+            rows = self.database.query(f"select name from sessions s order by {_LAST} desc")  # noqa: S608 - our own
+        else:
+            rows = self.database.query(SINCE, {"since": checked_tick(since, "since")})
         return [name for (name,) in rows]
 
     def close(self) -> None:
@@ -237,23 +251,6 @@ def _parts(said: list[Message], begin: int, turns: Sequence[int], blocks: Collec
         yield part
 
 
-def _prefix(said: list[Message], known: _Saved) -> int:
-    """Return how many messages at the head are the same; all but the newest by identity first, which is quick."""
-    length = len(known.messages)
-    older = max(0, min(length, len(known.held)) - _LOOKED_AT)
-    if said[:older] == known.held[:older] and said[older:length] == known.messages[older:]:
-        return length
-    return next(
-        (i for i, (a, b) in enumerate(zip(said, known.messages, strict=False)) if a != b),
-        min(len(said), length),
-    )
-
-
-def _copied(message: Message) -> Message:
-    """Return a message that does not change when its original does; its texts are shared."""
-    return {key: each if isinstance(each, str) else deepcopy(each) for key, each in message.items()}
-
-
 def _prefix_by_content(said: list[Message], known: _Saved, issued: Mapping[int, str]) -> int:
     """Return how many messages at the head say the same as what is stored, blocks apart."""
     for i, (message, stored, turn) in enumerate(zip(said, known.messages, known.turns, strict=False)):
@@ -306,25 +303,60 @@ def _erase(tx: Transaction, name: str) -> bool:
     tx.executemany("delete from messages where id = ?", rows)
     messages.enqueue(tx, [number for (number,) in rows])
     erase_blocks_quoting(tx, "turn", [number for (number,) in rows])
-    tx.execute("delete from turns where session_id = ?", (session_id,))
+    gone = tx.execute("delete from turns where session_id = ? returning owner, speaker", (session_id,))
+    drop_unused(tx, (name for turn in gone for name in turn))
     erase_epochs(tx, session_id)
     tx.execute("delete from sessions where id = ?", (session_id,))
     return True
 
 
-def state_text(state: Mapping[Any, Any]) -> str:
-    """Return the loop's state as JSON, without names that begin with two underscores and what JSON cannot hold."""
-    kept = {}
+def state_text(state: Mapping[Any, Any], warned: set[str]) -> str:
+    """Return the loop's state as JSON, without names that begin with two underscores; what JSON cannot hold, as `str` has it.
+
+    Args:
+        warned: names of parts that a warning has named; more of them are added.
+    """
+    kept, odd = {}, []
     for key, value in state.items():
-        if str(key).startswith("__"):
+        name = storable(_in_words(key))
+        if name.startswith("__"):
             continue
+        strange: list[Any] = []
         try:
-            kept[storable(str(key))] = msgspec.Raw(
-                messages.to_json(value, what=f"the state under {key!r}").encode()
-            )
-        except InvalidInputError as error:
-            _log.warning("This part of a session's state is not stored: %s", error)
+            kept[name] = _as_json(value, strange)
+        except RecursionError:
+            kept[name] = storable(_in_words(value))
+            strange.append(value)
+        if strange and name not in warned:
+            odd.append(name)
+    if odd:
+        warned.update(odd)
+        _log.warning(
+            "JSON cannot hold all of the session's state under %s; it is stored as text.",
+            ", ".join(f"{name!r:.80}" for name in odd),
+        )
     return msgspec.json.encode(kept, order="sorted").decode()
+
+
+def _as_json(value: Any, strange: list[Any]) -> Any:
+    """Return a value as JSON holds it; what it cannot is added to `strange`, and stands there as text."""
+    if isinstance(value, Mapping):
+        named = ((storable(_in_words(key)), part) for key, part in value.items())
+        return {name: _as_json(part, strange) for name, part in named if not name.startswith("__")}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_as_json(part, strange) for part in value]
+    try:
+        return messages.plain(value)
+    except TypeError:
+        strange.append(value)
+        return storable(_in_words(value))
+
+
+def _in_words(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - whatever an object of the caller's raises, the session is saved
+        return f"<{type(value).__name__}>"
 
 
 def read_state(db: Database, name: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import msgspec
 from edgemem.records import Heard
 from edgemem.store.heard import heard_columns, heard_of
 from edgemem.store.line import as_text
-from edgemem.store.reading import LEVELS
+from edgemem.store.rights import LEVELS
 
 
 def _same(value: Any) -> Any:

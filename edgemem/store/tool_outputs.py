@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.fence import storable
-from edgemem.store.reading import reading_rule
+from edgemem.store.rights import reading_rule
 
 if TYPE_CHECKING:
     from edgemem.records import Reader

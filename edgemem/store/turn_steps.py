@@ -31,13 +31,19 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
 
     turn: Turn
     tick: int | None = None
-    """When it was accepted, which tells it from all others; None: it stands in no open file."""
+    """When it was accepted, which tells it from all others; None: nobody knows (an earlier version kept it)."""
+
+    def find(self, tx: Transaction) -> int | None:
+        """Return nothing: what is taken over is written by `run`, if it is missing."""
 
     def run(self, tx: Transaction, known: int | None) -> int | None:
-        """Write it, unless it is written, or older than a forgetting; return its number."""
-        if self.tick is not None:
+        """Write it, in place of what was accepted of it before, whose number is `known`; return its number.
+
+        Without such a number it is left out if it is written already, or older than a forgetting.
+        """
+        if known is None and self.tick is not None:
             tx.clock.witness(self.tick)
-            written = turns.find_turn(tx, self.turn.session, self.turn, self.tick)
+            written = turns.find_turn(tx, self.turn, self.tick)
             if written is not None:
                 return written
             if self.tick < forgotten_until(tx):
@@ -46,7 +52,7 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
                     "A turn that was cut off is left out: something was forgotten while it was open."
                 )
                 return None
-        placed = _placed(tx, self.turn)
+        placed = _placed(tx, self.turn, known)
         turns.begin_turn(tx, placed.session, placed.n, placed, recorded=self.tick)
         return placed.n
 
@@ -56,7 +62,11 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
 
     turn: Turn
     tick: int | None = None
-    """When it was accepted, if it was; what stands of it in the open file is known to be written by this."""
+    """When it was accepted, or given; None: an earlier version kept it."""
+
+    def find(self, tx: Transaction) -> int | None:
+        """Return the number of the open turn that it replaces."""
+        return None if self.tick is None else turns.find_turn(tx, self.turn, self.tick)
 
     def run(self, tx: Transaction, known: int | None) -> int:
         """Write it in place of the accepted one, whose number is `known`; return its number."""
@@ -72,6 +82,12 @@ class Amend(msgspec.Struct, frozen=True, tag="amend"):
     n: int | None
     """The turn's number; None: the one that its commit gave it."""
     heard_text: str
+    tick: int | None = None
+    """That of the commit."""
+
+    def find(self, tx: Transaction) -> int | None:
+        """Return the turn's number."""
+        return turns.find_tick(tx, self.session, self.tick)
 
     def run(self, tx: Transaction, known: int | None) -> bool:
         """Amend the turn; return whether there is one."""
@@ -83,6 +99,12 @@ class Discard(msgspec.Struct, frozen=True, tag="discard"):
     """Erase an accepted turn."""
 
     session: str
+    tick: int | None = None
+    """When it was accepted."""
+
+    def find(self, tx: Transaction) -> int | None:
+        """Return the turn's number."""
+        return turns.find_tick(tx, self.session, self.tick)
 
     def run(self, tx: Transaction, known: int | None) -> bool:
         """Erase it; return whether there was one."""

@@ -14,7 +14,8 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id, storable
 from edgemem.records import Heard, Turn, TurnState
 from edgemem.store import messages
-from edgemem.store.reading import LEVELS, reading_rule
+from edgemem.store.names import drop_unused, spell_heard, spell_owner
+from edgemem.store.rights import LEVELS, reading_rule
 
 if TYPE_CHECKING:
     from edgemem.records import Reader, StoredMessage
@@ -52,22 +53,31 @@ def commit_turn(tx: Transaction, turn: Turn, *, recorded: int | None = None) -> 
     _write(tx, turn, recorded)
 
 
-def find_turn(tx: Transaction, session: str, turn: Turn, recorded: int) -> int | None:
+def find_turn(tx: Transaction, turn: Turn, recorded: int) -> int | None:
     """Return the number that a turn was written under, from its own on; None if it is not written.
 
     Args:
         recorded: the tick at which it was accepted. Two processes may have been at the same one, so what was said tells
             their turns apart.
     """
-    said = turn.messages[0].content if turn.messages else None
-    said = None if said is None else storable(said)
-    found = tx.execute(
+    first = turn.messages[0].content if turn.messages else None
+    rows = tx.execute(
         "select t.n from turns t join messages m on m.id = t.first_message"
         " where t.session_id = (select id from sessions where name = ?)"
         " and t.n >= ? and t.recorded = ? and m.content is ?",
-        (session, turn.n, recorded, said),
+        (turn.session, turn.n, recorded, None if first is None else storable(first)),
     )
-    return int(found[0][0]) if found else None
+    return int(rows[0][0]) if rows else None
+
+
+def find_tick(tx: Transaction, session: str, recorded: int | None) -> int | None:
+    """Return the number of the newest turn of a session that was accepted at a tick; None if there is none."""
+    rows = tx.execute(
+        "select n from turns where session_id = (select id from sessions where name = ?) and recorded = ?"
+        " order by n desc limit 1",
+        (session, recorded),
+    )
+    return int(rows[0][0]) if rows else None
 
 
 def amend_turn(tx: Transaction, session: str, n: int, *, heard_text: str) -> bool:
@@ -116,7 +126,10 @@ def discard_turn(tx: Transaction, session: str, n: int) -> bool:
         return False
     session_id = found[0][0]
     _erase_messages(tx, [message.id for message in _messages_of(tx, session_id, n)])
-    tx.execute("delete from turns where session_id = ? and n = ?", (session_id, n))
+    gone = tx.execute(
+        "delete from turns where session_id = ? and n = ? returning owner, speaker", (session_id, n)
+    )
+    drop_unused(tx, gone[0])
     tx.execute(
         "delete from sessions where id = ? and state = '{}'"
         " and not exists (select 1 from turns where session_id = sessions.id)"
@@ -186,7 +199,7 @@ def _write(tx: Transaction, turn: Turn, recorded: int | None) -> None:
     session_id = ensure_session(tx, turn.session)
     kept = _take_over(tx, session_id, turn, rows)
     ids = kept + messages.insert(tx, session_id, turn.n, rows[len(kept) :])
-    heard = turn.heard or Heard()
+    heard = spell_heard(tx, turn.heard) or Heard()
     tx.execute(
         f"insert or replace into turns (session_id, n, first_message, last_message, state, block, shown, level,"  # noqa: S608 - our own
         f" owner, recorded, {', '.join(_HEARD)}) values ({', '.join('?' * 16)})",
@@ -199,7 +212,7 @@ def _write(tx: Transaction, turn: Turn, recorded: int | None) -> None:
             storable(turn.block) or None,
             messages.to_json(turn.shown, what="what a turn showed") if turn.shown else None,
             LEVELS.index(turn.level),
-            turn.owner,
+            spell_owner(tx, turn.owner),
             tx.recorded if recorded is None else recorded,
             *(storable(part) if isinstance(part, str) else part for part in msgspec.structs.astuple(heard)),
         ),
@@ -233,7 +246,7 @@ def _take_over(tx: Transaction, session_id: int, turn: Turn, rows: list[messages
         same += 1
     _erase_messages(tx, [message.id for message in stored[same:]])
     kept = [message.id for message in stored[:same]]
-    if (level, owner) != (LEVELS.index(turn.level), turn.owner):
+    if (level, owner) != (LEVELS.index(turn.level), spell_owner(tx, turn.owner)):
         messages.enqueue(tx, kept)  # the index may have them under the old level
     return kept
 

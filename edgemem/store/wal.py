@@ -55,6 +55,11 @@ class WriteAheadLog:
             self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
         self.unsynced = False
 
+    def look(self) -> None:
+        """Raise ReplacedError if the log, or the database, is another than the one that was opened."""
+        with self._exclusively():
+            pass
+
     def tidy(self) -> None:
         """Empty the log if it has grown by its limit."""
         try:

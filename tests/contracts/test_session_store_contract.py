@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import logging
+import threading
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +18,7 @@ from edgemem.hooks.layout_view import LayoutHook
 from edgemem.loop import AgentLoop, Reply
 from edgemem.records import Session
 from edgemem.store import SessionStore, SQLiteMemoryStore
-from edgemem.store.json_session_store import JSONSessionStore
+from edgemem.store.json.sessions import JSONSessionStore
 from edgemem.store.sessions import SQLiteSessionStore
 
 STORES = {"sqlite": SQLiteSessionStore, "json": JSONSessionStore}
@@ -72,14 +74,60 @@ def test_a_session_comes_back(make):
         assert store.load("a") == Session(talk(3), found.state), "what is loaded is the caller's own"
 
 
+class Odd:
+    """A value that JSON cannot hold, and that cannot say what it is either."""
+
+    def __str__(self):
+        """Fail."""
+        raise RuntimeError("no words")
+
+
 def test_names_of_the_state_need_not_be_text(store, caplog):
-    """Fault 16: other keys become text, private ones are dropped, and one odd value does not spoil the rest."""
-    state = {7: {"x": (1, 2)}, None: 1, "__private": object(), "lock": object(), "text": "\ud800"}
+    """Fault 16: other keys become text, and private ones are dropped, which nobody need hear of."""
     with caplog.at_level(logging.WARNING):
-        store.save("a", Session(talk(1), state))
-    assert store.load("a") == Session(talk(1), {"7": {"x": [1, 2]}, "None": 1, "text": "\ufffd"})
-    assert "'lock'" in caplog.text
-    assert "__private" not in caplog.text
+        store.save(
+            "a", Session(talk(1), {7: {"x": (1, 2), "__y": 1}, None: 1, "__z": object(), "t": "\ud800"})
+        )
+    assert store.load("a") == Session(talk(1), {"7": {"x": [1, 2]}, "None": 1, "t": "\ufffd"})
+    assert caplog.text == ""
+
+
+def test_what_json_cannot_hold_of_a_state_becomes_text(make, caplog):
+    """Fault 16: as EdgeVox writes it; the session is saved each time, and one warning names each key once."""
+    when, circle = datetime.date(2026, 11, 2), []
+    circle.append(circle)
+    state = {"day": when, "deep": {"in": [1, {"a lock": threading.Lock()}]}, "odd": Odd(), "circle": circle}
+    with caplog.at_level(logging.WARNING), make() as store:
+        for turns in range(1, 4):
+            state["n"] = turns
+            store.save("a", Session(talk(turns), state))
+            store.save("b", Session(talk(turns), {"day": when}))
+        loaded = store.load("a")
+    assert loaded.messages == talk(3)
+    assert loaded.state["n"] == 3
+    assert loaded.state["day"] == "2026-11-02"
+    assert loaded.state["deep"]["in"][0] == 1
+    assert "lock" in loaded.state["deep"]["in"][1]["a lock"]
+    assert "Odd" in loaded.state["odd"]
+    assert isinstance(loaded.state["circle"], str)
+    (warning,) = caplog.records
+    assert all(f"{key!r}" in warning.getMessage() for key in ("day", "deep", "odd", "circle"))
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_hook_warns_once_of_such_a_state(make, caplog):
+    """Not with each turn, and every turn is kept."""
+    with make() as store:
+        loop = AgentLoop(Parrot(), hooks=[PersistSessionHook(store, session_id="s")])
+        loop.session.state["day"] = datetime.date(2026, 11, 2)
+        with caplog.at_level(logging.WARNING):
+            for text in ("one", "two", "three"):
+                loop.run(text)
+        assert loop.hooks.failures() == []
+        stored = store.load("s")
+    assert [message["content"] for message in stored.messages] == ["one", "ok", "two", "ok", "three", "ok"]
+    assert stored.state["day"] == "2026-11-02"
+    assert caplog.text.count("'day'") == 1
 
 
 @pytest.mark.parametrize(
@@ -226,6 +274,32 @@ def test_ids_come_newest_first(make, hand):
         assert store.list_ids() == ["b", "a", "c"]
         store.save("c", sessions["c"])
         assert store.list_ids() == ["b", "a", "c"], "nothing was said in c"
+
+
+def test_sessions_since_a_time(make, hand):
+    """Those that were spoken in then or later, newest first, in the robot's own time and after reopening."""
+    with make(clock=hand.clock) as store:
+        times = {}
+        for name in "abc":
+            store.save(name, Session(talk(1)))
+            times[name] = hand.clock.now()
+            hand.advance(60)
+        assert store.list_ids(since=0) == store.list_ids() == ["c", "b", "a"]
+        assert store.list_ids(since=times["b"] - 30) == ["c", "b"]
+        assert store.list_ids(since=times["c"] + 30) == []
+        again = store.load("a")
+        again.messages.append({"role": "user", "content": "still there?"})
+        store.save("a", again)
+        store.load("b")
+        store.save("b", Session(talk(1)))
+    with make(clock=hand.clock) as store:
+        assert store.list_ids(since=times["c"] + 30) == ["a"]
+        assert store.list_ids(since=times["c"] - 30) == ["a", "c"]
+        store.save("empty", Session())
+        assert store.list_ids(since=times["c"] + 30) == ["empty", "a"]
+        for wrong in (float("nan"), "today"):
+            with pytest.raises(InvalidInputError, match="since"):
+                store.list_ids(since=wrong)
 
 
 def test_delete_leaves_no_byte(make, tmp_path):

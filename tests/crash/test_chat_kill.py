@@ -20,7 +20,7 @@ from ggufs import write_llama_gguf
 
 import edgemem
 from edgemem.llama.tokenizer import LlamaTokenizer
-from edgemem.store.open_file import open_paths
+from edgemem.store.spool import look_into, spool_paths
 from edgemem.store.turns import STATES
 
 ROOT = Path(__file__).parents[2]
@@ -162,7 +162,7 @@ def states(home: Path) -> list[str]:
 
 def accepted(home: Path) -> bytes:
     """Return what is accepted and not committed yet."""
-    return b"".join(path.read_bytes() for path in open_paths(home / "db" / "memory.db")).strip(b"\0")
+    return b"".join(text for path in spool_paths(home / "db" / "memory.db") for text in look_into(path)[0])
 
 
 def replies(home: Path) -> list[tuple[int, str | None, tuple[int, ...]]]:

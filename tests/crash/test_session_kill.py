@@ -14,7 +14,7 @@ from pathlib import Path
 from edgemem.records import StoredMessage, Turn
 from edgemem.store.database import Database
 from edgemem.store.journal import TurnJournal
-from edgemem.store.open_file import open_paths
+from edgemem.store.spool import look_into, spool_paths
 
 ROUNDS = 8
 
@@ -91,7 +91,7 @@ def test_acknowledged_turns_survive_kill_9(tmp_path: Path) -> None:
         with Database(path) as database:
             assert database.quick_check() == []
             journal = TurnJournal(database)
-            assert open_paths(path) == []
+            assert not any(look_into(spool)[0] for spool in spool_paths(path))
             turns = journal.read_turns("kitchen")
             assert [turn.n for turn in turns] == list(range(len(turns)))
             states = {turn.n: turn.state for turn in turns}

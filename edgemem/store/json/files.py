@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import time
@@ -16,6 +17,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.store.arguments import checked_path
 from edgemem.store.filelock import FileLock
 from edgemem.store.files import sync
+from edgemem.store.messages import plain
 from edgemem.store.sqlite_errors import meaning_of
 
 if TYPE_CHECKING:
@@ -57,20 +59,20 @@ class JsonFile(Generic[T]):
         while True:
             with meaningful(self.path):
                 try:
-                    self._stamp = self._look()
+                    self._stamp = look(self.path)
                     data = self.path.read_bytes().removeprefix(_BOM)
                 except FileNotFoundError:
                     self._stamp, self._unknown = None, {}
                     return None
             try:
                 return self._decoded(data)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:
                 fault = error
             pause = next(pauses, None)
             if pause is None or not _just_written(self._stamp):
                 break
             time.sleep(pause)  # an editor may still be writing it
-        aside = self._free_name()
+        aside = _free_name(self.path)
         with meaningful(self.path):
             self.path.rename(aside)
             sync(self.path.parent)
@@ -84,7 +86,14 @@ class JsonFile(Generic[T]):
         return None
 
     def _decoded(self, data: bytes) -> T:
-        found = msgspec.json.decode(data, type=self._type)
+        try:
+            found = msgspec.json.decode(data, type=self._type)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:
+            # Python's own writer, which EdgeVox uses, writes NaN and half characters, which JSON does not know.
+            data = msgspec.json.encode(plain(json.loads(data)))
+            found = msgspec.json.decode(data, type=self._type)
         known = {field.encode_name for field in msgspec.structs.fields(self._type)}  # type: ignore[arg-type]
         parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
         # A copy, since what is raw keeps all of the file in memory.
@@ -94,7 +103,7 @@ class JsonFile(Generic[T]):
     def changed(self) -> bool:
         """Tell whether the file is not as it was last read or written here; what cannot be looked at is for the writer to tell."""
         try:
-            return self._look() != self._stamp
+            return look(self.path) != self._stamp
         except OSError:
             return False
 
@@ -109,15 +118,15 @@ class JsonFile(Generic[T]):
                 {**msgspec.json.decode(text, type=dict[str, msgspec.Raw]), **self._unknown}
             )
         data = msgspec.json.format(text, indent=2) + b"\n"
-        part = self.path.with_name(f".{self.path.name}.new")
+        part = _new(self.path)
         with meaningful(self.path):
             try:
                 part.unlink(missing_ok=True)
                 _write_private(part, data)
-                if self._look() != self._stamp:
+                if look(self.path) != self._stamp:
                     return False
                 part.replace(self.path)
-                self._stamp = self._look()
+                self._stamp = look(self.path)
                 sync(self.path.parent)
             finally:
                 part.unlink(missing_ok=True)
@@ -125,26 +134,13 @@ class JsonFile(Generic[T]):
 
     def erase(self) -> bool:
         """Remove the file and what was set aside of it; tell whether there was any."""
-        with meaningful(self.path):
-            gone = [path for path in (self.path, *self.set_aside()) if path.exists()]
-            for path in gone:
-                path.unlink()
-            if gone:
-                sync(self.path.parent)
+        gone = erase(self.path)
         self._stamp = None
-        return bool(gone)
-
-    def keep_copy(self) -> Path:
-        """Set a copy of the file aside, before what could not be understood in it is lost."""
-        copy = self._free_name()
-        with meaningful(self.path):
-            _write_private(copy, self.path.read_bytes())
-        return copy
+        return gone
 
     def set_aside(self) -> list[Path]:
         """Return the damaged files that were set aside."""
-        found = self.path.parent.glob(f"{escape(self.path.name)}.damaged-*")
-        return sorted(path for path in found if path.name.rpartition("-")[2].isdigit())
+        return _aside(self.path)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -152,18 +148,50 @@ class JsonFile(Generic[T]):
         with locked(self.path.with_name(f".{self.path.name}.lock")):
             yield
 
-    def _look(self) -> tuple[int, int, int] | None:
-        try:
-            found = self.path.stat()
-        except FileNotFoundError:
-            return None
-        return found.st_ino, found.st_size, found.st_mtime_ns
 
-    def _free_name(self) -> Path:
-        number = 1
-        while (name := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
-            number += 1
-        return name
+def look(path: Path) -> tuple[int, int, int] | None:
+    """Return what tells one state of a file from another; None: there is no file."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def copy_aside(path: Path) -> Path:
+    """Set a copy of a file aside, before what could not be understood in it is lost; return where."""
+    copy = _free_name(path)
+    with meaningful(path):
+        _write_private(copy, path.read_bytes())
+        sync(path.parent)
+    return copy
+
+
+def erase(path: Path) -> bool:
+    """Remove a file, what was set aside of it and the half of a new one; tell whether there was any."""
+    with meaningful(path):
+        gone = [each for each in (path, _new(path), *_aside(path)) if each.exists()]
+        for each in gone:
+            each.unlink()
+        if gone:
+            sync(path.parent)
+    return bool(gone)
+
+
+def _new(path: Path) -> Path:
+    return path.with_name(f".{path.name}.new")
+
+
+def _aside(path: Path) -> list[Path]:
+    found = path.parent.glob(f"{escape(path.name)}.damaged-*")
+    return sorted(each for each in found if each.name.rpartition("-")[2].isdigit())
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while (name := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    return name
 
 
 @contextmanager

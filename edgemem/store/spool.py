@@ -1,0 +1,247 @@
+"""The spool: what must survive its process until the database has it, in one file of that process beside the database.
+
+Its room is reserved beforehand, so that a full disk does not stop it. A record takes the first gap that is large enough, and is
+zeroed once the database has it: the same few pages are written over and over in the cache, and reach the disk when the
+kernel next looks for old ones. What stands here survives a kill at once, and a pulled plug from the next `sync` on. A record
+is a checksum, a space, JSON, a line feed and a zero; between records are zeros.
+
+Whoever holds the lock of a file owns it. The kernel frees the lock when a process ends, however it ends; the next one takes
+the file over. The first file stays when it is empty, with its room.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import re
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+from edgemem.store.files import sync
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+ROOM = 65_536
+"""Bytes that are reserved for what waits; more is taken where the disk has it."""
+
+_MARK, _OPEN, _PENDING = ".spool-", ".open-", ".pending-"
+"""What stands between the names of the database and of the file; the last two are those of earlier versions."""
+
+_HEAD = b"%08d turns only in memory\n\0"
+_HEAD_BYTES = len(_HEAD % 0)
+
+_log = logging.getLogger(__name__)
+
+
+class Record(NamedTuple):
+    """A record, and where it stands."""
+
+    spool: Spool
+    begin: int
+    text: bytes
+
+
+class Spool:
+    """One such file, owned by this process until it is closed; used by one thread at a time."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self.path = path
+        self.damaged = False
+        """Whether something in it could not be read, and a person may want to look at it."""
+        self._fd = fd
+        self._room = ROOM
+        self._places: dict[int, int] = {}
+        self._unkept = 0
+
+    @classmethod
+    def create(cls, database: Path, room: int) -> Spool:
+        """Make a new one (0600) with so many bytes of room; raise OSError where that is impossible."""
+        paths = (database.with_name(f"{database.name}{_MARK}{number}") for number in count(1))
+        spool = next(filter(None, (cls._held(path, os.O_CREAT | os.O_EXCL) for path in paths)))
+        try:
+            sync(spool.path.parent)
+            spool.reserve(room)
+        except OSError:
+            spool.path.unlink()
+            spool.close()
+            raise
+        return spool
+
+    @classmethod
+    def left(cls, database: Path) -> list[Spool]:
+        """Take over the files of processes that are gone, those of earlier versions too; raise OSError."""
+        return [spool for path in spool_paths(database) if (spool := cls._held(path)) is not None]
+
+    @classmethod
+    def _held(cls, path: Path, flags: int = 0) -> Spool | None:
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
+        except (FileNotFoundError, FileExistsError):
+            return None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held it may have removed it meanwhile.
+            if os.path.samestat(os.fstat(fd), path.stat()):
+                return cls(path, fd)
+        except (BlockingIOError, FileNotFoundError):
+            pass  # it is somebody else's, or gone
+        os.close(fd)
+        return None
+
+    @property
+    def reusable(self) -> bool:
+        """Tell whether new records may be put into it."""
+        return not self.damaged and _MARK in self.path.name
+
+    @property
+    def stays(self) -> bool:
+        """Tell whether its room is kept for the next process when it is empty."""
+        return self.reusable and self.path.name.endswith(f"{_MARK}1")
+
+    @property
+    def empty(self) -> bool:
+        """Tell whether no record stands in it."""
+        return not self._places
+
+    def reserve(self, room: int) -> None:
+        """Have the disk keep so many bytes for it, as far as there are any; raise OSError where the head does not fit."""
+        self._room = room
+        try:
+            if os.fstat(self._fd).st_size < room:
+                os.posix_fallocate(self._fd, 0, room)
+        except OSError as error:
+            _log.info("No room can be kept for turns that have to wait, in %s: %s", self.path, error)
+        if os.pread(self._fd, _HEAD_BYTES, 0) != _HEAD % self._unkept:
+            self._write(_HEAD % self._unkept, 0)
+
+    def put(self, text: bytes) -> Record:
+        """Write a record into the first gap that takes it; raise OSError where the disk refuses."""
+        data = b"%08x %s\n\0" % (crc32(text), text)
+        begin = _HEAD_BYTES
+        for place, end in sorted(self._places.items()):
+            if place - begin >= len(data):
+                break
+            begin = end
+        size = os.fstat(self._fd).st_size
+        try:
+            self._write(data, begin)
+        except OSError:
+            os.ftruncate(self._fd, size)
+            self._write(bytes(min(begin + len(data), size) - begin), begin)
+            raise
+        self._places[begin] = begin + len(data)
+        return Record(self, begin, text)
+
+    def erase(self, record: Record) -> None:
+        """Zero a record; where the disk refuses, the next opening finds it again, and knows what is written."""
+        end = self._places.pop(record.begin, record.begin)
+        if _PENDING in self.path.name:
+            return
+        try:
+            self._write(bytes(end - record.begin), record.begin)
+            if self.empty and os.fstat(self._fd).st_size > self._room:
+                os.ftruncate(self._fd, self._room)
+        except OSError as error:
+            _log.warning("What is written could not be taken out of %s: %s", self.path, error)
+
+    def read(self) -> list[Record]:
+        """Return the records that are whole, in the order of their places.
+
+        One that a kill has cut was promised to nobody; after any other damage the file is called damaged.
+        """
+        records = []
+        data = os.pread(self._fd, os.fstat(self._fd).st_size, 0)
+        self._unkept = _unkept_of(data)
+        for begin, end, text in _records(self.path, data):
+            if text is None:
+                self.damaged = True
+                continue
+            self._places[begin] = end
+            record = Record(self, begin, text)
+            if text:
+                records.append(record)
+            else:
+                self.erase(record)
+        return records
+
+    def note(self, unkept: int) -> None:
+        """Tell other processes how many turns wait in the memory of this one alone."""
+        if unkept != self._unkept:
+            self._write(_HEAD % unkept, 0)
+            self._unkept = unkept
+
+    def sync(self) -> None:
+        """Wait until it would survive a pulled plug; raise OSError."""
+        os.fsync(self._fd)
+
+    def remove(self, aside: Path) -> None:
+        """Take the name away, also from the disk; one that is damaged gets the name `aside`."""
+        if self.damaged:
+            self.path.replace(aside)
+            _log.error("%s is damaged; what could not be read of it is under that name.", aside)
+        else:
+            self.path.unlink(missing_ok=True)
+        sync(self.path.parent)
+
+    def close(self) -> None:
+        """Let go of it; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    __del__ = close  # a journal that is dropped without a close() leaves its file to the next
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write(self, data: bytes, at: int) -> None:
+        rest = memoryview(data)
+        while rest:
+            done = os.pwrite(self._fd, rest, at)
+            rest, at = rest[done:], at + done
+
+
+def spool_paths(database: Path) -> list[Path]:
+    """Return the spools beside a database, those of earlier versions first."""
+    marks = (_OPEN, _PENDING, _MARK)
+    return [path for mark in marks for path in sorted(database.parent.glob(f"{database.name}{mark}*"))]
+
+
+def look_into(path: Path) -> tuple[list[bytes], int]:
+    """Return the records of a spool that another process may hold, and how many turns wait in its memory alone."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return [], 0
+    return [text for _, _, text in _records(path, data) if text], _unkept_of(data)
+
+
+def _unkept_of(data: bytes) -> int:
+    head = re.match(rb"(\d{8}) turns only in memory\n\0", data)
+    return int(head[1]) if head else 0
+
+
+def _records(path: Path, data: bytes) -> Iterator[tuple[int, int, bytes | None]]:
+    """Yield where each record begins and ends, and its JSON; empty: it was cut; None: it is damaged."""
+    if _PENDING in path.name:  # of an earlier version: lines without a checksum
+        for line in re.finditer(rb"([^\n]*)\n", data):
+            yield line.start(), line.end(), line[1]
+        return
+    begin = _HEAD_BYTES if data[8:_HEAD_BYTES] == _HEAD[4:] else 0
+    for record in re.compile(rb"[^\0]+").finditer(data, begin):
+        checksum, text = record[0][:8], record[0][9:-1]
+        whole = checksum == b"%08x" % crc32(text)
+        cut = not record[0].endswith(b"\n")
+        yield record.start(), record.end() + 1, b"" if cut else text if whole else None

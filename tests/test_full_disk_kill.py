@@ -1,0 +1,45 @@
+"""Turns that wait on a full disk, and a kill: they are all there in order, or `check` said which are only in memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from full_disk import MODES
+from killed_disk import TURNS, command_on
+
+
+def talk_on(mode: str, folder: Path, left: int, chars: int = 20) -> dict[str, Any]:
+    """Have a robot talk on a full disk, kill it, and return what was seen."""
+    done = subprocess.run(command_on(mode, folder, left, chars), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    seen: dict[str, Any] = json.loads(done.stdout)
+    assert seen["damage"] == []
+    return seen
+
+
+@pytest.mark.parametrize("left", [0, 16_384])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_kill_on_a_full_disk_loses_no_turn(tmp_path: Path, mode: str, left: int) -> None:
+    """Thirty turns wait for space when the process dies; the next opening has each of them once, in order."""
+    seen = talk_on(mode, tmp_path, left)
+    assert seen["said"] == ["before", *(f"number {n}" for n in range(TURNS))]
+    assert set(seen["states"]) == {"complete"}
+    assert "in memory" not in json.dumps(seen["check"])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_only_in_memory_is_told_and_leaves_no_gap(tmp_path: Path, mode: str) -> None:
+    """Where more waits than the room beside the database takes, `check` counts the rest, also from another process."""
+    seen = talk_on(mode, tmp_path, 0, chars=6000)
+    kept = len(seen["said"]) - 1
+    assert 0 < kept < TURNS
+    assert seen["said"] == ["before", *(f"number {n}" for n in range(kept))]
+    state, detail, advice = seen["check"]
+    assert state == "warn"
+    assert f"{TURNS - kept} of them only in memory" in detail
+    assert "nothing is lost" not in advice
+    assert f"{TURNS - kept} of them only in memory" in seen["check_of_another"]

@@ -1,0 +1,300 @@
+"""Who may read a turn: what its reply repeats of a private text, and what its tools wrote, closes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import edgemem
+from edgemem import AgentLoop, Memory
+from edgemem.context.layout import Layout
+from edgemem.context.shown import Shown
+from edgemem.hooks.audit_log import AuditLogHook
+from edgemem.loop import Reply
+from edgemem.records import Message, Reader
+from edgemem.toolbox import Tool, ToolCall
+
+WORDS_ONLY = '[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n[tools]\nwrite_wait_s = 60\n'
+
+PIN = "The PIN of my diary is 4711."
+
+
+class Scripted:
+    """Answers as it was told, and keeps what it was handed."""
+
+    def __init__(self) -> None:
+        self.replies: list[Reply] = []
+        self.handed: list[list[Message]] = []
+
+    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
+        self.handed.append(list(messages))
+        return self.replies.pop(0) if self.replies else Reply("All right.")
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+
+class Robot:
+    """A robot with one memory, and one agent in it."""
+
+    def __init__(self, home: Path, *, extra: str = "", tools: Sequence[Tool] = ()) -> None:
+        home.mkdir(exist_ok=True)
+        (home / "edgemem.toml").write_text(WORDS_ONLY + extra)
+        self.session = "kitchen"
+        self.memory: Memory = edgemem.open(home, worker=False, watch=False)
+        self.model = Scripted()
+        self.loop = AgentLoop(
+            self.model,
+            hooks=self.memory.hooks(session_id="kitchen"),
+            tools=[*self.memory.tools(), *tools],
+        )
+
+    def __enter__(self) -> Robot:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.memory.close()
+
+    def hear(
+        self, text: str, *replies: str | ToolCall, speaker: str | None = "alice", **how: Any
+    ) -> list[Message]:
+        """Have somebody say something, and the model answer in turn; return its first prompt."""
+        self.model.replies = [
+            Reply("", (reply,)) if isinstance(reply, ToolCall) else Reply(reply) for reply in replies
+        ]
+        return self.loop.run(text, speaker=speaker, **how).handed[0]
+
+    def levels(self) -> list[tuple[str, str | None]]:
+        """Return who may read each turn."""
+        turns = self.memory.sessions.journal.read_turns("kitchen")
+        return [(turn.level, turn.owner) for turn in turns]
+
+    def knows(self, word: str, *, speaker: str | None = "bob") -> bool:
+        """Tell whether somebody is told a word by recall or in a prompt of their own."""
+        recalled = self.memory.recall(f"{word} PIN diary piano ring", speaker=speaker or "", k=20)
+        prompt = self.hear(f"What about the PIN of the diary, and {word[:0]} the piano?", speaker=speaker)
+        return any(word in item.text for item in recalled) or word in str(prompt)
+
+
+@pytest.fixture
+def robot(tmp_path: Path) -> Iterator[Robot]:
+    """Return a robot that finds by words."""
+    with Robot(tmp_path / "home") as robot:
+        yield robot
+
+
+MINE = ("private", "alice")
+
+
+# What a reply repeats
+
+
+def test_a_reply_that_repeats_a_private_turn_is_as_private(robot: Robot) -> None:
+    """What Alice said in private, and the robot says again to her, stands in nobody else's prompt or recall."""
+    robot.hear(PIN, "I'll keep it.", private=True)
+    prompt = robot.hear("What was it again?", "It is 4711.")
+    assert "4711" in str(prompt)
+    assert robot.levels()[1] == MINE
+    assert not robot.knows("4711")
+    assert not robot.knows("4711", speaker=None)
+    assert robot.knows("4711", speaker="alice")
+    exported = [line for line in robot.memory.export(speaker="bob") if "4711" in line]
+    assert exported == []
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "It is four seven one one.",
+        "4 7 1 1",
+        "4-7-1-1.",
+        "Forty seven eleven!",
+        "It's a 4, then a 7, a 1, and another 1.",
+        "Es ist vier, sieben, eins, eins.",
+        "Behind the K nine seven B.",  # the code below
+        "K-9-7-B",
+        "P-I-A-N-O",
+        "p, i, a, n and then o",
+        "Look into both pianos.",
+    ],
+)
+def test_however_it_is_said(robot: Robot, reply: str) -> None:
+    """Spelled, spaced out, in digits or words: it is the same value."""
+    robot.hear(f"{PIN} Its box is K97B, in the piano.", "Good.", private=True)
+    robot.hear("Das ist die Frage, und ich bin nicht sicher.", "Good.", private=True)
+    robot.hear("What was it again?", reply)
+    assert robot.levels()[2] == MINE
+
+
+@pytest.mark.parametrize(
+    ("utterance", "reply"),
+    [
+        ("Is it 4711?", "Yes, it is 4711."),
+        ("Is it four seven one one?", "Yes, 4 7 1 1."),
+        ("What did Bob tell you?", "He paid 90 crowns for the lamp."),
+        ("Good morning.", "Good morning, Alice."),
+        ("What year is it?", "It is 2026."),
+        ("How do you spell it?", "L-A-M-P"),
+    ],
+)
+def test_what_was_said_openly_stays_open(robot: Robot, utterance: str, reply: str) -> None:
+    """A word of the utterance, or of what the others may read in the same prompt, closes nothing."""
+    robot.hear("My lamp costs 90 crowns, he paid for it.", "Noted.", speaker="bob")
+    robot.hear(f"{PIN} The lamp costs 90 crowns, Alice paid.", "Good.", private=True)
+    robot.hear(utterance, reply)
+    assert robot.levels()[2] == ("household", "alice")
+
+
+def test_what_a_tool_found_is_open(tmp_path: Path) -> None:
+    """A number that a tool of this turn tells is its own, though a private turn has it too."""
+    degrees = Tool("degrees", "Tells.", {"type": "object", "properties": {}}, lambda: "4711 degrees")
+    with Robot(tmp_path / "home", tools=[degrees]) as robot:
+        robot.hear(PIN, "I'll keep it.", private=True)
+        robot.hear("How hot is the sun?", ToolCall("degrees", {}), "It has 4711 degrees.")
+        assert robot.levels()[1] == ("household", "alice")
+
+
+def test_what_the_model_hands_to_a_tool_counts(tmp_path: Path) -> None:
+    """A private value in a call closes the turn and the episode of the call, though the tool says it again."""
+    given = {"type": "object", "properties": {"text": {"type": "string"}}}
+    note = Tool("note", "Writes.", given, lambda text: f"noted {text}")
+    with Robot(tmp_path / "home", tools=[note]) as robot:
+        robot.hear(PIN, "I'll keep it.", private=True)
+        robot.hear("Write it down.", ToolCall("note", {"text": "PIN 4711"}), "It says 4711.")
+        assert robot.levels()[1] == MINE
+        assert robot.memory.database.query("select level, owner from episodes") == [(2, "alice")]
+
+
+def test_a_fact_that_repeats_a_private_text_is_as_private(robot: Robot) -> None:
+    """The model cannot publish with a tool what its speaker said in private."""
+    robot.hear(PIN, "I'll keep it.", private=True)
+    call = ToolCall("remember_fact", {"key": "diary", "value": "4711", "scope": "global"})
+    robot.hear("Remember it.", call, "Done.")
+    assert [fact.scope for fact in robot.memory.store.facts()] == ["user:alice"]
+    assert not robot.knows("4711")
+
+
+def test_the_reply_is_as_private_before_it_is_spoken(robot: Robot) -> None:
+    """A robot that is switched off while it says a private value has kept that turn for its owner."""
+    robot.hear(PIN, "I'll keep it.", private=True)
+    robot.model.replies = [Reply("It is 4711.")]
+    robot.loop.prepare("What was it again?", speaker="alice")
+    robot.memory.database.flush()
+    assert robot.levels()[1] == MINE
+
+
+def test_no_audit_log_of_the_household_quotes_it(tmp_path: Path, clock: edgemem.clock.Clock) -> None:
+    """Neither the answer nor the turn's end is written, nor what was handed to a tool."""
+    given = {"type": "object", "properties": {"at": {}}}
+    look = Tool("look", "Looks.", given, lambda at: f"dark at {at}")
+    path = tmp_path / "audit.jsonl"
+    with (
+        Robot(tmp_path / "home", tools=[look]) as robot,
+        AuditLogHook(path, text="household", clock=clock) as audit,
+    ):
+        hooks = [*robot.memory.hooks(session_id="hall"), audit]
+        robot.loop = AgentLoop(robot.model, hooks=hooks, tools=list(robot.loop.tools.values()))
+        robot.hear(PIN, "I'll keep it.", private=True)
+        robot.hear("What was it again?", "It is 4711.")
+        robot.hear("Look there.", ToolCall("look", {"at": "4711"}), "Nothing there.")
+        robot.hear("What is new?", "The lamp is lit.")
+    assert "4711" not in path.read_text()
+    assert "lamp is lit" in path.read_text()
+
+
+def test_no_summary_has_it(robot: Robot) -> None:
+    """When turns leave the prompt, what was repeated leaves it for everybody else."""
+    robot.hear(PIN, "I'll keep it.", private=True)
+    for n in range(60):
+        robot.hear(f"Tell me of the garden, row {n}, and of all that grows in it. " * 4, "It is 4711.")
+        robot.memory.idle(1)
+    assert robot.memory.database.query("select count(*) > 0 from epochs where summary is not null") == [(1,)]
+    assert robot.memory.database.query("select 1 from epochs where summary like '%4711%'") == []
+    assert not robot.knows("4711")
+
+
+def test_two_owners_are_nobody(clock: edgemem.clock.Clock) -> None:
+    """A reply that repeats what two people keep to themselves is read by the operator alone."""
+    layout, said = Layout("kitchen"), []
+    for speaker, utterance in (("alice", "my pin is 4711"), ("bob", "my pin is 8822")):
+        layout.begin(Reader(speaker), level="private")
+        said += [{"role": "user", "content": utterance}, {"role": "assistant", "content": "Good."}]
+        layout.take(said)
+        layout.commit()
+    layout.begin(None)
+    said += [{"role": "user", "content": "Both?"}, {"role": "assistant", "content": "4711 and 8822."}]
+    layout.take(said)
+    turn = layout.commit()
+    assert turn is not None
+    assert (turn.level, turn.owner) == ("private", None)
+    assert not any(turn.readable(Reader(name)) for name in ("alice", "bob"))
+    assert turn.readable(None)
+
+
+# What a tool wrote
+
+
+@pytest.mark.parametrize("audience", [(), ("bob",)])
+def test_a_turn_is_as_private_as_what_its_tools_wrote(robot: Robot, audience: tuple[str, ...]) -> None:
+    """Whoever listens: what was kept for Alice alone is in nobody else's prompt or recall."""
+    call = ToolCall("remember_fact", {"key": "diary", "value": "4711", "scope": "me"})
+    robot.hear("Remember 4711 for me alone.", call, "I'll keep 4711.", audience=audience)
+    assert robot.levels() == [MINE]
+    assert not robot.knows("4711")
+
+
+def test_nothing_private_is_told_of_what_was_written(robot: Robot) -> None:
+    """A value that was hard to hear leaves the old one standing, which is not told while somebody listens."""
+    robot.memory.store.add_fact("diary", "4711", scope="user:alice")
+    call = ToolCall("remember_fact", {"key": "diary", "value": "4712", "scope": "me"})
+    robot.hear(
+        "Remember 4712 for me.",
+        call,
+        "Done.",
+        audience=("bob",),
+        heard=edgemem.records.Heard("alice", asr_confidence=0.1),
+    )
+    assert "4711" not in str(robot.model.handed)
+    robot.hear("And now?", call, "Done.", heard=edgemem.records.Heard("alice", asr_confidence=0.1))
+    assert "4711" in str(robot.model.handed)
+
+
+def test_a_turn_that_names_private_facts_is_private(robot: Robot) -> None:
+    """Names that are offered where one is not known tell something too."""
+    robot.memory.store.add_fact("diary.pin.first", "4711", scope="user:alice")
+    robot.hear("What is it?", ToolCall("recall_fact", {"key": "diary.pin"}), "Perhaps first?")
+    assert "diary.pin.first" in str(robot.model.handed)
+    assert robot.levels() == [MINE]
+
+
+def test_what_was_told_for_a_tool_is_seen(robot: Robot) -> None:
+    """A private fact that a tool told or erased keeps its turn private."""
+    for n, call in enumerate(
+        (
+            ToolCall("recall_fact", {"key": "diary"}),
+            ToolCall("list_facts", {}),
+            ToolCall("search_memory", {"query": "diary"}),
+            ToolCall("forget_fact", {"key": "diary"}),
+        )
+    ):
+        robot.memory.store.add_fact("diary", "4711", scope="user:alice")
+        robot.hear("Forget the diary.", call, "Done.")
+        assert robot.levels()[n] == MINE
+    assert "4711" in str(robot.model.handed)
+    assert not robot.knows("4711")
+
+
+def test_a_shown_line_still_closes(robot: Robot) -> None:
+    """Memory's own private line stands in the turn, so the turn is private whatever the reply says."""
+    layout, said = Layout("kitchen"), [{"role": "user", "content": "hello"}]
+    layout.begin(Reader("alice"))
+    layout.take(said)
+    layout.put("memory", [Shown("fact:1", "- diary: 4711", "private", "alice")])
+    said.append({"role": "assistant", "content": "Hello."})
+    layout.take(said)
+    turn = layout.commit()
+    assert turn is not None
+    assert (turn.level, turn.owner) == MINE

@@ -1,0 +1,155 @@
+"""The spool: records that come and go in one file of a process, its room, and who takes it over."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemem.store.spool import ROOM, Record, Spool, look_into, spool_paths
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return where a truth would be."""
+    return tmp_path / "x.db"
+
+
+@pytest.fixture
+def spool(path: Path) -> Iterator[Spool]:
+    """Return an empty spool."""
+    opened = Spool.create(path, ROOM)
+    yield opened
+    opened.close()
+
+
+orders = st.lists(
+    st.one_of(st.binary(min_size=1, max_size=60).map(bytes.hex), st.integers(0, 9)), max_size=30
+)
+
+
+@given(orders)
+def test_records_come_and_go_in_any_order(tmp_path_factory: pytest.TempPathFactory, steps: list[Any]) -> None:
+    """The file holds what was put and not erased, no record runs into another, and its size stays."""
+    spool = Spool.create(tmp_path_factory.getbasetemp() / "records.db", ROOM)
+    records: list[Record] = []
+    try:
+        for step in steps:
+            if isinstance(step, str):
+                records.append(spool.put(step.encode()))
+            elif records:
+                spool.erase(records.pop(step % len(records)))
+            expected = sorted(record.text for record in records)
+            assert sorted(record.text for record in spool.read()) == expected
+            assert sorted(look_into(spool.path)[0]) == expected
+            assert spool.empty == (not records)
+            assert spool.path.stat().st_size == ROOM
+        assert not spool.damaged
+    finally:
+        spool.remove(spool.path)
+        spool.close()
+
+
+def test_a_file_is_one_process_s_until_it_is_closed(path: Path) -> None:
+    """Nobody else takes it over before; afterwards one does, once, with what stands in it."""
+    spool = Spool.create(path, ROOM)
+    spool.put(b"one")
+    assert spool.path.stat().st_mode & 0o777 == 0o600
+    assert Spool.left(path) == []
+    spool.close()
+    spool.close()
+    (taken,) = Spool.left(path)
+    assert Spool.left(path) == []
+    assert [record.text for record in taken.read()] == [b"one"]
+    with Spool.create(path, ROOM) as second:
+        assert second.path != taken.path
+        assert spool_paths(path) == [taken.path, second.path]
+    taken.close()
+
+
+def test_its_blocks_are_there_before_they_are_needed(spool: Spool) -> None:
+    """The room is taken from the disk at once, and a file of zeros is empty, not damaged."""
+    status = spool.path.stat()
+    assert status.st_size == ROOM
+    assert status.st_blocks * 512 >= ROOM
+    assert spool.read() == []
+    assert spool.empty
+    assert not spool.damaged
+
+
+def test_a_file_of_zeros_is_empty(path: Path) -> None:
+    """What a pulled plug leaves of a file that was just made is taken over like any other."""
+    path.with_name("x.db.spool-1").write_bytes(bytes(ROOM))
+    (taken,) = Spool.left(path)
+    assert taken.read() == []
+    assert not taken.damaged
+    taken.put(b"one")
+    assert look_into(taken.path) == ([b"one"], 0)
+    taken.close()
+
+
+def test_what_does_not_fit_leaves_the_rest_as_it_was(spool: Spool) -> None:
+    """A write that a full disk cuts off takes nothing from the records before, nor from the room."""
+    spool.put(b"one")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            spool.put(b"x" * (ROOM + 1))
+        spool.put(b"y" * 1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert look_into(spool.path)[0] == [b"one", b"y" * 1000]
+    assert spool.path.stat().st_size == ROOM
+    assert b"x" not in spool.path.read_bytes()
+
+
+def test_more_than_the_room_is_given_back(spool: Spool) -> None:
+    """The file grows where the disk lets it, and is cut when the last record goes."""
+    long, short = spool.put(b"x" * 2 * ROOM), spool.put(b"y")
+    assert spool.path.stat().st_size > 2 * ROOM
+    spool.erase(long)
+    spool.erase(short)
+    assert spool.path.stat().st_size == ROOM
+
+
+def test_a_cut_record_is_zeroed(spool: Spool, path: Path) -> None:
+    """Half a record was promised to nobody, and nothing of it stays."""
+    spool.put(b"one")
+    place = spool.put(b"zebra").begin
+    spool.close()
+    with spool.path.open("r+b") as file:
+        file.seek(place + 12)
+        file.write(bytes(20))
+    (taken,) = Spool.left(path)
+    assert [record.text for record in taken.read()] == [b"one"]
+    assert not taken.damaged
+    assert b"ze" not in spool.path.read_bytes()
+    taken.close()
+
+
+def test_others_read_how_many_turns_are_only_in_memory(spool: Spool) -> None:
+    """A number at the head of the file, that outlives its process."""
+    spool.put(b"one")
+    spool.note(7)
+    assert look_into(spool.path) == ([b"one"], 7)
+    spool.note(0)
+    assert look_into(spool.path) == ([b"one"], 0)
+    assert look_into(spool.path.with_name("none")) == ([], 0)
+
+
+def test_a_child_that_was_forked_lets_the_file_be(spool: Spool, path: Path) -> None:
+    """What it closes is its own handle; the parent still owns the file."""
+    child = os.fork()
+    if child == 0:
+        spool.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert Spool.left(path) == []
+    spool.put(b"one")
