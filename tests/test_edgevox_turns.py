@@ -387,22 +387,6 @@ def test_an_agent_within_a_tool_has_no_turn_of_its_own(memory: Memory, way: str)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_turn_is_kept_while_its_model_thinks(memory: Memory, way: str) -> None:
-    """Whoever pulls the plug then has lost nothing of what was said, nor who said it."""
-    seen = []
-
-    def think(_: Any) -> str:
-        seen.extend(stored(memory))
-        return "Hello."
-
-    agent, _ = make_agent(think)
-    ctx = new_context()
-    attached(way, agent, ctx, memory)
-    agent.run("Good evening.", ctx)
-    assert seen == [("alice", "open", [("user", "Good evening.")])]
-
-
-@pytest.mark.parametrize("way", WAYS)
 def test_a_turn_that_another_hook_ends_at_once_leaves_nothing_open(memory: Memory, way: str) -> None:
     """EdgeVox's guardrail answers in the model's place; the turns around it stay what they are."""
     from edgevox.agents import SafetyGuardrailHook
