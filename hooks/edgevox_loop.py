@@ -28,6 +28,7 @@ import importlib
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from itertools import takewhile
+from operator import is_
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -418,6 +419,9 @@ class Run:
         """The agent that its turn is handed over to, until that begins."""
         self.unsubscribe: Callable[[], None] = lambda: None
         self._theirs: list[Message] = list(ctx.session.messages)
+        """EdgeVox's session as it was left."""
+        self._given: list[Message] | None = None
+        """Ours, which it was made of."""
 
     def start(self, hook: Hook, payload: dict[str, Any]) -> Any:
         """Tell one hook that a turn begins; it may put what was said before into the session."""
@@ -433,10 +437,9 @@ class Run:
         if messages and messages[0].get("role") != "system":
             # EdgeVox writes its instructions over whatever stands first.
             messages.insert(0, {"role": "system", "content": ""})
-        outer = outward(messages)
-        if not _same(theirs, outer):
-            theirs[:] = outer
-        self._theirs, self.length = outer, len(outer)
+        if self._given is None or not _same(messages, self._given):
+            theirs[:] = outward(messages)
+            self._given, self._theirs, self.length = list(messages), list(theirs), len(theirs)
         return fired
 
     def kept(self, messages: Sequence[Message]) -> list[Message]:
@@ -577,7 +580,7 @@ def _without_instructions(messages: Sequence[Message]) -> list[Message]:
 
 def _same(some: Sequence[Message], others: Sequence[Message]) -> bool:
     """Tell whether two lists hold the very same messages."""
-    return len(some) == len(others) and all(a is b for a, b in zip(some, others, strict=True))
+    return len(some) == len(others) and all(map(is_, some, others))
 
 
 _EARS: WeakValueDictionary[tuple[int, str], Ears] = WeakValueDictionary()
