@@ -24,7 +24,7 @@ from edgemem.context.epoch_head import carried_by, head_of
 from edgemem.context.history import History
 from edgemem.context.laid_turn import INTERRUPTION, LaidTurn, has_told, interruption, resumed
 from edgemem.context.level import Closing, Passage, Terms, closing_of, joined, passages_of
-from edgemem.context.said import heard_in, instructions, newest_user, prefixed
+from edgemem.context.said import UTTERANCE_BYTES, heard_in, instructions, newest_user, prefixed
 from edgemem.context.seen import Seen
 from edgemem.context.shown import Shown, Visible
 from edgemem.fence import fence
@@ -75,6 +75,8 @@ class Layout:
     def __init__(self, session: str = "", *, default_level: Level = "household") -> None:
         self.session = session
         self.default_level = default_level
+        self.utterance_bytes = UTTERANCE_BYTES
+        """As much is kept of an utterance; 0: all of it."""
         self.epoch = Epoch(session=session, first_turn=0)
         self.reader: Reader | None = None
         self._system: list[Message] = []
@@ -147,7 +149,9 @@ class Layout:
         speaker = reader.speaker if reader is not None else None
         if level is None:
             level = self.default_level if speaker is not None or reader is None else "shared"
-        turn = self._open = LaidTurn(self.next_n, [], level=level, owner=speaker, heard=heard)
+        turn = self._open = LaidTurn(
+            self.next_n, [], level=level, owner=speaker, heard=heard, utterance_bytes=self.utterance_bytes
+        )
         return turn
 
     def take(self, messages: Sequence[Message]) -> None:
@@ -171,7 +175,7 @@ class Layout:
         if start:  # the list that a loop ends a turn with may come without its instructions
             self._system = list(messages[:start])
         current.n = self.next_n
-        new = self._history.beyond(messages[start:], current.said)
+        new = self._history.beyond(messages[start:], current.as_listed())
         if not new and not current.said:
             new = self._history.asked_again(messages)
         if new:  # a loop that takes back what was said has not aborted the turn
@@ -227,10 +231,11 @@ class Layout:
         """
         current = self._opened()
         listed = list(messages[instructions(messages) :])
-        early = self._history.is_early(listed, task, current.said)
-        new = self._history.beyond(listed[: len(listed) - early], current.said, left=True)
+        opened = current.as_listed()
+        early = self._history.is_early(listed, task, opened)
+        new = self._history.beyond(listed[: len(listed) - early], opened, left=True)
         # What stands there in place of what was said may be anybody's.
-        if new and (not current.said or new[0] == current.said[0]):
+        if new and (not opened or new[0] == opened[0]):
             current.take(new)
 
     def brought(self, messages: Sequence[Message], task: str | None) -> list[Message]:
@@ -486,7 +491,7 @@ class Layout:
     def abort(self) -> None:
         """Throw the prepared turn away, and what its loop may have kept of it."""
         if self._open is not None:
-            self._aborted = list(self._open.said)
+            self._aborted = self._open.as_listed()
         self.discard()
 
     @property

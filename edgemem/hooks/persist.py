@@ -10,7 +10,7 @@ from edgemem.context.grouping import tool_calls
 from edgemem.context.spoken import CHARS_A_SECOND
 from edgemem.errors import InvalidInputError, StoreError
 from edgemem.fence import check_session_id
-from edgemem.hooks.arguments import needs
+from edgemem.hooks.arguments import attachable, needs
 from edgemem.hooks.conversation import Conversation, conversation_of, reader_of, task_of
 from edgemem.hooks.points import (
     AFTER_LLM,
@@ -75,6 +75,7 @@ class PersistSessionHook:
     )
     # Before every other hook at the start (the history must be there), and before them at the end.
     priority = 90
+    __repr__ = attachable
 
     def __init__(
         self,
@@ -274,10 +275,8 @@ class PersistSessionHook:
             self._state = state
             conversation.also.append(KeepState(self.session_id, state))
         conversation.finish("interrupted" if interrupted else "unfinished" if failed else "complete")
-        if (
-            isinstance(conversation.journal, TurnJournal)
-            and (backlog := conversation.journal.backlog()).turns
-        ):
+        journal = conversation.journal
+        if isinstance(journal, TurnJournal) and (backlog := journal.outbox.backlog()).turns:
             raise StoreError(f"{TURNS_WAIT}; {backlog}")
 
     def _is_new(self, ctx: Any, conversation: Conversation) -> bool:

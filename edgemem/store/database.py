@@ -15,9 +15,10 @@ import threading
 import warnings
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -28,6 +29,7 @@ from edgemem.errors import (
     CorruptError,
     InvalidInputError,
     LostTruthError,
+    ReadOnlyError,
     StoreError,
 )
 from edgemem.store.copying import copied, copy_name, write_copy
@@ -35,6 +37,7 @@ from edgemem.store.filelock import FileLock
 from edgemem.store.files import OpenedFiles, create_private
 from edgemem.store.migrations import TRUTH, Migration, check_schema, migrate, missing_steps
 from edgemem.store.readers import Readers
+from edgemem.store.slack import RawFile
 from edgemem.store.sqlite_errors import meaning_of
 from edgemem.store.ticks import Ticks
 from edgemem.store.transaction import Transaction
@@ -52,7 +55,11 @@ __all__ = ["Database", "Origin", "Transaction", "copy_database", "origin_of", "r
 
 T = TypeVar("T")
 
+_Mode = Literal["rw", "ro", "ro&immutable=1"]
+
 _log = logging.getLogger(__name__)
+
+_AGAIN_S = 0.01  # between two tries to empty the log
 
 _FOREIGN = (sqlite3.Error, OSError, UnicodeError, OverflowError)
 """What SQLite and the system raise; `meaning_of` says it in edgemem's words."""
@@ -76,6 +83,8 @@ class Database:
             impossible the file stays as it is, and cannot be opened. None: no copy is made.
         create: False where a file must be there, with tables in it; without them LostTruthError is raised, and nothing is
             changed.
+        read_only: read a file that may not be written, in place or where that is impossible from a copy in memory; each
+            write raises ReadOnlyError.
     """
 
     def __init__(
@@ -92,6 +101,7 @@ class Database:
         derived: bool = False,
         backups: Path | None = None,
         create: bool = True,
+        read_only: bool = False,
     ) -> None:
         self.closed = True
         if str(path) == ":memory:":
@@ -106,12 +116,14 @@ class Database:
         self._durable = durable
         self._derived = derived
         self._backups = backups
-        self._create = create
+        self._create = create and not read_only
+        self.read_only = read_only
         self._busy_timeout_s = busy_timeout_s
         self._pid = os.getpid()
         # Whatever is derived may be made again at any time, by any process.
-        files = OpenedFiles(self.path) if durable else None
-        self._readers = Readers(partial(_reader, self.path, busy_timeout_s, load_vec, files))
+        files = OpenedFiles(self.path) if durable and not read_only else None
+        self._place = _Place(self.path, "ro")
+        self._copy = ExitStack()
         self._closing = threading.Lock()
         self._running: Transaction | None = None
         self._remembered: dict[str, Any] = {}
@@ -119,21 +131,33 @@ class Database:
         self._synchronous = "full" if durable else "off"
         if load_vec and not hasattr(sqlite3.Connection, "enable_load_extension"):
             register_vec0()
-        with _meaningful(self.path):
-            # Before it is opened: SQLite takes the log away from beside an empty file.
-            if not create and (
-                not self.path.exists() or (self.path.is_file() and not self.path.stat().st_size)
-            ):
-                raise LostTruthError(f"{self.path} is {'empty' if self.path.exists() else 'missing'}.")
-            create_private(self.path)
-            self._lock = FileLock(self.path.with_name(self.path.name + ".lock"), timeout_s=busy_timeout_s)
-        # Not a method of ours: what refers back to us would keep a forgotten database from being collected.
-        self._exclusively = partial(_exclusive, self.path, self._lock, files)
+        self._lock: FileLock | None = None
         try:
-            self._connection = self._open_writer(migrations, page_size, load_vec)
+            with _meaningful(self.path):
+                # Before it is opened: SQLite takes the log away from beside an empty file.
+                if not self._create:
+                    _check_there(self.path)
+                if read_only:
+                    self._place = _find_place(self.path, migrations, self._copy)
+                else:
+                    create_private(self.path)
+                    self._lock = FileLock(
+                        self.path.with_name(self.path.name + ".lock"), timeout_s=busy_timeout_s
+                    )
+            # Not methods of ours: what refers back to us would keep a forgotten database from being collected.
+            self._exclusively = partial(_exclusive, self.path, self._lock, files)
+            self._readers = Readers(partial(_reader, self._place, busy_timeout_s, load_vec, files))
+            self._connection = (
+                self._open_to_read(migrations, load_vec)
+                if read_only
+                else self._open_writer(migrations, page_size, load_vec)
+            )
         except BaseException:
-            self._lock.close()
+            if self._lock is not None:
+                self._lock.close()
+            self._copy.close()
             raise
+        self._raw = RawFile(self.path)
         self._log = WriteAheadLog(
             self._connection, self.path, exclusively=self._exclusively, limit_mb=wal_limit_mb
         )
@@ -232,12 +256,37 @@ class Database:
         """Wait until everything that was submitted is durable; not from inside of a write."""
         self._run(self._log.sync)
 
-    def checkpoint(self) -> None:
-        """Move the log into the database file and empty it; what was erased is then gone from both.
+    def checkpoint(self, *, wait_s: float | None = None) -> bool:
+        """Move the log into the database file and empty it; what was erased is then gone from both, durably.
 
-        A reader of another program that holds an old snapshot can keep the log from being emptied.
+        Args:
+            wait_s: seconds to try, while a reader that holds an old snapshot keeps the log from being emptied; None:
+                as long as it waits for other processes.
+
+        Returns:
+            whether the log is empty.
         """
-        self._run(self._log.checkpoint)
+        end = monotonic() + (self._busy_timeout_s if wait_s is None else wait_s)
+        # Between two tries others write: a turn does not wait for a reader.
+        while not self._run(self._log.checkpoint):
+            if monotonic() >= end:
+                return False
+            sleep(_AGAIN_S)
+        return True
+
+    def wipe_slack(self, *, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Overwrite the copies of erased rows that SQLite left between the cells of its pages, see `slack`.
+
+        Args:
+            stop: asked every few milliseconds; once it is true, the result is False.
+
+        Returns:
+            whether all of the file was looked through; not where a reader keeps the log from being emptied.
+        """
+        begin: int | None = 0
+        while begin is not None and begin >= 0 and not stop():
+            begin = self._run(partial(self._log.wipe_slack, self._raw, begin))
+        return begin is None
 
     def check_files(self) -> None:
         """Raise ReplacedError if another program has removed, replaced or written the files since they were opened."""
@@ -253,7 +302,7 @@ class Database:
         self._check_open()
         with (
             _meaningful(self.path),
-            closing(_connect(self.path, "ro", self._busy_timeout_s, False)) as source,
+            closing(_connect(*self._place, self._busy_timeout_s, False)) as source,
         ):
             return write_copy(source, target, connect=_plain, stop=stop)
 
@@ -263,10 +312,17 @@ class Database:
             return
         if os.getpid() != self._pid:
             self.closed = True
+            if self._lock is not None:
+                self._lock.close()  # else it is held for as long as this child lives, should the parent die in a write
             return  # the parent's file, and a thread that does not exist here
         self._writer.stop()
         self.closed = True
         self._readers.close()
+        if self._lock is None:
+            self._connection.close()
+            self._raw.close()
+            self._copy.close()
+            return
         self._log.empty()
         try:
             with self._lock.held():
@@ -274,6 +330,7 @@ class Database:
         except BusyError:
             # Whoever holds the lock has the file open, so this connection is not the last: nothing is moved.
             self._connection.close()
+        self._raw.close()
         self._lock.close()
 
     def __enter__(self) -> Self:
@@ -295,6 +352,11 @@ class Database:
 
     def _transact(self, work: Callable[[Transaction], T], *, durable: bool) -> T:
         connection = self._connection
+        if self.read_only:
+            raise ReadOnlyError(
+                f"{self.path} was opened to be read only, because it cannot be written; mount the disk read-write, or mend"
+                " the rights, and open it again."
+            )
         with self._exclusively():
             if self._durable:
                 self._set_synchronous("full" if durable else "normal")
@@ -356,6 +418,17 @@ class Database:
                 raise
             return connection
 
+    def _open_to_read(self, migrations: Sequence[Migration], load_vec: bool) -> sqlite3.Connection:
+        with _meaningful(self.path):
+            if self._place.path != self.path:
+                with closing(_connect(self._place.path, "rw", self._busy_timeout_s, load_vec)) as copy:
+                    check_schema(copy, migrations)
+                    migrate(copy, migrations, clock=self.clock)
+            connection = _connect(*self._place, self._busy_timeout_s, load_vec)
+            self._ticks = Ticks(connection, self.clock, self.path, derived=self._derived)
+            self._version = self._ticks.look(connection, -1)
+            return connection
+
     def _back_up(self, connection: sqlite3.Connection, step: str) -> None:
         """Copy a file as it is before a step changes it; raise StoreError where that is impossible."""
         if self._backups is None:
@@ -415,13 +488,11 @@ def origin_of(path: Path, *, thorough: bool = False) -> Origin | None:
     Args:
         thorough: look at the whole file for damage; some 5 ms a megabyte.
     """
-    log = path.with_name(path.name + "-wal")
     try:
         if not path.stat().st_size:
             return None  # SQLite would take the log away from beside it
-        alone = not log.exists() or not log.stat().st_size
-        mode = "mode=ro&immutable=1" if alone else "mode=ro"
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True)) as connection:
+        mode: _Mode = "ro&immutable=1" if _stands_alone(path) else "ro"
+        with closing(_connect(path, mode, 0.0, False)) as connection:
             if check_schema(connection, TRUTH):
                 return None
             if thorough and connection.execute("pragma quick_check").fetchone() != ("ok",):
@@ -440,9 +511,11 @@ def read_value(path: Path, sql: str) -> Any:
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Write a complete and checked copy of a file that nobody else changes; `target` is replaced in one step."""
-    with _meaningful(source), closing(_connect(source, "ro", 5.0, False)) as connection:
-        write_copy(connection, target, connect=_plain)
+    """Write a complete and checked copy of a truth, wherever it stands; `target` is replaced in one step."""
+    with ExitStack() as copies, _meaningful(source):
+        place = _find_place(source, TRUTH, copies)
+        with closing(_connect(*place, 5.0, False)) as connection:
+            write_copy(connection, target, connect=_plain)
 
 
 @contextmanager
@@ -473,8 +546,12 @@ def _meaningful(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _exclusive(path: Path, lock: FileLock, files: OpenedFiles | None) -> Iterator[None]:
+def _exclusive(path: Path, lock: FileLock | None, files: OpenedFiles | None) -> Iterator[None]:
     """Keep other processes from writing; raise ReplacedError where the files are others than those that were opened."""
+    if lock is None:  # nobody writes here
+        with _meaningful(path):
+            yield
+        return
     with _meaningful(path), lock.held():
         if files is None:
             yield
@@ -486,18 +563,64 @@ def _exclusive(path: Path, lock: FileLock, files: OpenedFiles | None) -> Iterato
             files.note(lock)
 
 
-def _reader(path: Path, timeout_s: float, load_vec: bool, files: OpenedFiles | None) -> sqlite3.Connection:
+class _Place(NamedTuple):
+    """Where a file is read, and how."""
+
+    path: Path
+    mode: _Mode
+
+
+def _check_there(path: Path) -> None:
+    """Raise LostTruthError where a file is missing or empty."""
+    if not path.exists():
+        raise LostTruthError(f"{path} is missing.")
+    if path.is_file() and not path.stat().st_size:
+        raise LostTruthError(f"{path} is empty.")
+
+
+def _find_place(path: Path, steps: Sequence[Migration], copies: ExitStack) -> _Place:
+    """Return where a file that may not be written can be read.
+
+    With a log, SQLite needs the memory that its processes share, which it cannot make here. Without one it must be told that
+    the file does not change. Where neither helps, or the schema is an older one, a copy is read.
+    """
+    places = [_Place(path, "ro")]
+    if _stands_alone(path):
+        places.append(_Place(path, "ro&immutable=1"))
+    for place in places:
+        if _can_be_read(place, steps):
+            return place
+    return _Place(copies.enter_context(copied(path)), "ro")
+
+
+def _can_be_read(place: _Place, steps: Sequence[Migration]) -> bool:
+    try:
+        with closing(_connect(*place, 0.0, False)) as connection:
+            if check_schema(connection, steps):
+                raise LostTruthError(f"{place.path} is empty.")
+            return not missing_steps(connection, steps)
+    except sqlite3.OperationalError:
+        return False
+
+
+def _stands_alone(path: Path) -> bool:
+    """Tell whether all of a database stands in its file, and nothing in a log."""
+    log = path.with_name(path.name + "-wal")
+    return not log.exists() or not log.stat().st_size
+
+
+def _reader(place: _Place, timeout_s: float, load_vec: bool, files: OpenedFiles | None) -> sqlite3.Connection:
     """Open one more connection to the files that are open."""
     if files is not None:
         files.check_names()
-    return _connect(path, "ro", timeout_s, load_vec)
+    return _connect(*place, timeout_s, load_vec)
 
 
 def _plain(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None)
 
 
-def _connect(path: Path, mode: Literal["rw", "ro"], timeout_s: float, load_vec: bool) -> sqlite3.Connection:
+def _connect(path: Path, mode: _Mode, timeout_s: float, load_vec: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode={mode}",
         uri=True,
@@ -513,7 +636,7 @@ def _connect(path: Path, mode: Literal["rw", "ro"], timeout_s: float, load_vec: 
                 load_vec0(connection)
             except sqlite3.OperationalError as error:
                 _log.info("sqlite-vec cannot be loaded here: %s", error)
-        if mode == "ro":
+        if mode != "rw":
             connection.execute("pragma query_only = on")
     except BaseException:
         connection.close()
