@@ -104,7 +104,7 @@ robot.loop.run({said!r} + " stand", speaker="anna", private={private})
 
 
 @pytest.mark.parametrize("private", [False, True])
-@pytest.mark.parametrize("body", [HOOKS_ALONE, AGENT_LOOP])
+@pytest.mark.parametrize("body", [HOOKS_ALONE, AGENT_LOOP], ids=["hooks alone", "AgentLoop"])
 def test_a_kill_while_the_model_generates(tmp_path: Path, body: str, private: bool) -> None:
     """The utterance comes back unfinished: its speaker's, as private as it was said, and in the prompts of its readers alone."""
     home = tmp_path / "home"
@@ -192,6 +192,7 @@ def test_a_prompt_that_is_made_again_replaces_what_was_accepted(tmp_path: Path) 
         stands()
         """,
     ],
+    ids=["hooks alone", "AgentLoop"],
 )
 def test_a_kill_behind_an_abort(tmp_path: Path, body: str) -> None:
     """What was thrown away leaves no trace."""
@@ -217,7 +218,11 @@ stands()
 
 
 @pytest.mark.parametrize("speaker", ["anna", None])
-@pytest.mark.parametrize("body", [BEHIND_A_TOOL, BEFORE_THE_END.replace("{how}", "prepare")])
+@pytest.mark.parametrize(
+    "body",
+    [BEHIND_A_TOOL, BEFORE_THE_END.replace("{how}", "prepare")],
+    ids=["while it generates", "before its end"],
+)
 def test_a_kill_in_a_turn_with_tools(tmp_path: Path, body: str, speaker: str | None) -> None:
     """What the tools told is with it, and it is the speaker's alone until the turn ends; a stranger's is nobody's."""
     home = tmp_path / "home"
