@@ -240,13 +240,16 @@ def test_a_person_is_forgotten_and_exported_under_every_spelling(memory: Memory,
     for name in ("Zoë", "ZOË"):
         loop.run(f"I am {len(name)} and a half.", speaker=name)
         memory.store.add_fact("pin", name, scope=f"user:{name}", heard=Heard(name))
+    memory.store.add_fact("cake", unicodedata.normalize("NFD", "for ZOË"))
     log = tmp_path / "audit.jsonl"
     log.write_text('{"speaker": "zoë"}\n{"speaker": "Ben"}\n', encoding="utf-8")
     lines = [json.loads(line) for line in memory.export(speaker=" zOË ")]
     assert [line["record"] for line in lines].count("turn") == 2
     forgotten = memory.forget_person("zoë", logs=[log])
     assert forgotten.erased == {"facts": 1, "turns": 2, "log lines": 1}
-    assert memory.store.facts() == memory.sessions.journal.read_turns("hall") == []
+    assert [mention.text for mention in forgotten.mentions.found] == ["cake: for ZOË"]
+    assert [fact.key for fact in memory.store.facts()] == ["cake"]
+    assert memory.sessions.journal.read_turns("hall") == []
     assert memory.database.query("select * from names") == []
 
 
