@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from edgemem import read_more
+from edgemem import notes_tool, read_more
 from edgemem.records import Reader, Recalled
 from edgemem.rights import SCOPES
 from edgemem.searching import LOOKED_UP
@@ -45,10 +45,10 @@ def default_tools(
         )
 
     # Every tool is paid for in every prompt: this one is offered where results are shortened at all.
-    reads_on = bool(settings.hooks.tool_output_chars)
+    reads_on, takes_notes = bool(settings.hooks.tool_output_chars), True
     if include is not None and not isinstance(include, str):
-        reads_on = read_more.NAME in include
-        include = [name for name in include if name != read_more.NAME]
+        reads_on, takes_notes = read_more.NAME in include, notes_tool.NAME in include
+        include = [name for name in include if name not in (read_more.NAME, notes_tool.NAME)]
     tools = memory_tools(
         memory.store,
         include=NAMES if include is None else include,
@@ -61,4 +61,12 @@ def default_tools(
         max_items=most,
         wait_s=settings.tools.write_wait_s,
     )
-    return [*tools, read_more.read_more_tool(memory.database, speaker=speaker)] if reads_on else tools
+    if takes_notes:
+        tools.append(
+            notes_tool.notes_tool(
+                memory.notes, clock=memory.clock, speaker=speaker, max_chars=settings.tools.max_chars
+            )
+        )
+    if reads_on:
+        tools.append(read_more.read_more_tool(memory.database, speaker=speaker))
+    return tools

@@ -58,6 +58,10 @@ class LostError(StoreError):
     """More turns wait to be written than the profile allows, so this one is lost; free the disk or the database."""
 
 
+class ForeignError(StoreError):
+    """The database belongs to another program; name another file."""
+
+
 class NewerSchemaError(StoreError):
     """A newer edgemem wrote this database; update edgemem."""
 

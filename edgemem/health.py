@@ -20,7 +20,6 @@ from edgemem.records import Check
 from edgemem.scopes import meant_by
 from edgemem.store.backups import backup_paths
 from edgemem.store.copying import stamp_of
-from edgemem.store.forgotten import last_forgotten
 from edgemem.store.spellings import joined_names, stray_scopes
 from edgemem.watch import fault_of_watching
 
@@ -46,6 +45,7 @@ def check(memory: Memory) -> list[Check]:
         _backups(memory),
         _losses(memory),
         _names(memory),
+        _index(memory),
         _vectors(memory),
         _embedder(memory),
         _reranker(memory),
@@ -89,33 +89,40 @@ def _database(memory: Memory) -> Check:
 
 
 def _turns(memory: Memory) -> Check:
-    journal = memory.sessions.journal
-    backlogs = (journal.backlog(), journal.backlog_of_others())
+    outbox = memory.sessions.journal.outbox
+    backlogs = (outbox.backlog(), outbox.backlog_of_others())
     backlog = max(backlogs, key=lambda backlog: (backlog.unkept, backlog.turns))
     if backlog.unkept:
         advice = "Free some space, or let the database go, before the program that has them ends: they are written then."
         return Check("turns", "warn", str(backlog), advice)
     if backlog.turns:
         return Check("turns", "warn", str(backlog), "They are tried again by themselves; nothing is lost.")
-    if (waited := journal.waited()) is not None:
-        detail = f"all are written, also {waited.turns} that had to wait (last {_moment(waited.at)})"
-        return Check("turns", "ok", detail)
     return Check("turns", "ok", "all are written")
 
 
 def _backups(memory: Memory) -> Check:
     every_h, newest = memory.profile.backup.every_h, memory.backups.newest()
-    if newest is None and last_forgotten(memory.database) and memory.database.high_water():
-        told = "none: the older ones held what was forgotten, and a fresh one could not be made"
-        advice = "One is made when nobody speaks; see `upkeep` if it stays, or make one: edgemem backup"
-        return Check("backups", "warn", told, advice)
+    try:
+        memory.backups.check_folder()
+    except StoreError as error:
+        return Check("backups", "warn", str(error), "Until then none is made.")
+    if newest is None and not every_h:
+        return Check(
+            "backups", "warn", "switched off ([backup] every_h)", "edgemem backup makes one by hand."
+        )
     if newest is None:
-        told = "none yet; one is made when nobody speaks" if every_h else "switched off ([backup] every_h)"
-        return Check("backups", "ok" if every_h else "warn", told)
+        hours = memory.database.now() / 3600 - memory.database.born() / 3.6e9
+        if hours < every_h:
+            return Check("backups", "ok", "none yet; one is made when nobody speaks")
+        told = f"there is none, and the memory is {age_of(hours)} old"
+        return Check("backups", "warn", told, "Leave the robot idle for a minute; if it stays, see `upkeep`.")
     hours = (memory.database.now() - stamp_of(newest) / 1e6) / 3600
     age = age_of(hours)
-    count = len(backup_paths(memory.backups.folder))
+    count = len(memory.backups.own())
+    others = len(backup_paths(memory.backups.folder)) - count
     told = f"{count} kept, the newest is {age} old and was good when it was made: {newest.name}"
+    if others:
+        told += f"; {others} of another memory, or damaged, stay until you remove them"
     changed = memory.database.high_water() > stamp_of(newest)
     if every_h and changed and hours > 2 * every_h:
         return Check("backups", "warn", told, "Leave the robot idle for a minute; if it stays, see `upkeep`.")
@@ -179,6 +186,13 @@ def _vectors(memory: Memory) -> Check:
             "Use a Python whose sqlite3 can load extensions, such as the system's.",
         )
     return Check("vectors", "ok", f"sqlite-vec {version}")
+
+
+def _index(memory: Memory) -> Check:
+    if memory.index_fault and not memory.database.read_only:
+        detail = f"{memory.index_fault.rstrip('.')}; until then it is made in memory at each start"
+        return Check("index", "warn", detail, "Move away what stands there, or mend its rights, and restart.")
+    return Check("index", "ok", memory.index_fault or "in its file")
 
 
 def _embedder(memory: Memory) -> Check:
@@ -258,6 +272,12 @@ def _ahead(memory: Memory) -> Check:
 
 
 def _disk(memory: Memory) -> Check:
+    if memory.database.read_only:
+        detail = f"{memory.database.path} is read-only: what is there can be read, nothing more is stored"
+        advice = (
+            "Mount it read-write, or mend its rights, and restart; edgemem backup DISK saves what is there."
+        )
+        return Check("disk", "fail", detail, advice)
     if not os.access(memory.home, os.W_OK):
         return Check(
             "disk", "fail", f"{memory.home} cannot be written", "Mount it read-write, or mend its rights."
@@ -315,8 +335,8 @@ def _files(memory: Memory) -> Check:
 
 def _hooks(memory: Memory) -> Check:
     failures = [failure for failure in memory.failures.read() if failure.hook != WINDOW]
-    journal = memory.sessions.journal
-    if not journal.backlog().turns and not journal.backlog_of_others().turns:
+    outbox = memory.sessions.journal.outbox
+    if not outbox.backlog().turns and not outbox.backlog_of_others().turns:
         failures = [failure for failure in failures if TURNS_WAIT not in failure.message]
     if not failures:
         return Check("hooks", "ok", "no failure on record")

@@ -56,23 +56,30 @@ def make_home(home: Path) -> Path:
     """
     # What others may use already is not closed to them: the root of a disk, say, with nothing on it but lost+found.
     ours = not checked_home(home).exists() or had_truth(home) or not any(home.iterdir())
-    try:
-        for folder in (home, home / "db", home / "models", home / "bank", home / "backups"):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise InvalidInputError(
-            f"{error.filename} stands where a folder of the home must be; move it away."
-        ) from error
-    except OSError as error:
-        raise ReadOnlyError(
-            f"{home} cannot be made ({error.strerror}); mount it read-write or name another home."
-        ) from error
+    known = had_truth(home)
+    for folder in (home, home / "db", home / "models", home / "bank", home / "backups"):
+        _make_folder(folder, home, known=known)
     mode = home.stat().st_mode
     # Where somebody else owns the folder, or the disk is read-only, it keeps its rights.
     with suppress(OSError):
         if ours and mode & 0o077:
             home.chmod(mode & 0o700)
     return home
+
+
+def _make_folder(folder: Path, home: Path, *, known: bool) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError as error:
+        if folder.name != "backups":  # nothing is read from there, and `check` tells of it
+            raise InvalidInputError(
+                f"{error.filename} stands where a folder of the home must be; move it away."
+            ) from error
+    except OSError as error:
+        if not known:  # what is there can be read all the same
+            raise ReadOnlyError(
+                f"{home} cannot be made ({error.strerror}); mount it read-write or name another home."
+            ) from error
 
 
 def profile_file(home: Path, given: Profile | str | Path | None) -> Path | None:

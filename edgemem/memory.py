@@ -10,6 +10,7 @@ One `Memory` belongs to one process; several processes may open the same home.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -169,6 +170,7 @@ class Memory:
             give_way=self._give_way,
         )
         self.closed = False
+        self._process = os.getpid()
         if worker:
             self._upkeep.worker.start()
         if worker if watch is None else watch:
@@ -183,6 +185,11 @@ class Memory:
     def embedder_fault(self) -> str:
         """Return why the embedder could not be opened although it is there; empty if nothing is wrong."""
         return self._models.embedder_fault
+
+    @property
+    def index_fault(self) -> str:
+        """Return why the index stands in memory, for this process alone; empty if nothing is wrong."""
+        return self._parts.index_fault
 
     @property
     def reranker(self) -> Reranker | None:
@@ -329,8 +336,8 @@ class Memory:
 
         Args:
             speaker: who speaks where the loop does not say it; None: an unknown voice, which has what is shared.
-            include: some of those that `edgemem.memory_tools` knows, and of `read_more`, which reads on in results that
-                were shortened; None: all.
+            include: some of those that `edgemem.memory_tools` knows, of `notes`, which reads and writes NOTES.md, and of
+                `read_more`, which reads on in results that were shortened; None: all.
         """
         self._check_open()
         from edgemem.default_tools import default_tools  # late: what only models need
@@ -561,6 +568,12 @@ class Memory:
     def close(self) -> None:
         """Finish what is queued and close everything; a second call does nothing."""
         if self.closed:
+            return
+        if os.getpid() != self._process:
+            # A forked child has no threads, and the files are its parent's.
+            self.closed = True
+            for opened in (self.sessions, self.index.database, self.database):
+                opened.close()
             return
         self._running.close()
         self.closed = True

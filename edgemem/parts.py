@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import logging
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgemem.errors import BusyError, ForeignError, InvalidInputError, ReadOnlyError
 from edgemem.provisions import lay_in
 from edgemem.recall.index import Index
 from edgemem.recall.recall import Recall
 from edgemem.store.backups import Backups
+from edgemem.store.copying import copied, scratch_folder
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.migrations import keeping_apart
 from edgemem.store.notes import NotesFile
@@ -20,9 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from edgemem.clock import Clock
-    from edgemem.config import Profile
+    from edgemem.config import Profile, RecallSettings
     from edgemem.llama.protocols import Embedder
     from edgemem.small_models import SmallModels
+
+_log = logging.getLogger(__name__)
 
 
 class Parts:
@@ -51,14 +56,9 @@ class Parts:
             self.sessions = SQLiteSessionStore(self.database)
             opened.callback(self.sessions.close)
             self.notes = NotesFile(home / "NOTES.md", clock=clock)
-            self.index = Index(
-                home / "db" / "index.db",
-                self.database,
-                embedder=models.embedder,
-                notes=self.notes,
-                settings=profile.recall,
-            )
-            opened.callback(self.index.close)
+            self.index_fault = ""
+            """Why the index stands in memory, for this process alone; empty: it is the home's own."""
+            self.index = self._open_index(home / "db" / "index.db", opened, models.embedder, profile.recall)
             self.recall = Recall(
                 self.database,
                 self.index,
@@ -71,13 +71,36 @@ class Parts:
             self.use(profile)
             self._opened = opened.pop_all()
 
+    def _open_index(
+        self, path: Path, opened: ExitStack, embedder: Embedder | None, settings: RecallSettings
+    ) -> Index:
+        """Open the index, or where that is impossible one in memory, which begins as a copy of what may only be read."""
+
+        def index_at(place: Path) -> Index:
+            index = Index(place, self.database, embedder=embedder, notes=self.notes, settings=settings)
+            opened.callback(index.close)
+            return index
+
+        if self.database.read_only:
+            self.index_fault = f"{path} cannot be written"
+            if path.is_file():
+                with suppress(OSError, BusyError):
+                    return index_at(opened.enter_context(copied(path)))
+        else:
+            try:
+                return index_at(path)
+            except (ForeignError, InvalidInputError, ReadOnlyError) as error:
+                self.index_fault = f"{path} cannot be used: {error}"
+                _log.error("The index is kept in memory: %s", self.index_fault)
+        return index_at(opened.enter_context(scratch_folder()) / path.name)
+
     def use(self, profile: Profile) -> None:
         """Take from a profile what may change while the files are open."""
         self.backups.every_h, self.backups.keep = profile.backup.every_h, profile.backup.keep
         self.backups.max_mb = profile.backup.max_mb
         self.store.max_episodes = profile.store.max_episodes
         self.store.doubtful_below = profile.memory.doubtful_below
-        self.sessions.journal.most = profile.store.waiting_turns
+        self.sessions.journal.outbox.most = profile.store.waiting_turns
         self.notes.max_size_chars = profile.notes.max_chars
         self.notes.low_water_chars = profile.notes.low_water_chars
         self.notes.level = profile.notes.level

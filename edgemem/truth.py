@@ -15,7 +15,7 @@ import logging
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgemem.errors import CorruptError, InvalidInputError, LostTruthError
+from edgemem.errors import CorruptError, InvalidInputError, LostTruthError, ReadOnlyError
 from edgemem.recall.index_file import truth_of
 from edgemem.store.backups import backup_paths, newest_good
 from edgemem.store.database import Database, copy_database, origin_of
@@ -23,6 +23,7 @@ from edgemem.store.filelock import HomeLock
 from edgemem.store.files import sync
 from edgemem.store.mark import Loss, Mark, read_mark, write_mark
 from edgemem.store.migrations import TRUTH
+from edgemem.store.spool import spool_paths
 from edgemem.store.sqlite_errors import meaning_of
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class TruthFile:
             restore: "newest": a truth that was lost or is damaged is replaced by the newest good backup, or where there is
                 none by an empty one, and `check` tells of it; the whole file is looked at. None: an error says what to do.
 
+        Where it cannot be written it is opened to be read only.
+
         Raises:
             LostTruthError: the home had a truth, and it is missing, empty or another one.
             CorruptError: it is damaged.
@@ -86,6 +89,13 @@ class TruthFile:
         self.lock.share()
         try:
             return self._open(settings, thorough=restore is not None)
+        except ReadOnlyError as error:
+            if not self.path.exists():
+                raise
+            _log.error("This memory can only be read, and nothing will be stored: %s", error)
+            return Database(
+                self.path, clock=self._clock, busy_timeout_s=settings.busy_timeout_s, read_only=True
+            )
         except CorruptError as error:
             if restore is None:
                 raise type(error)(f"{self._fault(error)} {self._advice()}") from error
@@ -137,7 +147,7 @@ class TruthFile:
                 raise meaning_of(error, self.folder) from error
 
     def aside(self) -> list[Path]:
-        """Return the truths that were put aside, oldest first; nothing that was forgotten since is erased in them."""
+        """Return the truths that were put aside, and turns with them; nothing that was forgotten since is erased there."""
         paths = self.folder.glob(f"{self.path.name}.aside-*")
         return sorted(path for path in paths if not path.name.endswith("-wal"))
 
@@ -254,11 +264,10 @@ class TruthFile:
                 path.replace(target)
                 sync(self.folder)
                 moved.append(target)
-        for path in sorted(self.folder.glob(f"{self.path.name}.*-*")) if waiting else []:
-            if not any(word in path.name for word in (".aside-", ".damaged-")):
-                target = aside.with_name(f"{aside.name}{path.name.removeprefix(self.path.name)}")
-                path.replace(target)
-                moved.append(target)
+        for path in spool_paths(self.path) if waiting else []:
+            target = aside.with_name(f"{aside.name}{path.name.removeprefix(self.path.name)}")
+            path.replace(target)
+            moved.append(target)
         derived = [self.path.with_name(f"{self.path.name}-shm"), *self.folder.glob("state-*")]
         for path in (*derived, *(self.folder / f"index.db{suffix}" for suffix in ("", "-wal", "-shm"))):
             if path.is_file():

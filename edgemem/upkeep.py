@@ -69,7 +69,7 @@ class Upkeep:
             self._thorough = False
 
     def _write_waiting(self, stop: Stop) -> bool:
-        return not stop() and self._parts.sessions.journal.retry(stop)
+        return not stop() and self._parts.sessions.journal.outbox.retry(stop)
 
     def _catch_up(self, stop: Stop) -> bool:
         if stop():

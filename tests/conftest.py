@@ -63,6 +63,14 @@ def _cache() -> Path:
 
 
 @pytest.fixture(scope="session")
+def edgevox_path() -> Path:
+    """Return the folder that has the real EdgeVox, for the path of another process."""
+    found = sorted(_cache().glob("edgevox-*/edgevox"), key=lambda path: path.stat().st_mtime)
+    assert found, "no EdgeVox: `make server` installs it (python3 .ci/setup_env.py server)"
+    return found[-1].parent
+
+
+@pytest.fixture(scope="session")
 def vocabularies() -> Path:
     """Return the folder of real tokenizer vocabularies and templates that the set-up unpacked."""
     found = sorted(_cache().glob("vocab-*"))

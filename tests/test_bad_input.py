@@ -117,11 +117,14 @@ def done_or_refused(attempt: Callable[[], Any]) -> None:
 
 @said_text
 def test_any_utterance_is_answered_and_kept(memory: Memory, text: str) -> None:
-    """Whatever was said is stored as said, as far as a file can hold it, and the next turn goes on."""
+    """Whatever was said is stored as said, as far as a file can hold it and the bound allows, and the next turn goes on."""
     assert turn(memory, text) == "Fine."
     assert turn(memory) == "Fine."
     first, second = memory.sessions.journal.read_turns("talk")
-    assert first.messages[0].content == storable(text)
+    kept = first.messages[0].content or ""
+    assert kept == storable(text) or (
+        len(text) > 16_384 and text.startswith(kept.removesuffix("… (cut here)"))
+    )
     assert second.messages[0].content == "hello"
     assert memory.idle(10)
     assert not memory.idle_failures()
@@ -521,28 +524,16 @@ def command_line(*args: object, before: tuple[str, ...] = ()) -> tuple[int, str,
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_home_that_cannot_be_written_is_one_sentence_and_keeps_everything(home: Path) -> None:
-    """Where a disk is mounted read-only the rights are told, and nothing is changed."""
+def test_a_home_that_cannot_be_made_is_one_sentence(home: Path) -> None:
+    """Where a disk is mounted read-only a new home is refused; one that is there is read, see test_read_only_home."""
     # Root may write everywhere; without this power it is as bound by rights as everybody else.
     without_power = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
-    before = {path: digest(path) for path in home.rglob("*") if path.is_file()}
-    everything = [home, *home.rglob("*")]
-    for path in everything:
-        path.chmod(path.stat().st_mode & ~0o222)
+    home.chmod(0o500)
     try:
-        for command in (("facts",), ("recall", "tea", "--json"), ("check",)):
-            assert "cannot be written" in one_sentence(
-                *command_line(*command, "--home", home, before=without_power)
-            )
-        nowhere = home / "inside"
-        assert "cannot be made" in one_sentence(
-            *command_line("notes", "add", "x", "--home", nowhere, before=without_power)
-        )
+        command = ("notes", "add", "x", "--home", home / "inside")
+        assert "cannot be made" in one_sentence(*command_line(*command, before=without_power))
     finally:
-        for path in everything:
-            path.chmod(path.stat().st_mode | 0o200)
-    assert {path: digest(path) for path in home.rglob("*") if path.is_file()} == before
-    assert "black" in works("facts", "--home", home)
+        home.chmod(0o700)
 
 
 @pytest.mark.parametrize("mode", MODES)

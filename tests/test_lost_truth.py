@@ -299,13 +299,8 @@ main(["restore", "--home", sys.argv[1]])
     assert steps > 10
 
 
-@pytest.mark.parametrize("lose", [cut, delete])
-@pytest.mark.parametrize("backed_up", [True, False])
-def test_turns_that_wait_are_written_into_what_was_put_back(
-    tmp_path: Path, lose: Callable[[Path], None], backed_up: bool
-) -> None:
-    """They were accepted and stand in no backup: once there is a truth again, nobody's words are missing."""
-    home = home_with(tmp_path / "home", wait=60)
+def killed_in_a_turn(home: Path, *, backed_up: bool) -> None:
+    """Leave a turn that was accepted and never written, of a robot that was killed."""
     process = python(
         robot(
             f"""
@@ -328,10 +323,33 @@ def test_turns_that_wait_are_written_into_what_was_put_back(
     assert process.stdout.readline() == "running\n"
     process.kill()
     process.communicate()
+
+
+@pytest.mark.parametrize("lose", [cut, delete])
+@pytest.mark.parametrize("backed_up", [True, False])
+def test_turns_that_wait_are_written_into_what_was_put_back(
+    tmp_path: Path, lose: Callable[[Path], None], backed_up: bool
+) -> None:
+    """They were accepted and stand in no backup: once there is a truth again, nobody's words are missing."""
+    home = home_with(tmp_path / "home", wait=60)
+    killed_in_a_turn(home, backed_up=backed_up)
     lose(home)
-    with opened(home, restore="newest") as memory:
-        texts = [told(turn)[0][1] for turn in turns_of(memory)]
-    assert texts == (["good morning", "a timer, zebra"] if backed_up else ["a timer, zebra"])
+    for _ in range(2):
+        with opened(home, restore="newest") as memory:
+            texts = [told(turn)[0][1] for turn in turns_of(memory)]
+        assert texts == (["good morning", "a timer, zebra"] if backed_up else ["a timer, zebra"])
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_turns_that_wait_are_not_written_into_another_memory(tmp_path: Path, empty: bool) -> None:
+    """Who puts another memory in the place of a sound one, or begins anew, leaves them with what goes aside."""
+    home, other = home_with(tmp_path / "home", wait=60), tmp_path / "other.db"
+    killed_in_a_turn(home, backed_up=False)
+    SQLiteMemoryStore(other).close()
+    assert run("restore", "--empty" if empty else other, "--yes", "--home", home).exit_code == 0
+    with opened(home) as memory:
+        assert turns_of(memory) == []
+        assert any(b"zebra" in path.read_bytes() for path in memory.truth.aside())
 
 
 def test_what_is_replaced_is_put_aside_and_asked_for(home: Path, tmp_path: Path) -> None:

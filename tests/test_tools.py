@@ -455,7 +455,7 @@ def test_the_schema_offers_what_the_speaker_may_use(memory: Memory, store: SQLit
     for tool in memory.tools():
         schema = tool.schema()["function"]["parameters"]
         assert set(schema["required"]) <= set(schema["properties"])
-        if tool.name not in ("search_memory", "read_more"):
+        if tool.name not in ("search_memory", "notes", "read_more"):
             assert schema["properties"]["scope"]["enum"] == ["global", "household", "me"]
     tools = memory_tools(store, speaker="alice", places=("kitchen",))
     enum = of(tools, "recall_fact").parameters["properties"]["scope"]["enum"]

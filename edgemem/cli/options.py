@@ -196,6 +196,8 @@ def open_home(home: Path, **settings: Any) -> Memory:
     memory: Memory = edgemem.open(home, **settings)
     for told in _newly_joined(memory):
         click.echo(told, err=True)
+    if memory.database.read_only:
+        click.echo(f"edgemem: {plain(str(memory.home))} is read-only; nothing can be stored.", err=True)
     return memory
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from edgemem.context.grouping import repair_orphans
 from edgemem.context.level import Passage, passages_of
-from edgemem.context.said import heard_in, is_part, newest_user, whole
+from edgemem.context.said import UTTERANCE_BYTES, bounded, heard_in, is_part, newest_user, whole
 from edgemem.context.seen import Says
 from edgemem.context.shown import Shown
 from edgemem.llama.template import text_of
@@ -41,7 +41,9 @@ class LaidTurn(msgspec.Struct):
     told: bool = False
     """Whether a model has been told that."""
     uncut: dict[int, Message] = msgspec.field(default_factory=dict)
-    """By their numbers, messages as they were before only what was heard of them stayed."""
+    """By their numbers, messages as the loop has them, of which only what was heard stayed, or as much as is kept."""
+    utterance_bytes: int = UTTERANCE_BYTES
+    """As much is kept of an utterance; 0: all of it."""
     whole: list[Message] | None = None
     """Of a committed turn: its messages as every template takes them; made anew after a change."""
     says: Says | None = None
@@ -63,7 +65,9 @@ class LaidTurn(msgspec.Struct):
 
     def unheard(self, n: int) -> str:
         """Return what nobody heard of a message; all of it where what was heard is not its beginning."""
-        return self.text(n).removeprefix(text_of(self.said[n])) if n in self.uncut else ""
+        if n not in self.uncut or self.said[n].get("role") == "user":
+            return ""
+        return self.text(n).removeprefix(text_of(self.said[n]))
 
     def cut(self, n: int, heard: str) -> None:
         """Keep of a message what was heard."""
@@ -83,10 +87,18 @@ class LaidTurn(msgspec.Struct):
         return out
 
     def take(self, said: Sequence[Message]) -> None:
-        """Learn what has been said in it; what was cut stays so, unless the loop has put something else there."""
+        """Learn what has been said in it; what was cut stays so, unless the loop has put something else there.
+
+        Of an utterance without end its beginning is what was said: all that follows is done with it, and takes as long as it is.
+        """
         heard = self.as_heard(said)
         self.uncut = {n: uncut for n, uncut in self.uncut.items() if heard[n : n + 1] == self.said[n : n + 1]}
         self.said = heard
+        for n, message in enumerate(heard):
+            if message.get("role") == "user":
+                kept = bounded(message, self.utterance_bytes)
+                if kept is not message:
+                    self.uncut[n], self.said[n] = message, kept
 
     def as_whole(self) -> list[Message]:
         """Return the messages of a committed turn as every template takes them; history is looked through once."""

@@ -23,7 +23,7 @@ import msgspec
 from edgemem.context.epoch_head import carried_by, head_of
 from edgemem.context.laid_turn import INTERRUPTION, LaidTurn, as_heard, has_told, interruption, resumed
 from edgemem.context.level import Closing, Passage, Terms, closing_of, joined, passages_of
-from edgemem.context.said import heard_in, newest_user, prefixed
+from edgemem.context.said import UTTERANCE_BYTES, heard_in, newest_user, prefixed
 from edgemem.context.seen import Seen
 from edgemem.context.shown import RANK, Shown, Visible
 from edgemem.fence import fence
@@ -74,6 +74,8 @@ class Layout:
     def __init__(self, session: str = "", *, default_level: Level = "household") -> None:
         self.session = session
         self.default_level = default_level
+        self.utterance_bytes = UTTERANCE_BYTES
+        """As much is kept of an utterance; 0: all of it."""
         self.epoch = Epoch(session=session, first_turn=0)
         self.reader: Reader | None = None
         self._system: list[Message] = []
@@ -144,7 +146,9 @@ class Layout:
         speaker = reader.speaker if reader is not None else None
         if level is None:
             level = self.default_level if speaker is not None or reader is None else "shared"
-        turn = self._open = LaidTurn(self.next_n, [], level=level, owner=speaker, heard=heard)
+        turn = self._open = LaidTurn(
+            self.next_n, [], level=level, owner=speaker, heard=heard, utterance_bytes=self.utterance_bytes
+        )
         return turn
 
     def take(self, messages: Sequence[Message]) -> None:

@@ -17,13 +17,18 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
     from edgemem.store.notes import NotesFile
 
-LINE_CHARS = 240
+_LINE_CHARS = 240
 
 CLOSED = (
     "{file} is for recognised speakers and was left out, because nobody knows who speaks ([notes] level)."
 )
 
 log = logging.getLogger("edgemem.hooks")
+
+
+def shown_line(line: str) -> str:
+    """Return a line of the notes as a model is shown it; empty where it says nothing."""
+    return clean(line.lstrip("# "), max_chars=_LINE_CHARS)
 
 
 class NotesInjectorHook:
@@ -89,7 +94,7 @@ class NotesInjectorHook:
         visible, seen = layout.visible(), layout.seen()
         lines = []
         for text in tail:
-            line = clean(text.lstrip("# "), max_chars=LINE_CHARS)
+            line = shown_line(text)
             item = Shown(f"note:{line}", f"- {line}", level)
             if line and item.id not in visible and not seen.holds_note(text):
                 lines.append(item)
@@ -108,7 +113,7 @@ class NotesInjectorHook:
         left = self.max_tokens - len(self._tokenizer.encode(f"{self.header}\n"))
         first = len(lines)
         while first > 0:
-            line = clean(lines[first - 1].lstrip("# "), max_chars=LINE_CHARS)
+            line = shown_line(lines[first - 1])
             left -= len(self._tokenizer.encode(f"- {line}\n")) if line else 0
             if left < 0:
                 break

@@ -234,10 +234,8 @@ class PersistSessionHook:
             conversation.write(record, running)
         finally:
             conversation.reset()
-        if (
-            isinstance(conversation.journal, TurnJournal)
-            and (backlog := conversation.journal.backlog()).turns
-        ):
+        journal = conversation.journal
+        if isinstance(journal, TurnJournal) and (backlog := journal.outbox.backlog()).turns:
             raise StoreError(f"{TURNS_WAIT}; {backlog}")
 
     def _interrupt(self, ctx: Any, conversation: Conversation, payload: dict[str, Any]) -> list[str]:

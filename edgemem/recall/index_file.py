@@ -12,7 +12,14 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from edgemem.errors import BusyError, DiskFullError, ReadOnlyError, StoreError
+from edgemem.errors import (
+    BusyError,
+    DiskFullError,
+    ForeignError,
+    InvalidInputError,
+    ReadOnlyError,
+    StoreError,
+)
 from edgemem.recall.rules import follow_rules, is_todays
 from edgemem.recall.state import set_meta
 from edgemem.store.database import Database, read_value
@@ -24,8 +31,8 @@ if TYPE_CHECKING:
 
     from edgemem.store.database import Transaction
 
-NOT_BROKEN = (BusyError, DiskFullError, ReadOnlyError)
-"""What can go wrong with a file that is sound."""
+NOT_BROKEN = (BusyError, DiskFullError, ReadOnlyError, ForeignError)
+"""What can go wrong with a file that is sound, or not ours."""
 
 _SCHEMAS = [str(crc32(repr(INDEX[:n]).encode())) for n in range(1, len(INDEX) + 1)]
 """What stamps a file whose tables were made by the first step, by two and so on: a step is not changed any more, and where
@@ -35,7 +42,14 @@ _log = logging.getLogger(__name__)
 
 
 def open_index_file(path: Path, truth: Database) -> Database:
-    """Open the index of a truth, making it if need be."""
+    """Open the index of a truth, making it if need be.
+
+    Raises:
+        InvalidInputError: something that is no file stands at the path.
+        ForeignError: a database of another program does; it is left alone.
+    """
+    if path.exists() and not path.is_file():
+        raise InvalidInputError(f"{path} is not a file.")
     known = file_at(path)
     try:
         return _open(path, truth)

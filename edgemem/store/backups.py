@@ -57,6 +57,8 @@ class Backups:
         Raises:
             StoreError: it could not be made; it is tried again an hour later.
         """
+        if self._database.read_only:
+            return False
         replaced = self.replace_all(stop)
         # What a process that was killed had begun.
         late = int((self._database.now() - _AGAIN_S) * 1e6)

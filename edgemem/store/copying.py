@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _NAME = "memory-%Y%m%dT%H%M%S.%fZ.db"
+_SCRATCH = "edgemem-"
 _PAGES = 256  # 128 kB of the smallest pages: a millisecond or two, so that whoever begins to speak is not heard late
 _CHECKED_AT_ONCE = 20_000  # of SQLite's instructions, about a millisecond
 
@@ -85,23 +86,37 @@ def write_copy(
 
 @contextmanager
 def copied(path: Path) -> Iterator[Path]:
-    """Lend a copy of another program's database, with its log; nothing is opened, not even beside it.
+    """Lend a copy of a database that may not be written, with its log; nothing is opened, not even beside it.
 
     Raises:
-        BusyError: that program wrote meanwhile.
+        BusyError: another program wrote it meanwhile.
     """
-    import shutil
-    import tempfile  # late, both: an import from elsewhere needs them, and no start
+    from shutil import copyfile  # late: it brings archives of all kinds with it
 
     parts = [path, path.with_name(path.name + "-wal")]
-    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
+    with scratch_folder() as folder:
         before = [_changed(part) for part in parts]
-        for part, name in zip(parts, ("copy", "copy-wal"), strict=True):
+        for part in parts:
             if part.exists():
-                shutil.copyfile(part, Path(folder) / name)
+                copyfile(part, folder / part.name)
         if before != [_changed(part) for part in parts]:
             raise BusyError(f"{path} was written while it was copied; stop the other program and try again.")
-        yield Path(folder) / "copy"
+        yield folder / path.name
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Lend a folder of our own, in memory where the system has such a place; what killed processes left there goes first."""
+    import tempfile  # late, both: no start of a sound home needs them
+    from shutil import rmtree
+
+    memory = Path("/dev/shm")  # noqa: S108 - the folder below is ours alone
+    place = memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
+    for left in place.glob(f"{_SCRATCH}*"):
+        if not Path("/proc", left.name.split("-")[1]).exists():
+            rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"{_SCRATCH}{os.getpid()}-", dir=place) as folder:
+        yield Path(folder)
 
 
 def _changed(path: Path) -> int:

@@ -15,7 +15,7 @@ import threading
 import warnings
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -28,6 +28,7 @@ from edgemem.errors import (
     CorruptError,
     InvalidInputError,
     LostTruthError,
+    ReadOnlyError,
     StoreError,
 )
 from edgemem.store.copying import copied, copy_name, write_copy
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 __all__ = ["Database", "Origin", "Transaction", "copy_database", "origin_of", "read_foreign", "read_value"]
 
 T = TypeVar("T")
+
+_Mode = Literal["rw", "ro", "ro&immutable=1"]
 
 _log = logging.getLogger(__name__)
 
@@ -76,6 +79,8 @@ class Database:
             impossible the file stays as it is, and cannot be opened. None: no copy is made.
         create: False where a file must be there, with tables in it; without them LostTruthError is raised, and nothing is
             changed.
+        read_only: read a file that may not be written, in place or where that is impossible from a copy in memory; each
+            write raises ReadOnlyError.
     """
 
     def __init__(
@@ -92,6 +97,7 @@ class Database:
         derived: bool = False,
         backups: Path | None = None,
         create: bool = True,
+        read_only: bool = False,
     ) -> None:
         self.closed = True
         if str(path) == ":memory:":
@@ -106,12 +112,14 @@ class Database:
         self._durable = durable
         self._derived = derived
         self._backups = backups
-        self._create = create
+        self._create = create and not read_only
+        self.read_only = read_only
         self._busy_timeout_s = busy_timeout_s
         self._pid = os.getpid()
         # Whatever is derived may be made again at any time, by any process.
-        files = OpenedFiles(self.path) if durable else None
-        self._readers = Readers(partial(_reader, self.path, busy_timeout_s, load_vec, files))
+        files = OpenedFiles(self.path) if durable and not read_only else None
+        self._place = _Place(self.path, "ro")
+        self._copy = ExitStack()
         self._closing = threading.Lock()
         self._running: Transaction | None = None
         self._remembered: dict[str, Any] = {}
@@ -119,20 +127,31 @@ class Database:
         self._synchronous = "full" if durable else "off"
         if load_vec and not hasattr(sqlite3.Connection, "enable_load_extension"):
             register_vec0()
-        with _meaningful(self.path):
-            # Before it is opened: SQLite takes the log away from beside an empty file.
-            if not create and (
-                not self.path.exists() or (self.path.is_file() and not self.path.stat().st_size)
-            ):
-                raise LostTruthError(f"{self.path} is {'empty' if self.path.exists() else 'missing'}.")
-            create_private(self.path)
-            self._lock = FileLock(self.path.with_name(self.path.name + ".lock"), timeout_s=busy_timeout_s)
-        # Not a method of ours: what refers back to us would keep a forgotten database from being collected.
-        self._exclusively = partial(_exclusive, self.path, self._lock, files)
+        self._lock: FileLock | None = None
         try:
-            self._connection = self._open_writer(migrations, page_size, load_vec)
+            with _meaningful(self.path):
+                # Before it is opened: SQLite takes the log away from beside an empty file.
+                if not self._create:
+                    _check_there(self.path)
+                if read_only:
+                    self._place = _find_place(self.path, migrations, self._copy)
+                else:
+                    create_private(self.path)
+                    self._lock = FileLock(
+                        self.path.with_name(self.path.name + ".lock"), timeout_s=busy_timeout_s
+                    )
+            # Not methods of ours: what refers back to us would keep a forgotten database from being collected.
+            self._exclusively = partial(_exclusive, self.path, self._lock, files)
+            self._readers = Readers(partial(_reader, self._place, busy_timeout_s, load_vec, files))
+            self._connection = (
+                self._open_to_read(migrations, load_vec)
+                if read_only
+                else self._open_writer(migrations, page_size, load_vec)
+            )
         except BaseException:
-            self._lock.close()
+            if self._lock is not None:
+                self._lock.close()
+            self._copy.close()
             raise
         self._log = WriteAheadLog(
             self._connection, self.path, exclusively=self._exclusively, limit_mb=wal_limit_mb
@@ -253,7 +272,7 @@ class Database:
         self._check_open()
         with (
             _meaningful(self.path),
-            closing(_connect(self.path, "ro", self._busy_timeout_s, False)) as source,
+            closing(_connect(*self._place, self._busy_timeout_s, False)) as source,
         ):
             return write_copy(source, target, connect=_plain, stop=stop)
 
@@ -263,10 +282,15 @@ class Database:
             return
         if os.getpid() != self._pid:
             self.closed = True
+            self._lock.close()  # else it is held for as long as this child lives, should the parent die in a write
             return  # the parent's file, and a thread that does not exist here
         self._writer.stop()
         self.closed = True
         self._readers.close()
+        if self._lock is None:
+            self._connection.close()
+            self._copy.close()
+            return
         self._log.empty()
         try:
             with self._lock.held():
@@ -295,6 +319,11 @@ class Database:
 
     def _transact(self, work: Callable[[Transaction], T], *, durable: bool) -> T:
         connection = self._connection
+        if self.read_only:
+            raise ReadOnlyError(
+                f"{self.path} was opened to be read only, because it cannot be written; mount the disk read-write, or mend"
+                " the rights, and open it again."
+            )
         with self._exclusively():
             if self._durable:
                 self._set_synchronous("full" if durable else "normal")
@@ -356,6 +385,17 @@ class Database:
                 raise
             return connection
 
+    def _open_to_read(self, migrations: Sequence[Migration], load_vec: bool) -> sqlite3.Connection:
+        with _meaningful(self.path):
+            if self._place.path != self.path:
+                with closing(_connect(self._place.path, "rw", self._busy_timeout_s, load_vec)) as copy:
+                    check_schema(copy, migrations)
+                    migrate(copy, migrations, clock=self.clock)
+            connection = _connect(*self._place, self._busy_timeout_s, load_vec)
+            self._ticks = Ticks(connection, self.clock, self.path, derived=self._derived)
+            self._version = self._ticks.look(connection, -1)
+            return connection
+
     def _back_up(self, connection: sqlite3.Connection, step: str) -> None:
         """Copy a file as it is before a step changes it; raise StoreError where that is impossible."""
         if self._backups is None:
@@ -415,13 +455,11 @@ def origin_of(path: Path, *, thorough: bool = False) -> Origin | None:
     Args:
         thorough: look at the whole file for damage; some 5 ms a megabyte.
     """
-    log = path.with_name(path.name + "-wal")
     try:
         if not path.stat().st_size:
             return None  # SQLite would take the log away from beside it
-        alone = not log.exists() or not log.stat().st_size
-        mode = "mode=ro&immutable=1" if alone else "mode=ro"
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True)) as connection:
+        mode: _Mode = "ro&immutable=1" if _stands_alone(path) else "ro"
+        with closing(_connect(path, mode, 0.0, False)) as connection:
             if check_schema(connection, TRUTH):
                 return None
             if thorough and connection.execute("pragma quick_check").fetchone() != ("ok",):
@@ -440,9 +478,11 @@ def read_value(path: Path, sql: str) -> Any:
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Write a complete and checked copy of a file that nobody else changes; `target` is replaced in one step."""
-    with _meaningful(source), closing(_connect(source, "ro", 5.0, False)) as connection:
-        write_copy(connection, target, connect=_plain)
+    """Write a complete and checked copy of a truth, wherever it stands; `target` is replaced in one step."""
+    with ExitStack() as copies, _meaningful(source):
+        place = _find_place(source, TRUTH, copies)
+        with closing(_connect(*place, 5.0, False)) as connection:
+            write_copy(connection, target, connect=_plain)
 
 
 @contextmanager
@@ -473,8 +513,12 @@ def _meaningful(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _exclusive(path: Path, lock: FileLock, files: OpenedFiles | None) -> Iterator[None]:
+def _exclusive(path: Path, lock: FileLock | None, files: OpenedFiles | None) -> Iterator[None]:
     """Keep other processes from writing; raise ReplacedError where the files are others than those that were opened."""
+    if lock is None:  # nobody writes here
+        with _meaningful(path):
+            yield
+        return
     with _meaningful(path), lock.held():
         if files is None:
             yield
@@ -486,18 +530,64 @@ def _exclusive(path: Path, lock: FileLock, files: OpenedFiles | None) -> Iterato
             files.note(lock)
 
 
-def _reader(path: Path, timeout_s: float, load_vec: bool, files: OpenedFiles | None) -> sqlite3.Connection:
+class _Place(NamedTuple):
+    """Where a file is read, and how."""
+
+    path: Path
+    mode: _Mode
+
+
+def _check_there(path: Path) -> None:
+    """Raise LostTruthError where a file is missing or empty."""
+    if not path.exists():
+        raise LostTruthError(f"{path} is missing.")
+    if path.is_file() and not path.stat().st_size:
+        raise LostTruthError(f"{path} is empty.")
+
+
+def _find_place(path: Path, steps: Sequence[Migration], copies: ExitStack) -> _Place:
+    """Return where a file that may not be written can be read.
+
+    With a log, SQLite needs the memory that its processes share, which it cannot make here. Without one it must be told that
+    the file does not change. Where neither helps, or the schema is an older one, a copy is read.
+    """
+    places = [_Place(path, "ro")]
+    if _stands_alone(path):
+        places.append(_Place(path, "ro&immutable=1"))
+    for place in places:
+        if _can_be_read(place, steps):
+            return place
+    return _Place(copies.enter_context(copied(path)), "ro")
+
+
+def _can_be_read(place: _Place, steps: Sequence[Migration]) -> bool:
+    try:
+        with closing(_connect(*place, 0.0, False)) as connection:
+            if check_schema(connection, steps):
+                raise LostTruthError(f"{place.path} is empty.")
+            return not missing_steps(connection, steps)
+    except sqlite3.OperationalError:
+        return False
+
+
+def _stands_alone(path: Path) -> bool:
+    """Tell whether all of a database stands in its file, and nothing in a log."""
+    log = path.with_name(path.name + "-wal")
+    return not log.exists() or not log.stat().st_size
+
+
+def _reader(place: _Place, timeout_s: float, load_vec: bool, files: OpenedFiles | None) -> sqlite3.Connection:
     """Open one more connection to the files that are open."""
     if files is not None:
         files.check_names()
-    return _connect(path, "ro", timeout_s, load_vec)
+    return _connect(*place, timeout_s, load_vec)
 
 
 def _plain(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None)
 
 
-def _connect(path: Path, mode: Literal["rw", "ro"], timeout_s: float, load_vec: bool) -> sqlite3.Connection:
+def _connect(path: Path, mode: _Mode, timeout_s: float, load_vec: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode={mode}",
         uri=True,
@@ -513,7 +603,7 @@ def _connect(path: Path, mode: Literal["rw", "ro"], timeout_s: float, load_vec: 
                 load_vec0(connection)
             except sqlite3.OperationalError as error:
                 _log.info("sqlite-vec cannot be loaded here: %s", error)
-        if mode == "ro":
+        if mode != "rw":
             connection.execute("pragma query_only = on")
     except BaseException:
         connection.close()

@@ -11,10 +11,10 @@ import errno
 import fcntl
 import os
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from edgemem.errors import BusyError, ReadOnlyError
+from edgemem.errors import BusyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,9 +67,7 @@ class HomeLock:
     def __init__(self, path: Path, *, timeout_s: float) -> None:
         self._home = path.parent.parent
         self._timeout_s = timeout_s
-        self._fd = -1
-        with suppress(PermissionError):
-            self._fd = _open_lock(path)
+        self._fd = _open_lock(path)
 
     def share(self) -> None:
         """Share it until close(); raise BusyError where the home's files are being replaced."""
@@ -81,7 +79,7 @@ class HomeLock:
         """Hold it alone until share() or close(); raise BusyError where anybody else has the home open."""
         told = f"A robot, or another program, has {self._home} open; stop it and try again."
         if self._fd < 0:
-            raise ReadOnlyError(f"{self._home} cannot be written; mount it read-write and try again.")
+            return
         # What is shared by two who both want it alone would never be free.
         fcntl.flock(self._fd, fcntl.LOCK_UN)
         _lock(self._fd, fcntl.LOCK_EX, self._timeout_s, told)

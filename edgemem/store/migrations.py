@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.errors import NewerSchemaError, StoreError
+from edgemem.errors import ForeignError, NewerSchemaError
 from edgemem.scopes import name_key
 from edgemem.store.spellings import join_spellings
 from edgemem.store.transaction import Transaction
@@ -440,7 +440,7 @@ def check_schema(connection: Any, steps: Sequence[Migration]) -> bool:
     if not tables:
         return True
     if "migrations" not in tables:
-        raise StoreError("This database belongs to another program; name another file.")
+        raise ForeignError("This database belongs to another program; name another file.")
     known = {step.name for step in steps}
     newer = [row[0] for row in connection.execute("select name from migrations") if row[0] not in known]
     if newer:
