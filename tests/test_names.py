@@ -324,3 +324,11 @@ def test_a_reply_that_repeats_ones_own_fact_stays_ones_own_under_another_spellin
     turns = memory.sessions.journal.read_turns("hall", reader=Reader("Zoë"))
     assert [(turn.level, turn.owner) for turn in turns] == [("private", "Zoë")] * 2
     assert "4711" in turns[0].block
+
+
+def test_whoever_told_only_what_another_owned_leaves_no_name(memory: Memory) -> None:
+    """Forgetting a person leaves no name either of those who stand in no other row."""
+    memory.store.add_fact("pin", "4711", scope="user:Zoë", heard=Heard("Ben"))
+    memory.store.add_fact("door", "open", scope="household", heard=Heard("Ann"))
+    memory.forget_person("ZOË")
+    assert memory.database.query("select name from names") == [("Ann",)]
