@@ -13,6 +13,7 @@ from edgemem.tools import NAMES, memory_tools
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory
+    from edgemem.store.erase.eraser import Eraser
     from edgemem.toolbox import Tool
 
 
@@ -22,15 +23,17 @@ def default_tools(
     include: Collection[str] | None,
     speaker: str | None,
     search: Callable[..., list[Recalled]],
+    eraser: Eraser,
 ) -> list[Tool]:
     """Return the memory's tools for a model.
 
     Args:
         include: some of them; None: all.
         search: recalls, with the arguments of `Recall.recall`.
+        eraser: forgets; its bytes are left to idle time, because somebody waits for the answer.
     """
     settings = memory.profile
-    most = settings.tools.max_items
+    most, wait_s = settings.tools.max_items, settings.tools.write_wait_s
 
     def recall(query: str, reader: Reader | None) -> list[Recalled]:
         profile = memory.profile
@@ -53,13 +56,14 @@ def default_tools(
         memory.store,
         include=NAMES if include is None else include,
         recall=recall,
-        forget=lambda key, scope: memory.forget(key, scope=scope, wait_s=settings.tools.write_wait_s),
+        forget=lambda key, scope: bool(eraser.fact(key, scope=scope, wait_s=wait_s, at_once=False)),
+        forget_episode=lambda episode_id: bool(eraser.episode(episode_id, wait_s=wait_s, at_once=False)),
         speaker=speaker,
         scope=SCOPES[settings.memory.default_level],
         confirm=settings.tools.confirm,
         max_chars=settings.tools.max_chars,
         max_items=most,
-        wait_s=settings.tools.write_wait_s,
+        wait_s=wait_s,
     )
     if takes_notes:
         tools.append(

@@ -43,6 +43,7 @@ def check(memory: Memory) -> list[Check]:
         _database(memory),
         _turns(memory),
         _backups(memory),
+        _erasing(memory),
         _losses(memory),
         _names(memory),
         _index(memory),
@@ -127,6 +128,22 @@ def _backups(memory: Memory) -> Check:
     if every_h and changed and hours > 2 * every_h:
         return Check("backups", "warn", told, "Leave the robot idle for a minute; if it stays, see `upkeep`.")
     return Check("backups", "ok", told)
+
+
+def _erasing(memory: Memory) -> Check:
+    pending = memory.erasing()
+    if not pending:
+        return Check("erasing", "ok", "what was forgotten is gone from every file")
+    told = "; ".join(
+        f"{', '.join(name for name, reason in pending.items() if reason == why)} ({why})"
+        for why in dict.fromkeys(pending.values())
+    )
+    return Check(
+        "erasing",
+        "warn",
+        f"what was forgotten may still stand in {told}; nobody recalls it",
+        "It goes by itself when nobody speaks. If it stays, end other programs that read these files.",
+    )
 
 
 def _losses(memory: Memory) -> Check:

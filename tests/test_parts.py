@@ -16,6 +16,7 @@ from edgemem.config import LlamaSettings, Profile
 from edgemem.errors import StoreError
 from edgemem.home import make_home
 from edgemem.parts import Parts
+from edgemem.running import Running
 from edgemem.small_models import SmallModels
 
 PROFILE = edgemem.Profile(llama=LlamaSettings(embedder=""))
@@ -23,7 +24,14 @@ PROFILE = edgemem.Profile(llama=LlamaSettings(embedder=""))
 
 def opened(home: Path, profile: Profile = PROFILE) -> Parts:
     """Open the files of a home."""
-    return Parts(make_home(home), profile, SmallModels(home, profile), clock=Clock())
+    return Parts(
+        make_home(home),
+        profile,
+        SmallModels(home, profile),
+        running=Running(),
+        wake=lambda: None,
+        clock=Clock(),
+    )
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,10 @@ from edgemem.hooks.points import ON_ABORT
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Heard, Level, Reader, Session, StoredMessage, Turn, TurnState
 from edgemem.store.epochs import without_memory
-from edgemem.store.forgotten import last_forgotten
+from edgemem.store.erase.copies import Erased, summary_without, without_copies, without_outcomes
+from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.messages import stored_message
 from edgemem.store.speeches import keep_heard
-from edgemem.store.tool_copies import Erased, summary_without, without_copies, without_outcomes
 from edgemem.store.turn_steps import DropErased
 
 STATE_KEY = "__edgemem"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.context.level import values_in
 from edgemem.fence import storable
-from edgemem.hooks.arguments import needs, one_store
+from edgemem.hooks.arguments import attachable, needs, one_store
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import AFTER_TOOL, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
+from edgemem.store.erase.copies import MEMORY_TOOLS
 from edgemem.store.later import Later, settled
 from edgemem.store.protocols import LevelledStore
-from edgemem.store.tool_copies import MEMORY_TOOLS
 
 if TYPE_CHECKING:
     from edgemem.store.protocols import MemoryStore
@@ -35,6 +35,7 @@ class EpisodeLoggerHook:
 
     points = frozenset({ON_RUN_START, AFTER_TOOL, ON_RUN_END, ON_ABORT})
     priority = 0
+    __repr__ = attachable
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ import msgspec
 from edgemem.context.spoken import CHARS_A_SECOND
 from edgemem.errors import StoreError
 from edgemem.fence import check_session_id
-from edgemem.hooks.arguments import needs
+from edgemem.hooks.arguments import attachable, needs
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import (
     AFTER_LLM,
@@ -53,6 +53,7 @@ class PersistSessionHook:
     )
     # Before every other hook at the start (the history must be there), and before them at the end.
     priority = 90
+    __repr__ = attachable
 
     def __init__(
         self,

@@ -296,6 +296,14 @@ _M008_NAMES = (
     "create table names (key text primary key, name text not null) without rowid",
 )
 
+_M009_ERASING = (
+    # A forgetting whose bytes may still stand in some file; its id is the tick of the transaction. log_lines: whose
+    # lines are still to be taken out of which audit logs, as JSON; null if none.
+    "create table erasings (id integer primary key, log_lines text)",
+    # One that was cut off before there was this table is finished now.
+    "insert into erasings (id) select value from meta where key = 'forgotten'",
+)
+
 # Where truth and index keep ticks of the clock. meta holds one more, once the rows that bore the newest are erased.
 _TICKS = {
     "facts": "(select max(id) from facts)",
@@ -321,6 +329,7 @@ TRUTH: tuple[Migration, ...] = (
     Migration("m006_carried_values", _M006_CARRIED_VALUES),
     Migration("m007_private_turns", _M007_PRIVATE_TURNS),
     Migration(NAMES_STEP, _M008_NAMES, join_spellings),
+    Migration("m009_erasing", _M009_ERASING),
 )
 """`db/memory.db`."""
 

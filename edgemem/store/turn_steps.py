@@ -12,10 +12,10 @@ import msgspec
 
 from edgemem.records import Epoch, Heard, Level, Turn
 from edgemem.store import turns
-from edgemem.store.blocks import erase_blocks
 from edgemem.store.episodes import append_episode
 from edgemem.store.epochs import append_epoch, keep_head, without_memory
-from edgemem.store.forgotten import forgotten_until
+from edgemem.store.erase.erasings import forgotten_until
+from edgemem.store.erase.records import erase_blocks
 from edgemem.store.tool_outputs import keep_output
 
 if TYPE_CHECKING:

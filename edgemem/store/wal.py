@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from edgemem.store.slack import RawFile
+
+_NORMAL = 1  # `pragma synchronous`: a checkpoint waits for the disk
+
 _log = logging.getLogger(__name__)
 
 
@@ -49,11 +53,32 @@ class WriteAheadLog:
                 sync(self._file)
             self.unsynced = False
 
-    def checkpoint(self) -> None:
-        """Move the log into the database and empty it; wait for readers as long as the connection does."""
+    def checkpoint(self) -> bool:
+        """Move the log into the database, durably, and empty it; return whether no reader was in the way.
+
+        It waits for nobody: other processes write meanwhile only where this is tried again.
+        """
+        level = self._connection.execute("pragma synchronous").fetchone()[0]
+        try:
+            # What was erased must not come back with a pulled plug, also where commits are not synced.
+            self._connection.execute(f"pragma synchronous = {max(level, _NORMAL)}")
+            with self._exclusively():
+                emptied = self._truncate()
+        finally:
+            self._connection.execute(f"pragma synchronous = {level}")
+        if emptied:
+            self.unsynced = False
+        return emptied
+
+    def wipe_slack(self, raw: RawFile, begin: int) -> int | None:
+        """Empty the log and wipe the slack of some pages; return what `RawFile.wipe_slack` does, -1 if a reader is in the way."""
         with self._exclusively():
-            self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
-        self.unsynced = False
+            if not self._truncate():
+                return -1
+            # What this connection holds in memory would be written with the slack that it was read with. All others look
+            # whether the log was changed, and forget what they hold.
+            self._connection.execute("pragma shrink_memory")
+            return raw.wipe_slack(begin)
 
     def look(self) -> None:
         """Raise ReplacedError if the log, or the database, is another than the one that was opened."""
@@ -73,15 +98,20 @@ class WriteAheadLog:
 
     def empty(self) -> None:
         """Empty the log if nobody is in the way; nobody waits for this, so it waits for nobody either."""
-        timeout = self._connection.execute("pragma busy_timeout").fetchone()[0]
         try:
             with self._exclusively():
-                self._connection.execute("pragma busy_timeout = 0")
-                self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+                self._truncate()
         except StoreError as error:
             _log.warning("The log of %s could not be emptied and grows on: %s", self._path, error)
+
+    def _truncate(self) -> bool:
+        timeout = self._connection.execute("pragma busy_timeout").fetchone()[0]
+        try:
+            self._connection.execute("pragma busy_timeout = 0")
+            (busy, _, _) = self._connection.execute("pragma wal_checkpoint(truncate)").fetchone()
         finally:
             self._connection.execute(f"pragma busy_timeout = {timeout}")
+        return not busy
 
     def _size(self) -> int:
         return self._file.stat().st_size if self._file.exists() else 0
