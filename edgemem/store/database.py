@@ -546,8 +546,14 @@ def _meaningful(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _exclusive(path: Path, lock: FileLock | None, files: OpenedFiles | None) -> Iterator[None]:
-    """Keep other processes from writing; raise ReplacedError where the files are others than those that were opened."""
+def _exclusive(
+    path: Path, lock: FileLock | None, files: OpenedFiles | None, *, moving: bool = False
+) -> Iterator[None]:
+    """Keep other processes from writing; raise ReplacedError where the files are others than those that were opened.
+
+    Args:
+        moving: the database itself is written, and not only its log.
+    """
     if lock is None:  # nobody writes here
         with _meaningful(path):
             yield
@@ -557,6 +563,8 @@ def _exclusive(path: Path, lock: FileLock | None, files: OpenedFiles | None) -> 
             yield
             return
         files.check(lock)
+        if moving:
+            lock.write_note(b"")
         try:
             yield
         finally:

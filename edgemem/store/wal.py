@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from edgemem.errors import StoreError
 from edgemem.store.files import sync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -18,6 +17,14 @@ if TYPE_CHECKING:
 _NORMAL = 1  # `pragma synchronous`: a checkpoint waits for the disk
 
 _log = logging.getLogger(__name__)
+
+
+class Exclusively(Protocol):
+    """Keeps other processes from writing, and gives SQLite's errors their meaning."""
+
+    def __call__(self, *, moving: bool = False) -> AbstractContextManager[None]:
+        """Return what to hold meanwhile; `moving` where the database itself is written."""
+        ...
 
 
 class WriteAheadLog:
@@ -34,7 +41,7 @@ class WriteAheadLog:
         connection: Any,
         path: Path,
         *,
-        exclusively: Callable[[], AbstractContextManager[None]],
+        exclusively: Exclusively,
         limit_mb: float,
     ) -> None:
         self._connection = connection
@@ -62,7 +69,7 @@ class WriteAheadLog:
         try:
             # What was erased must not come back with a pulled plug, also where commits are not synced.
             self._connection.execute(f"pragma synchronous = {max(level, _NORMAL)}")
-            with self._exclusively():
+            with self._exclusively(moving=True):
                 emptied = self._truncate()
         finally:
             self._connection.execute(f"pragma synchronous = {level}")
@@ -72,7 +79,7 @@ class WriteAheadLog:
 
     def wipe_slack(self, raw: RawFile, begin: int) -> int | None:
         """Empty the log and wipe the slack of some pages; return what `RawFile.wipe_slack` does, -1 if a reader is in the way."""
-        with self._exclusively():
+        with self._exclusively(moving=True):
             if not self._truncate():
                 return -1
             # What this connection holds in memory would be written with the slack that it was read with. All others look
@@ -99,7 +106,7 @@ class WriteAheadLog:
     def empty(self) -> None:
         """Empty the log if nobody is in the way; nobody waits for this, so it waits for nobody either."""
         try:
-            with self._exclusively():
+            with self._exclusively(moving=True):
                 self._truncate()
         except StoreError as error:
             _log.warning("The log of %s could not be emptied and grows on: %s", self._path, error)
