@@ -64,7 +64,7 @@ def aligned(
         missing, at = [], place.stop
     rest = messages[at:limit]
     unchanged = all(turn.unfinished for turn in missing)
-    if unchanged and (left or not (rest and (missing or exact))):
+    if unchanged and not (rest and (missing or exact)):
         return [*laid, *missing], list(messages[at:])
     if left:  # of the open turn, or in place of an earlier one: nobody knows
         kept = [turn for turn in missing if turn.unfinished]

@@ -150,7 +150,8 @@ class History:
             known = set(map(id, self.said))
             copies = (i for i in places if id(messages[i]) not in known)
             place = next((i for i in copies if opened and messages[i] == opened[0]), None)
-            place = at if place is None and not opened and at <= len(messages) else place
+            if not opened and at <= len(messages) and (at == 0 or messages[at - 1] == before):
+                place = at
             return (len(messages), False) if place is None else (place, True)
         if at < len(messages) and (at == 0 or messages[at - 1] == before):
             return at, True  # said anew in the same place
