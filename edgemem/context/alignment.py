@@ -35,7 +35,7 @@ def unknown_turns(
     for number, (begin, end) in enumerate(pairwise(starts)):
         closed = level or ("private", None)
         if before is not None and behind and number == 0:
-            closed = before.level, before.owner
+            closed = before.level, before.owner if before.level == "private" else None
         turns.append(LaidTurn(n, list(messages[begin:end]), level=closed[0], owner=closed[1]))
     return turns
 
