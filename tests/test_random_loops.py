@@ -257,7 +257,8 @@ class Talk:
             self.take_over(Session())
         elif self.json is None or how == "resume":
             brought = []
-            if how == "resume with its list" and self.kind not in ("at the end", "keeps the view"):
+            keeps = self.kind not in ("at the end", "keeps the view") and not self.edited
+            if how == "resume with its list" and keeps:
                 gone = {mark for mark in self.mine if self.words[mark].gone} | {self.unseen}
                 known = [message for message in said if "as edited" not in str(message["content"])]
                 brought = [each for each in known if not gone & set(MARK.findall(str(each["content"])))]
