@@ -118,11 +118,11 @@ class History:
         # A view that is shorter than what was said, because its reader may read little of that, can be how what was said
         # begins. The rest would then be taken for new: said by this reader, and open to whoever hears this one.
         # Comparing lists is quick while the messages are the very same objects, as in a loop that only appends.
-        if (
-            not (issued is not None and len(issued.messages) > known)
-            and len(messages) >= known
-            and self._stands(messages[self._past : known])
-        ):
+        is_view = issued is not None and (
+            len(issued.messages) > known
+            or any(message is each for each in opened[:1] for message in messages[:known])
+        )
+        if not is_view and len(messages) >= known and self._stands(messages[self._past : known]):
             return messages, messages[known:]
         rest = self.list.as_said(messages, self.said, self.turns)
         if rest[:known] != self.said:
