@@ -48,6 +48,7 @@ TURNS = (
 )
 BETWEEN = ("cut", "edit", "drop", "hand over", "resume", "resume with its list")
 
+LEVELS = ("shared", "household", "private")
 MARK = re.compile(r"zq[b-m]{7}")
 
 
@@ -256,7 +257,8 @@ class Talk:
             self.take_over(Session())
         elif self.json is None or how == "resume":
             brought = []
-            if how == "resume with its list" and self.kind not in ("at the end", "keeps the view"):
+            keeps = self.kind not in ("at the end", "keeps the view") and not self.edited
+            if how == "resume with its list" and keeps:
                 gone = {mark for mark in self.mine if self.words[mark].gone} | {self.unseen}
                 known = [message for message in said if "as edited" not in str(message["content"])]
                 brought = [each for each in known if not gone & set(MARK.findall(str(each["content"])))]
@@ -279,8 +281,14 @@ class Talk:
             for mark in MARK.findall(str([message.content for message in turn.messages])):
                 word = self.words[mark]
                 speaker = turn.heard.speaker if turn.heard is not None else None
-                # In nobody's name, and for nobody to read, is where words are that came from no turn.
-                if (speaker, turn.owner, turn.level) == (None, None, "private"):
+                # What came from no turn is in nobody's name, and no more open than it was.
+                if (speaker, turn.owner) == (None, None) and LEVELS.index(turn.level) >= LEVELS.index(
+                    word.level
+                ):
+                    continue
+                if speaker is None and all(message.role != "user" for message in turn.messages):
+                    # What the loop put between turns in the robot's name is closed as the turn before it.
+                    assert turn.owner is None or word.may_be_read(Reader(turn.owner)), (mark, word, turn)
                     continue
                 assert not word.gone, (mark, word)
                 assert turn.owner == word.speaker, (mark, word, turn)

@@ -35,7 +35,7 @@ def unknown_turns(
     for number, (begin, end) in enumerate(pairwise(starts)):
         closed = level or ("private", None)
         if before is not None and behind and number == 0:
-            closed = before.level, before.owner
+            closed = before.level, before.owner if before.level == "private" else None
         turns.append(LaidTurn(n, list(messages[begin:end]), level=closed[0], owner=closed[1]))
     return turns
 
@@ -64,7 +64,7 @@ def aligned(
         missing, at = [], place.stop
     rest = messages[at:limit]
     unchanged = all(turn.unfinished for turn in missing)
-    if unchanged and (left or not (rest and (missing or exact))):
+    if unchanged and not (rest and (missing or exact)):
         return [*laid, *missing], list(messages[at:])
     if left:  # of the open turn, or in place of an earlier one: nobody knows
         kept = [turn for turn in missing if turn.unfinished]

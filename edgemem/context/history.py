@@ -118,11 +118,11 @@ class History:
         # A view that is shorter than what was said, because its reader may read little of that, can be how what was said
         # begins. The rest would then be taken for new: said by this reader, and open to whoever hears this one.
         # Comparing lists is quick while the messages are the very same objects, as in a loop that only appends.
-        if (
-            not (issued is not None and len(issued.messages) > known)
-            and len(messages) >= known
-            and self._stands(messages[self._past : known])
-        ):
+        is_view = issued is not None and (
+            len(issued.messages) > known
+            or any(message is each for each in opened[:1] for message in messages[:known])
+        )
+        if not is_view and len(messages) >= known and self._stands(messages[self._past : known]):
             return messages, messages[known:]
         rest = self.list.as_said(messages, self.said, self.turns)
         if rest[:known] != self.said:
@@ -150,7 +150,8 @@ class History:
             known = set(map(id, self.said))
             copies = (i for i in places if id(messages[i]) not in known)
             place = next((i for i in copies if opened and messages[i] == opened[0]), None)
-            place = at if place is None and not opened and at <= len(messages) else place
+            if not opened and at <= len(messages) and (at == 0 or messages[at - 1] == before):
+                place = at
             return (len(messages), False) if place is None else (place, True)
         if at < len(messages) and (at == 0 or messages[at - 1] == before):
             return at, True  # said anew in the same place

@@ -234,7 +234,9 @@ class Layout:
         opened = current.as_listed()
         early = self._history.is_early(listed, task, opened)
         new = self._history.beyond(listed[: len(listed) - early], opened, left=True)
-        # What stands there in place of what was said may be anybody's.
+        if not opened:
+            # A turn begins with an utterance; what stands before that may be anybody's.
+            new = new[next((n for n, each in enumerate(new) if each.get("role") == "user"), len(new)) :]
         if new and (not opened or new[0] == opened[0]):
             current.take(new)
 
