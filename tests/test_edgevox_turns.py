@@ -427,3 +427,19 @@ def test_a_turn_that_is_stopped_in_a_tool_is_interrupted(memory: Memory, way: st
     assert "you were interrupted" in model.handed[1][-1]["content"]
     assert grows(model.handed)
     assert ears.failures() == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_turn_is_kept_while_its_model_thinks(memory: Memory, way: str) -> None:
+    """Whoever pulls the plug then has lost nothing of what was said, nor who said it."""
+    seen = []
+
+    def think(_: Any) -> str:
+        seen.extend(stored(memory))
+        return "Hello."
+
+    agent, _ = make_agent(think)
+    ctx = new_context()
+    attached(way, agent, ctx, memory)
+    agent.run("Good evening.", ctx)
+    assert seen == [("alice", "open", [("user", "Good evening.")])]
