@@ -60,7 +60,7 @@ def may_hear(closing: Closing, speaker: str | None, audience: Iterable[str]) -> 
         return False
     if closing.level == "household":
         return True
-    return closing.owner == speaker and not set(audience) - {speaker}
+    return closing.owner == speaker.lower() and {name.lower() for name in audience} <= {closing.owner}
 
 
 class Oracle:
@@ -233,7 +233,7 @@ class House:
         """Have somebody say something, perhaps in private, perhaps while others listen."""
         dice, oracle = self.dice, self.oracle
         loop = dice.choice(self.loops[dice.choice(SESSIONS)])
-        speaker = dice.choice([*PEOPLE, *PEOPLE, None])
+        speaker = dice.choice([*PEOPLE, *PEOPLE, "Alice", "BOB", None])
         audience = frozenset(dice.sample(["", *PEOPLE], dice.choice([0, 0, 0, 1, 2])))
         private = dice.random() < 0.25
         said = [self.secret() for _ in range(dice.choice([0, 1, 1, 2]))]
@@ -242,7 +242,7 @@ class House:
             said.append(dice.choice(heard[-40:]))
         level = "private" if private else "household" if speaker else "shared"
         for secret in said:
-            oracle.say(secret, Closing(level, speaker if private else None))
+            oracle.say(secret, Closing(level, speaker.lower() if private and speaker else None))
         oracle.current, oracle.speaker, oracle.audience = frozenset(said), speaker, audience
         oracle.private = private
         words = dice.sample(EVERYDAY, 5)
@@ -311,7 +311,7 @@ class House:
     def look(self) -> None:
         """Look everywhere for what somebody may not read."""
         dice, oracle, memory = self.dice, self.oracle, self.memory
-        speaker = dice.choice([*PEOPLE, ""])
+        speaker = dice.choice([*PEOPLE, "Carol", ""])
         some = " ".join(dice.sample(list(oracle.closings), min(8, len(oracle.closings))))
         query = f"{some} roses thing{dice.randrange(30)}"
         options: dict[str, Any] = dice.choice([{}, {"include_past": True}, {"known_at": memory.clock.now()}])
