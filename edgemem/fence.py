@@ -172,6 +172,11 @@ def check_session_id(session_id: str) -> None:
     check_key(session_id, what="a session id")
 
 
+def look_alike(text: str) -> str:
+    """Return text of the same length in lower case, each character as the plain one that it looks like."""
+    return _folded(text)
+
+
 def _defang(text: str) -> str:
     if _WITH_COLONS.fullmatch(text) and not (_OBJECT.search(text) or _CALLED.search(text)):
         text = " ".join(text.split())
@@ -270,8 +275,7 @@ class _Folding(dict[int, str]):
 _FOLDING = _Folding()
 
 
-def look_alike(text: str) -> str:
-    """Return text of the same length in lower case, each character as the plain one that it looks like."""
+def _folded(text: str) -> str:
     return text.lower() if text.isascii() else text.translate(_FOLDING)
 
 
