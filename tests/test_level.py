@@ -13,8 +13,10 @@ from edgemem import AgentLoop, Memory
 from edgemem.context.layout import Layout
 from edgemem.context.shown import Shown
 from edgemem.hooks.audit_log import AuditLogHook
+from edgemem.hooks.turn_levels import turns_of
 from edgemem.loop import Reply
-from edgemem.records import Message, Reader
+from edgemem.records import Message, Reader, StoredMessage, Turn
+from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.toolbox import Tool, ToolCall
 
 WORDS_ONLY = '[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n[tools]\nwrite_wait_s = 60\n'
@@ -232,6 +234,45 @@ def test_two_owners_are_nobody(clock: edgemem.clock.Clock) -> None:
     assert (turn.level, turn.owner) == ("private", None)
     assert not any(turn.readable(Reader(name)) for name in ("alice", "bob"))
     assert turn.readable(None)
+
+
+# What replaces private turns
+
+BOTH: list[Message] = [
+    {"role": "user", "content": "my pin is 4711"},
+    {"role": "assistant", "content": "Good."},
+    {"role": "user", "content": "my pin is 8822"},
+    {"role": "assistant", "content": "Fine."},
+]
+SUMMED: Message = {"role": "assistant", "content": "Their pins are 4711 and 8822."}
+
+
+def test_a_stored_summary_of_two_peoples_private_turns_is_nobodys(tmp_path: Path) -> None:
+    """What a loop puts in place of two people's private turns is read by neither, nor with what follows in the same turn."""
+    with SQLiteSessionStore(tmp_path / "sessions.db") as store:
+        said = [StoredMessage(str(message["role"]), str(message["content"])) for message in BOTH]
+        kept = (StoredMessage("user", "any milk?"), StoredMessage("assistant", "yes"))
+        for turn in (
+            Turn("a", 0, tuple(said[:2]), level="private", owner="alice"),
+            Turn("a", 1, tuple(said[2:]), level="private", owner="bob"),
+            Turn("a", 2, kept),
+        ):
+            store.journal.commit(turn, [], accepted=None).result()
+        session = store.load("a")
+        assert session is not None
+        session.messages[:4] = [SUMMED]
+        store.save("a", session)
+        turns = store.journal.read_turns("a")
+        assert [(turn.level, turn.owner) for turn in turns] == [("private", None)]
+
+
+def test_a_loaded_list_that_somebody_changed_is_nobodys() -> None:
+    """Where a store knows messages only, two people's private turns close a list that is not as it was kept."""
+    state = {"edgemem_turns": [[2, "private", "alice"], [2, "private", "bob"]]}
+    turns = turns_of("a", [SUMMED, *BOTH[2:3]], state, "household")
+    assert {(turn.level, turn.owner) for turn in turns} == {("private", None)}
+    (turn,) = turns_of("a", [SUMMED], {"edgemem_turns": [[2, "household", "alice"]]}, "shared")
+    assert turn.level == "household"
 
 
 # What a tool wrote
