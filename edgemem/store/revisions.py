@@ -52,7 +52,7 @@ class Revision:
         ):
             self._turns[n] = tuple(inherited)
             # What stands for private turns, such as a summary, is private too.
-            self._new = (*_closing(self._new, inherited), *self._new[2:])
+            self._new = (*_closing(self._new, self._turns[n]), *self._new[2:])
         for _, turn, message in stored:
             said, _ = split_block(messages.stored_message(message), blocks)
             self._said_in.setdefault((said.role, said.content), turn)
