@@ -55,8 +55,8 @@ def turns_of(session: str, messages: Sequence[Message], state: dict[str, Any], d
     else:
         # Somebody has changed the messages: all of them are as closed as the most private of them was.
         cut = list(split_turns(messages)[1])
-        closed = [(level, owner) for _, level, owner in kept if level == "private"]
-        kept = [(0, *(joined(closed) if closed else (default, None)))] * len(cut)
+        closing = joined([(default, None), *(each[1:] for each in kept)])
+        kept = [(0, *closing)] * len(cut)
     return [
         Turn(session, n, tuple(stored_message(message) for message in said), level=level, owner=owner)
         for n, (said, (_, level, owner)) in enumerate(zip(cut, kept, strict=True))
