@@ -245,7 +245,7 @@ def forget(key: str, scope: str | None, yes: bool, home: Path, as_json: bool) ->
     tell_pending(forgotten)
 
 
-@facts.command(short_help="Give what stands under a scope of an unknown form one of a known form.")
+@facts.command(short_help="Move what stands under a scope of an unknown form: SCOPE TO.")
 @click.argument("scope")
 @click.argument("to")
 @home_option

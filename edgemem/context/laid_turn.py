@@ -40,6 +40,10 @@ class LaidTurn(msgspec.Struct):
     """What was heard in it before somebody cut the robot off; None: nobody did."""
     told: bool = False
     """Whether a model has been told that."""
+    unfinished: bool = False
+    """Whether its loop left it open; the loop's list may not have it."""
+    listed: int | None = None
+    """How many of its messages the loop's list had, where the reply came from elsewhere."""
     uncut: dict[int, Message] = msgspec.field(default_factory=dict)
     """By their numbers, messages as the loop has them, of which only what was heard stayed, or as much as is kept."""
     utterance_bytes: int = UTTERANCE_BYTES
@@ -100,6 +104,34 @@ class LaidTurn(msgspec.Struct):
                 if kept is not message:
                     self.uncut[n], self.said[n] = message, kept
 
+    def as_listed(self) -> list[Message]:
+        """Return what was said as the loop has it, also what nobody heard, and what is too long to be kept."""
+        return [self.uncut.get(n, message) for n, message in enumerate(self.said)]
+
+    def take_reply(self, reply: str) -> None:
+        """Learn the reply where the loop's list does not have it yet."""
+        if self.said and self.said[-1].get("role") in ("user", "tool"):
+            self.listed = len(self.said)
+            self.said = [*self.said, {"role": "assistant", "content": reply}]
+
+    def standing(self, messages: Sequence[Message], at: int) -> int:
+        """Return how many messages of a list are this turn's, from a place on; 0: it does not stand there."""
+        part = list(messages[at : at + len(self.said)])
+        if part == self.said or (
+            self.uncut and len(part) == len(self.said) and self.as_heard(part) == self.said
+        ):
+            return len(part)
+        listed = self.without_reply
+        return listed if part[:listed] == self.said[:listed] else 0
+
+    @property
+    def without_reply(self) -> int:
+        """Return with how many messages the turn may stand in a list that never had its reply; 0: it had."""
+        if self.listed is not None:
+            return self.listed
+        replied = len(self.said) > 1 and self.said[-1].get("role") == "assistant"
+        return len(self.said) - 1 if self.unfinished and replied else 0
+
     def as_whole(self) -> list[Message]:
         """Return the messages of a committed turn as every template takes them; history is looked through once."""
         if self.whole is None:
@@ -151,6 +183,7 @@ def resumed(turn: Turn) -> LaidTurn:
         owner=turn.owner,
         heard=turn.heard,
         heard_until=heard_in(said) if turn.state == "interrupted" else None,
+        unfinished=turn.state in ("open", "unfinished"),
         uncut={
             n: {**message, "content": text_of(message) + rest}
             for n, message in enumerate(said)

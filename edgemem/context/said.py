@@ -26,6 +26,11 @@ def newest_user(said: Sequence[Message]) -> int | None:
     return next((n for n in range(len(said) - 1, -1, -1) if said[n].get("role") == "user"), None)
 
 
+def instructions(messages: Sequence[Message]) -> int:
+    """Return how many system messages a list begins with."""
+    return next((n for n, message in enumerate(messages) if message.get("role") != "system"), len(messages))
+
+
 def heard_in(said: Sequence[Message]) -> str:
     """Return what was said in a turn, before tools ran and behind them."""
     return " ".join(text for n in speeches_of(said) if (text := text_of(said[n])).strip())
@@ -50,7 +55,7 @@ def whole(said: Sequence[Message]) -> list[Message]:
     last = next(
         (role for message in reversed(out) if (role := message.get("role")) not in INSTRUCTIONS), None
     )
-    return out if last == "assistant" else [*out, dict(UNANSWERED)]
+    return out if last in ("assistant", None) else [*out, dict(UNANSWERED)]
 
 
 def _is_mute(message: Message) -> bool:

@@ -24,6 +24,7 @@ from edgemem.clock import Clock
 from edgemem.context.level import values_in
 from edgemem.errors import ClosedError, DiskFullError, InvalidInputError, StoreError
 from edgemem.fence import storable
+from edgemem.hooks.arguments import attachable
 from edgemem.hooks.conversation import STATE_KEY, Conversation
 from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, ON_ABORT, ON_RUN_END, HookResult
 from edgemem.store.files import create_private
@@ -54,6 +55,7 @@ class AuditLogHook:
     points = frozenset({BEFORE_LLM, AFTER_LLM, AFTER_TOOL, ON_RUN_END, ON_ABORT})
     # Behind all others: what is logged is what really went on.
     priority = 0
+    __repr__ = attachable
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.context.gauge import about
 from edgemem.context.shown import Shown
 from edgemem.fence import clean
-from edgemem.hooks.arguments import header_line, needs
+from edgemem.hooks.arguments import attachable, header_line, needs
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.store.rights import readable
@@ -36,6 +36,7 @@ class NotesInjectorHook:
 
     points = frozenset({ON_RUN_START, BEFORE_LLM, ON_RUN_END, ON_ABORT})
     priority = 79
+    __repr__ = attachable
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class NotesInjectorHook:
         """Open the turn, and add the notes before the first call of the model."""
         conversation = conversation_of(ctx, self._conversation)
         if point == ON_RUN_START:
-            conversation.begin(ctx, payload, speaker=self.speaker)
+            conversation.begin(ctx, payload, speaker=self.speaker, by=self)
             return None
         if point != BEFORE_LLM:
             conversation.end(point, ctx)

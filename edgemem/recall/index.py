@@ -79,7 +79,7 @@ class Index:
         self.embedding: Embedding | None = None
         self._upkeep = threading.Lock()
         self._open(embedder)
-        if truth.migrated:
+        if truth.migrated and not self.damaged:
             self.take_changes()  # what a step changed shall be found at once
 
     @property

@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 
 _ITEM = re.compile(r"\b(?:turn|episode):\d+")
 _THEIRS = "(owner = :name or speaker = :name)"
+_BESIDE = " union ".join(
+    f"select {column} from {table} where {_THEIRS}"  # noqa: S608 - our own constants
+    for table in ("facts", "doubts", "episodes", "turns")
+    for column in ("owner", "speaker")
+)
+"""Whose names stand beside a person's: who said what that person owns, and who owns what they said."""
 
 
 def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
@@ -43,7 +49,10 @@ def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     scope = written_scope(tx.execute, scope)
     erase_blocks(tx, [(scope, key)])
     erase_tool_copies(tx, [read_erased(tx, key, scope=scope)])
-    return facts.forget_fact(tx, key, scope=scope)
+    people = facts.people_of(tx, key, scope=scope)
+    found = facts.forget_fact(tx, key, scope=scope)
+    drop_unused(tx, people)
+    return found
 
 
 def erase_preference(tx: Transaction, key: str, *, scope: str = "global") -> bool:
@@ -110,6 +119,7 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> di
     """
     found_as = tx.execute("select name from names where key = ?", (name_key(name),))
     bound = {"name": found_as[0][0] if found_as else storable(name)}
+    people = {bound["name"], *(other for (other,) in tx.execute(_BESIDE, bound))}
     note_log_lines(tx, "speaker", name, logs)
     erased = {
         "facts": _erase_facts(tx, bound),
@@ -121,7 +131,7 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> di
     found = {kind: number for kind, number in erased.items() if number}
     if found:
         note_forgotten(tx)
-    drop_unused(tx, [bound["name"]])
+    drop_unused(tx, people)
     return found
 
 
