@@ -33,7 +33,7 @@ write_wait_s = 60
 [log]
 turn = true
 [context]
-window_tokens = 1500
+window_tokens = 2100
 reply_tokens = 200
 summary_tokens = 150
 keep_last_turns = 2
@@ -154,6 +154,7 @@ class Parrot:
                 "list_facts",
                 "search_memory",
                 "forget_fact",
+                "notes",
                 "note",
             ]
         )
@@ -170,6 +171,8 @@ class Parrot:
             given = {"query": " ".join(chosen) or "roses"}
         elif name == "list_facts":
             given.pop("key")
+        elif name == "notes":
+            given = {"action": dice.choice(["read", "write"]), "text": " ".join(chosen)}
         elif name == "note":
             given = {"text": " ".join(chosen)}
         return ToolCall(name, {each: value for each, value in given.items() if value is not None})
