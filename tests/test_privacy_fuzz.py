@@ -86,9 +86,11 @@ class Oracle:
             self.closings[secret] = closing
 
     def secrets_in(self, text: str) -> list[str]:
-        """Return the secrets of a text, also where they are spelled."""
-        plain = re.sub(r"[^a-z0-9]", "", text.lower())
-        return [secret for secret in self.closings if secret in plain]
+        """Return the secrets of a text, also where they are spelled; parts of two side by side are none."""
+        text = text.lower().replace("\\n", " ")
+        spelled = [re.sub("[ -]", "", run) for run in re.findall(r"\b\w(?:[ -]\w)+\b", text)]
+        words = {*re.findall(r"[a-z0-9]+", text), *spelled}
+        return [secret for secret in self.closings if secret in words]
 
     def check(self, where: str, text: str, speaker: str | None, audience: Iterable[str] = ()) -> None:
         """Fail where a text tells somebody what is not for them."""
@@ -206,7 +208,9 @@ class House:
         """Switch it off."""
         for loops in self.loops.values():
             for loop in loops:
-                assert [str(failure) for failure in loop.hooks.failures()] == []
+                failures = [failure.message for failure in loop.hooks.failures()]
+                # A turn whose model failed while it was prepared is left open.
+                assert [text for text in failures if "The turn before" not in text] == []
         assert self.memory.idle_failures() == []
         self.memory.close()
 
