@@ -14,6 +14,7 @@ import msgspec
 from edgemem.errors import ConfigError
 from edgemem.profile_faults import check_names, nearest, told
 from edgemem.records import Level
+from edgemem.scopes import name_key
 
 _MOST = 2**31 - 1  # what every database and every C library can count to
 Count = Annotated[int, msgspec.Meta(ge=1, le=_MOST)]
@@ -407,6 +408,11 @@ class Profile(_Section, frozen=True):
             for name in (speaker, *others):
                 called.setdefault(name, speaker)
         return called
+
+    def others(self, person: str) -> tuple[str, ...]:
+        """Return what else a person is called."""
+        key = name_key(person)
+        return next((names for name, names in self.speakers.items() if name_key(name) == key), ())
 
     def names(self) -> tuple[str, ...]:
         """Return every name of the household's people, such as a speech recogniser should expect."""

@@ -12,6 +12,7 @@ import msgspec
 
 from edgemem.fence import storable
 from edgemem.store import rows
+from edgemem.store.names import spellings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,7 +43,7 @@ def export_lines(
         notes: written in whole; they belong to nobody, so a person's export has none.
         speaker: only what this person said or owns; facts with their whole history.
     """
-    export = _Export(db, None if speaker is None else storable(speaker))
+    export = _Export(db, None if speaker is None else spellings(db, [storable(speaker)])[storable(speaker)])
     encode = msgspec.json.Encoder().encode
     yield encode(rows.Edgemem(rows.FORMAT, export.person)).decode()
     count = 0

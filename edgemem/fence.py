@@ -270,7 +270,8 @@ class _Folding(dict[int, str]):
 _FOLDING = _Folding()
 
 
-def _folded(text: str) -> str:
+def look_alike(text: str) -> str:
+    """Return text of the same length in lower case, each character as the plain one that it looks like."""
     return text.lower() if text.isascii() else text.translate(_FOLDING)
 
 

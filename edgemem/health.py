@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import shlex
 import shutil
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -16,8 +17,10 @@ from edgemem.hooks.window_plan import WINDOW
 from edgemem.llama.catalog import find_entry
 from edgemem.model_health import age_of, check_compaction, check_state, check_tokenizer, check_window
 from edgemem.records import Check
+from edgemem.scopes import meant_by
 from edgemem.store.backups import backup_paths
 from edgemem.store.copying import stamp_of
+from edgemem.store.spellings import joined_names, stray_scopes
 from edgemem.watch import fault_of_watching
 
 if TYPE_CHECKING:
@@ -27,6 +30,8 @@ __all__ = ["Check", "check"]
 
 _log = logging.getLogger(__name__)
 
+_LISTED = 20
+"""Scopes that are named; of more, their number is told."""
 SPARE_MB = 200
 """Below this much free space a robot that logs and learns will soon stop doing so."""
 
@@ -40,6 +45,7 @@ def check(memory: Memory) -> list[Check]:
         _backups(memory),
         _losses(memory),
         _index(memory),
+        _names(memory),
         _vectors(memory),
         _embedder(memory),
         _reranker(memory),
@@ -154,6 +160,23 @@ def _losses(memory: Memory) -> Check:
 
 def _moment(at: float) -> str:
     return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _names(memory: Memory) -> Check:
+    """Tell which scopes nobody but the operator reads, and which names became one person's."""
+    stray, joined = stray_scopes(memory.database), joined_names(memory.database)
+    told = [f"{pair.other} and {pair.kept} were written as two people, and are one" for pair in joined]
+    if not stray:
+        return Check("names", "ok", "; ".join(told) or "every scope has a known form")
+    listed = ", ".join(f"{one.scope} ({one.facts + one.preferences})" for one in stray[:_LISTED])
+    more = f" and {len(stray) - _LISTED} more" if len(stray) > _LISTED else ""
+    first = stray[0].scope
+    return Check(
+        "names",
+        "warn",
+        "; ".join([f"scopes of unknown forms, which the operator alone reads: {listed}{more}", *told]),
+        f"Move what stands there: edgemem facts move {shlex.quote(first)} {shlex.quote(meant_by(first) or 'user:NAME')}",
+    )
 
 
 def _vectors(memory: Memory) -> Check:

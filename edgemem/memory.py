@@ -432,7 +432,7 @@ class Memory:
         self._check_open()
         return self._forgetting().person(
             name,
-            called=self.profile.speakers.get(name, ()),
+            called=self.profile.others(name),
             logs={*self._extras.logs(self.profile), *logs},
         )
 

@@ -14,6 +14,7 @@ from edgemem.recall.recall import Recall
 from edgemem.store.backups import Backups
 from edgemem.store.copying import copied, scratch_folder
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.migrations import keeping_apart
 from edgemem.store.notes import NotesFile
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.truth import TruthFile
@@ -41,12 +42,17 @@ class Parts:
             restore: see `TruthFile.open`.
         """
         with ExitStack() as opened:
-            self.truth = TruthFile(home, clock=clock, timeout_s=profile.store.busy_timeout_s)
+            self.truth = TruthFile(
+                home,
+                clock=clock,
+                timeout_s=profile.store.busy_timeout_s,
+                migrations=keeping_apart(profile.called()),
+            )
             opened.callback(self.truth.close)
             self.database = self.truth.open(profile.store, restore=restore)
             opened.callback(self.database.close)
             self.backups = Backups(self.truth.backups, self.database)
-            self.store = SQLiteMemoryStore(self.database)
+            self.store = SQLiteMemoryStore(self.database, any_scope=False)
             self.sessions = SQLiteSessionStore(self.database)
             opened.callback(self.sessions.close)
             self.notes = NotesFile(home / "NOTES.md", clock=clock)

@@ -11,6 +11,7 @@ import msgspec
 
 from edgemem.errors import ConfigError
 from edgemem.records import Level
+from edgemem.scopes import name_key
 
 MOST_NAMES = 64
 """Of speakers, and of names for one of them, and of letters in one: a family, not a telephone book."""
@@ -48,7 +49,12 @@ def _belongs(key: str, section: str, keys: dict[str, tuple[str, ...]]) -> str:
 
 
 def _check_speakers(file: Path, speakers: dict[str, Any]) -> None:
+    keys: dict[str, str] = {}
     for speaker, called in speakers.items():
+        if (same := keys.setdefault(name_key(speaker), speaker)) != speaker:
+            raise ConfigError(
+                f"{file}: speakers.{same} and speakers.{speaker} are one name; give one of the two another."
+            )
         if not isinstance(called, list) or not all(isinstance(name, str) for name in called):
             raise ConfigError(
                 f'{file}: speakers.{speaker} must be a list of names, such as ["Alice", "Mum"], not {called!r}.'

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import numbers
 import time
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from edgemem.fence import storable
+from edgemem.scopes import name_key
 
 Level = Literal["shared", "household", "private"]
 """Who may read a record: anyone, recognised speakers, or its owner alone (law 7 of the design)."""
@@ -60,25 +62,42 @@ class Heard(msgspec.Struct, frozen=True, omit_defaults=True):
             msgspec.structs.force_setattr(self, "event_time", None)
 
 
-class Reader(msgspec.Struct, frozen=True):
+class Reader(msgspec.Struct, frozen=True, dict=True):
     """Who is going to hear what is read: closed by default.
 
     `speaker` None, or a name of spaces, is a voice that nobody recognised: it reads only what is shared. A private
-    record is read by its owner, and only while everybody in `audience` is the owner too.
+    record is read by its owner, and only while everybody in `audience` is the owner too. Names are spelled as they come,
+    and compared by their keys.
     """
 
     speaker: str | None = None
     audience: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Spell names as they are stored, or else nobody would be found to own what they said."""
+        """Make names storable; the empty one is a voice that nobody recognised."""
         if self.speaker is not None:
             # Those that tell voices apart call them 0, 1 and so on.
-            name = storable(str(self.speaker))
-            msgspec.structs.force_setattr(self, "speaker", name if name.strip() else "")
+            msgspec.structs.force_setattr(self, "speaker", storable(str(self.speaker)).strip())
         msgspec.structs.force_setattr(
-            self, "audience", frozenset("" if name is None else storable(str(name)) for name in self.audience)
+            self,
+            "audience",
+            frozenset("" if name is None else storable(str(name)).strip() for name in self.audience),
         )
+
+    @cached_property
+    def key(self) -> str:
+        """What the spellings of the speaker's name have in common; empty: nobody recognised the voice."""
+        return name_key(self.speaker or "")
+
+    @cached_property
+    def known(self) -> bool:
+        """Whether everybody who listens is recognised, and so of the household."""
+        return bool(self.key) and "" not in self.audience
+
+    @cached_property
+    def alone(self) -> bool:
+        """Whether nobody but the speaker listens."""
+        return self.known and {name_key(name) for name in self.audience} <= {self.key}
 
 
 class Held(NamedTuple):
@@ -255,18 +274,6 @@ class RecalledSession(msgspec.Struct, frozen=True):
 def _is_number(value: object) -> bool:
     """Tell whether this is a number, also one of numpy's, and no text of digits."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def level_of_scope(scope: str) -> tuple[Level, str | None]:
-    """Return the level and owner that a scope means: `user:<name>` is private, `global`, `user`, `env:…` are shared.
-
-    Every other scope belongs to the household, so that a new name is closed to strangers by default.
-    """
-    if scope.startswith("user:") and len(scope) > len("user:"):
-        return "private", scope[len("user:") :]
-    if scope in ("global", "user") or scope.startswith("env:"):
-        return "shared", None
-    return "household", None
 
 
 class Check(msgspec.Struct, frozen=True):

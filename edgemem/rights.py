@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key
-from edgemem.records import Fact, Level, Reader, level_of_scope
+from edgemem.records import Fact, Level, Reader
+from edgemem.scopes import (
+    PLACE,
+    checked_scope,
+    is_known_form,
+    level_of_scope,
+    name_key,
+    scope_of,
+    without_spaces,
+)
 from edgemem.store.rights import readable
 
 if TYPE_CHECKING:
@@ -35,8 +44,9 @@ class Rights:
 
     def __init__(self, *, speaker: str | None, scope: str, places: Iterable[str] = ()) -> None:
         self._speaker = speaker
-        self._scope = scope
-        self.scopes: Sequence[str] = ("global", "household", MYSELF, *(f"env:{place}" for place in places))
+        self._scope = scope if scope == MYSELF else checked_scope(scope)
+        places = [checked_scope(f"{PLACE}{place}") for place in places]
+        self.scopes: Sequence[str] = ("global", "household", MYSELF, *places)
         """What the schema offers: the same for every speaker, because it stands in the prompt's head."""
 
     def reader(self, turn: ToolTurn | None) -> Reader:
@@ -47,30 +57,30 @@ class Rights:
 
     def to_write(self, scope: str | None, turn: ToolTurn | None) -> str:
         """Return where a fact goes; what is said in private stays there, whatever the model asks for."""
-        who = self.reader(turn).speaker
+        who = self.reader(turn).key
         if turn is not None and turn.private:
             return self.to_read(MYSELF, turn)
         if scope is None:
             scope = self._scope if who or level_of_scope(self._scope)[0] == "shared" else "global"
-        named = self.to_read(scope, turn)
-        if level_of_scope(named)[0] == "household" and scope not in (*self.scopes, self._scope):
-            raise InvalidInputError(f"There is no scope {scope!r}; use one of {', '.join(self.scopes)}.")
-        return named
+        return self.to_read(scope, turn)
 
     def to_read(self, scope: str, turn: ToolTurn | None) -> str:
         """Return a scope as it is stored, if it is one that the speaker may use."""
         check_key(scope, what="a scope")
-        who = self.reader(turn).speaker
-        if scope == MYSELF:
-            if not who:
+        reader = self.reader(turn)
+        if scope.strip() == MYSELF:
+            if not reader.key:
                 raise RefusedError(
                     "Refused: nobody knows who is speaking, so nothing private is kept or told."
                 )
-            return f"user:{who}"
+            return scope_of(reader.speaker or "")
+        scope = without_spaces(scope)
+        if not is_known_form(scope):
+            raise InvalidInputError(f"There is no scope {scope!r:.80}; use one of {', '.join(self.scopes)}.")
         level, owner = level_of_scope(scope)
-        if level == "private" and owner != who:
+        if owner is not None and name_key(owner) != reader.key:
             raise RefusedError("Refused: that belongs to somebody else, so it is neither told nor changed.")
-        if level == "household" and not who:
+        if level == "household" and not reader.key:
             raise RefusedError("Refused: nobody knows who is speaking, so only the scope global can be used.")
         return scope
 

@@ -23,8 +23,9 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, clean, storable
 from edgemem.hooks.conversation import STATE_KEY, Conversation
 from edgemem.negation import asks_not_to_forget, asks_to_forget, says_no, says_yes
-from edgemem.records import Fact, Heard, level_of_scope
+from edgemem.records import Fact, Heard
 from edgemem.rights import MYSELF, SCOPES, RefusedError, Rights, closed_to
+from edgemem.scopes import level_of_scope, name_key, person_of
 from edgemem.store.later import Later, settled
 from edgemem.store.own_records import as_ours
 from edgemem.store.protocols import LevelledStore, MemoryStore
@@ -332,7 +333,8 @@ class _MemoryTools:
             line += " (perhaps misheard)"
         if fact.scope == "global":
             return line
-        own = fact.scope == f"user:{self._rights.reader(turn).speaker}"
+        person = person_of(fact.scope)
+        own = person is not None and name_key(person) == self._rights.reader(turn).key
         return f"{line} ({MYSELF if own else clean(fact.scope, max_chars=_NAME_CHARS)})"
 
     def _mark(self, turn: ToolTurn | None, facts: Iterable[Fact]) -> None:
@@ -374,7 +376,7 @@ class _MemoryTools:
         if turn is None:
             raise RefusedError("Nothing was erased: this robot cannot ask first, so it cannot erase.")
         state = turn.session.state
-        meant = (fact.scope, fact.key, self._rights.reader(turn).speaker)
+        meant = (fact.scope, fact.key, self._rights.reader(turn).key)
         asked, n = state.pop(_PENDING, (None, 0))
         if asked == meant and n == turn.n - 1:
             if says_yes(turn.utterance):

@@ -22,14 +22,17 @@ from edgemem.store.database import Database, copy_database, origin_of
 from edgemem.store.filelock import HomeLock
 from edgemem.store.files import sync
 from edgemem.store.mark import Loss, Mark, read_mark, write_mark
+from edgemem.store.migrations import TRUTH
 from edgemem.store.spool import spool_paths
 from edgemem.store.sqlite_errors import meaning_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from edgemem.clock import Clock
     from edgemem.config import StoreSettings
+    from edgemem.store.migrations import Migration
 
 _LOCK = "home.lock"
 _ASIDE = ".aside-%Y%m%dT%H%M%SZ"
@@ -51,14 +54,18 @@ class TruthFile:
 
     Args:
         timeout_s: how long to wait for others who have the home open, or replace its files.
+        migrations: the schema; steps that the file has not seen are run.
     """
 
-    def __init__(self, home: Path, *, clock: Clock, timeout_s: float) -> None:
+    def __init__(
+        self, home: Path, *, clock: Clock, timeout_s: float, migrations: Sequence[Migration] = TRUTH
+    ) -> None:
         self.home = home
         self.folder = home / "db"
         self.path = self.folder / "memory.db"
         self.backups = home / "backups"
         self._clock = clock
+        self._migrations = migrations
         try:
             self.lock = HomeLock(self.folder / _LOCK, timeout_s=timeout_s)
         except OSError as error:
@@ -87,7 +94,11 @@ class TruthFile:
                 raise
             _log.error("This memory can only be read, and nothing will be stored: %s", error)
             return Database(
-                self.path, clock=self._clock, busy_timeout_s=settings.busy_timeout_s, read_only=True
+                self.path,
+                clock=self._clock,
+                busy_timeout_s=settings.busy_timeout_s,
+                migrations=self._migrations,
+                read_only=True,
             )
         except CorruptError as error:
             if restore is None:
@@ -153,6 +164,7 @@ class TruthFile:
         had_one = mark is not None or backup_paths(self.backups) or truth_of(self.folder / "index.db")
         database = Database(
             self.path,
+            migrations=self._migrations,
             clock=self._clock,
             busy_timeout_s=settings.busy_timeout_s,
             wal_limit_mb=settings.wal_limit_mb,
@@ -237,7 +249,7 @@ class TruthFile:
     def _begin(self, fresh: Path) -> None:
         """Make an empty truth; what a process that was killed had begun is in nobody's way."""
         fresh.unlink(missing_ok=True)
-        Database(fresh, clock=self._clock).close()
+        Database(fresh, clock=self._clock, migrations=self._migrations).close()
 
     def _put_aside(self, *, waiting: bool) -> list[Path]:
         """Give what stands here a dated name, and remove what was made from it.

@@ -76,7 +76,16 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     inside = {path.name for path in home.rglob("*") if path.parent.name != "backups"}
     assert inside <= {
         *("edgemem.toml", "NOTES.md", ".NOTES.md.lock", "db", "models", "bank", "backups"),
-        *("home.json", "home.lock", "memory.db", "memory.db.lock", "index.db", "index.db.lock", "turn.json"),
+        *(
+            "home.json",
+            "home.lock",
+            "memory.db",
+            "memory.db.lock",
+            "memory.db.spool-1",
+            "index.db",
+            "index.db.lock",
+            "turn.json",
+        ),
     }
 
 
@@ -218,9 +227,9 @@ def test_a_session_id_that_is_none_is_refused_before_anything_is_said(memory: Me
 def test_a_session_id_is_a_name_and_never_a_path(memory: Memory, name: str) -> None:
     """It comes back as it was given, and no file is made of it (the fixture looks)."""
     AgentLoop(Parrot(), hooks=memory.hooks(session_id=name)).run("hello")
-    memory.store.add_fact(name, name, scope=name)
+    memory.store.add_fact(name, name, scope=f"user:{name}")
     assert memory.sessions.list_ids() == [name]
-    assert memory.store.get_fact(name, scope=name) == name
+    assert memory.store.get_fact(name, scope=f"user:{name}") == name
     assert memory.sessions.delete(name)
 
 

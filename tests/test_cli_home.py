@@ -57,10 +57,11 @@ def test_the_home_that_was_meant_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scope", "who"), [("global", "anybody"), ("alice", "recognised speakers"), ("user:alice", "alice alone")]
+    ("scope", "who"),
+    [("global", "anybody"), ("household", "recognised speakers"), ("user:alice", "alice alone")],
 )
 def test_a_new_fact_says_who_may_read_it(tmp_path: Path, scope: str, who: str) -> None:
-    """Who wrote `alice` and meant `user:alice` sees that it is not private."""
+    """Who tells a fact sees at once who may read it."""
     told = run("facts", "add", "allergy", "nuts", "--scope", scope, "--home", tmp_path / "home").stdout
     assert told.rstrip().endswith(f"; read by {who}.")
 

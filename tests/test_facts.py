@@ -144,19 +144,19 @@ def test_how_a_fact_was_heard_survives_a_split(db):
 def test_who_may_read_a_fact_is_decided_by_its_row(db):
     """Strangers read what is shared, recognised speakers the household's, owners alone what is private."""
     now = db.now()
-    for scope in ("global", "family", "user:alice"):
+    for scope in ("global", "household", "user:alice"):
         say(db, "k", scope, scope=scope, valid_from=0.0)
     say(db, "gift", "watch", valid_from=0.0, level="private", heard=Heard("alice"))
 
     def read(reader):
         return {f.value for f in beliefs.facts_as_of(db, now, reader=reader)}
 
-    assert read(None) == {"global", "family", "user:alice", "watch"}
+    assert read(None) == {"global", "household", "user:alice", "watch"}
     assert read(Reader()) == {"global"}
-    assert read(Reader("bob")) == {"global", "family"}
-    assert read(Reader("alice")) == {"global", "family", "user:alice", "watch"}
-    assert read(Reader("alice", frozenset({"alice"}))) == {"global", "family", "user:alice", "watch"}
-    assert read(Reader("alice", frozenset({"alice", "bob"}))) == {"global", "family"}
+    assert read(Reader("bob")) == {"global", "household"}
+    assert read(Reader("alice")) == {"global", "household", "user:alice", "watch"}
+    assert read(Reader("alice", frozenset({"alice"}))) == {"global", "household", "user:alice", "watch"}
+    assert read(Reader("alice", frozenset({"alice", "bob"}))) == {"global", "household"}
     assert read(Reader("alice", frozenset({"alice", ""}))) == {"global"}
 
 

@@ -144,7 +144,7 @@ def test_at_most_sixty(memory):
 def test_nothing_private_of_others_is_a_hint(memory):
     """A private fact gives hints to its owner alone; what the household knows, to no stranger."""
     memory.store.add_fact("medicine", "Metoprolol", scope="user:alice")
-    memory.store.add_fact("plan", "Zanzibar", scope="family")
+    memory.store.add_fact("plan", "Zanzibar", scope="household")
     memory.store.add_fact("wifi", "Quokkanet")
     assert {"Metoprolol", "Zanzibar", "Quokkanet"} <= set(memory.hints(speaker="alice"))
     for hints in (memory.hints(speaker="bob"), memory.hints()):

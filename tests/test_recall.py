@@ -255,7 +255,7 @@ def test_the_newer_of_equals_comes_first(robot, settled, hand):
 def test_private_text_reaches_its_owner_alone(robot, settled):
     """Shared is for anyone, household for known voices, private for its owner without company."""
     robot.store.add_fact("secret present", "bicycle", scope="user:alice")
-    robot.store.add_fact("family bicycle", "red", scope="kitchen")
+    robot.store.add_fact("family bicycle", "red", scope="household")
     robot.store.add_fact("shop bicycle", "open", scope="global")
     robot.say(0, "the bicycle squeaks", level="private", owner="bob", session="p")
     robot.notes.append("- oil the bicycle")

@@ -23,6 +23,9 @@ from edgemem.cli.options import (
 from edgemem.cli.printing import count, moment, plain, print_json, print_table, shortened
 from edgemem.errors import InvalidInputError
 from edgemem.records import Fact, Heard, Reader
+from edgemem.scopes import checked_scope, level_of_scope
+from edgemem.store.names import written_scope
+from edgemem.store.spellings import move_scope
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +66,8 @@ class FactCommands(ListOrShow):
             with formatter.section(f"{name} - {command.get_short_help_str(limit=70).rstrip('.')}"):
                 own = [param for param in command.params if param.name not in SHARED]
                 records = [param.get_help_record(ctx) for param in own if isinstance(param, click.Option)]
-                formatter.write_dl([record for record in records if record is not None])
+                if shown := [record for record in records if record is not None]:
+                    formatter.write_dl(shown)
 
 
 @click.group(cls=FactCommands)
@@ -112,6 +116,8 @@ def list_facts(
     if as_json:
         print_json(found)
     elif not found:
+        if scope is not None:
+            checked_scope(scope)  # what was mistyped is no answer
         click.echo("There are no facts to show.")
     else:
         print_facts(found)
@@ -149,7 +155,7 @@ def add(
         raise InvalidInputError(
             f"A fact must end after it begins: {moment(valid_to)} is not after {moment(valid_from)}."
         )
-    value = " ".join(words)
+    value, scope = " ".join(words), checked_scope(scope)
     with open_home(home) as memory:
         before = memory.store.fact_history(key, scope=scope)
         memory.store.add_fact(
@@ -170,8 +176,8 @@ def add(
     else:
         until = f" until {moment(newest.valid_to)}" if newest.valid_to is not None else ""
         click.echo(
-            f"{plain(key)}: {plain(newest.value)} ({plain(scope)}), since {moment(newest.valid_from)}{until}; "
-            f"read by {_READ_BY[newest.level].format(who=plain(scope.removeprefix('user:')))}."
+            f"{plain(key)}: {plain(newest.value)} ({plain(newest.scope)}), since {moment(newest.valid_from)}{until}; "
+            f"read by {_READ_BY[newest.level].format(who=plain(newest.owner or ''))}."
         )
 
 
@@ -195,7 +201,7 @@ def history(key: str, scope: str | None, last: int, ascii_only: bool, home: Path
     changed. The stretches between two changes are equally wide.
     """
     with open_existing(home) as memory:
-        scopes = [scope] if scope is not None else _scopes(memory, key)
+        scopes = [_written(memory, scope)] if scope is not None else _scopes(memory, key)
         found = {one: memory.store.fact_history(key, scope=one) for one in scopes}
         beliefs = {one: beliefs_of(memory.database, key, one) for one in scopes}
         now = memory.clock.now()
@@ -219,7 +225,7 @@ def forget(key: str, scope: str | None, yes: bool, home: Path, as_json: bool) ->
         scopes = _scopes(memory, key)
         if scope is None and len(scopes) > 1:
             raise InvalidInputError(f"{key!r} is known in {', '.join(scopes)}; say which one with --scope.")
-        one = scope if scope is not None else next(iter(scopes), "")
+        one = _written(memory, scope) if scope is not None else next(iter(scopes), "")
         if one not in scopes:
             raise _unknown(memory, key, scope)
         told = memory.store.fact_history(key, scope=one)
@@ -232,6 +238,37 @@ def forget(key: str, scope: str | None, yes: bool, home: Path, as_json: bool) ->
         print_json({"key": key, "scope": one, "versions": len(told)})
     else:
         click.echo(f"Erased {what}.")
+
+
+@facts.command(short_help="Give what stands under a scope of an unknown form one of a known form.")
+@click.argument("scope")
+@click.argument("to")
+@home_option
+@json_option
+def move(scope: str, to: str, home: Path, as_json: bool) -> None:
+    """Move the facts and preferences of SCOPE, which has no known form, to the scope TO.
+
+    Only the operator reads what stands under such a scope; `edgemem check` lists them. A key that TO has as well keeps both
+    histories, as if they had been told there in the order in which they were recorded.
+
+    \b
+    edgemem facts move User:Mara user:Mara
+    """  # noqa: D301 - click reads the backspace as: do not wrap
+    to = checked_scope(to)
+    with open_existing(home) as memory:
+        moved = memory.database.write(lambda tx: move_scope(tx, scope, to))
+        memory.index.take_erased()  # what stands there now is found by the next who asks
+        to = _written(memory, to)
+    if as_json:
+        print_json({"scope": scope, "to": to, "facts": moved.facts, "preferences": moved.preferences})
+    else:
+        what = " and ".join(
+            count(number, kind)
+            for number, kind in ((moved.facts, "fact"), (moved.preferences, "preference"))
+            if number
+        )
+        who = _READ_BY[level_of_scope(to)[0]].format(who=plain(to.removeprefix("user:")))
+        click.echo(f"Moved {what} from {plain(scope)} to {plain(to)}; read by {who}.")
 
 
 # `facts KEY` and `facts show KEY`, as they were before there was a drawing.
@@ -261,6 +298,11 @@ def _unknown(memory: Memory, key: str, scope: str | None) -> InvalidInputError:
         f"No fact {key!r} was ever told; `edgemem facts` lists what there is."
         f"{did_you_mean(key, (*(known for (known,) in rows), *facts.commands))}"
     )
+
+
+def _written(memory: Memory, scope: str) -> str:
+    """Return a scope as it is stored, however the name in it is written."""
+    return written_scope(memory.store.database.query, scope)
 
 
 def _scopes(memory: Memory, key: str) -> list[str]:

@@ -196,4 +196,19 @@ def open_home(home: Path, **settings: Any) -> Memory:
     memory: Memory = edgemem.open(home, **settings)
     if memory.database.read_only:
         click.echo(f"edgemem: {plain(str(memory.home))} is read-only; nothing can be stored.", err=True)
+    for told in _newly_joined(memory):
+        click.echo(told, err=True)
     return memory
+
+
+def _newly_joined(memory: Memory) -> Iterator[str]:
+    """Yield which names became one person's when this memory was opened."""
+    from edgemem.store.migrations import NAMES_STEP
+    from edgemem.store.spellings import joined_names
+
+    if NAMES_STEP in memory.database.migrated:
+        for pair in joined_names(memory.database):
+            yield (
+                f"{plain(pair.other)} and {plain(pair.kept)} are one person now, written {plain(pair.kept)}. The memory as it"
+                f" was is kept in {memory.home / 'backups'}; two people can be kept apart by [speakers], see README."
+            )

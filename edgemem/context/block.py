@@ -22,7 +22,8 @@ from edgemem.context.small_talk import wants_memory
 from edgemem.context.told import FIRST, LINE_CHARS, as_text, asked_for, day_of, fitting, told
 from edgemem.fence import BULLET, clean, fence, storable
 from edgemem.recall.words import plain_words, terms
-from edgemem.records import Fact, Held, Level, Preference, Recalled, level_of_scope
+from edgemem.records import Fact, Held, Level, Preference, Recalled
+from edgemem.scopes import level_of_scope
 
 NEAR = 0.4
 """A fact that scores less than this share of the best one is left out; each of its tokens costs silence. Measured with

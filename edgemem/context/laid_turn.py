@@ -16,6 +16,7 @@ from edgemem.context.seen import Says
 from edgemem.context.shown import Shown
 from edgemem.llama.template import text_of
 from edgemem.records import Heard, Level, Message, Reader, Turn
+from edgemem.scopes import name_key
 from edgemem.store.rights import readable
 
 INTERRUPTION = "interrupted"
@@ -108,7 +109,9 @@ def interruption(cut: LaidTurn) -> str:
 def has_told(later: LaidTurn, cut: LaidTurn) -> bool:
     """Tell of two stored turns whether the later one told that the earlier was cut off; its block may be erased."""
     ids = (interruption(cut), INTERRUPTION)  # an older edgemem did not say which turn
-    return later.owner == cut.owner or any(item.id in ids for item in later.shown)
+    return name_key(later.owner or "") == name_key(cut.owner or "") or any(
+        item.id in ids for item in later.shown
+    )
 
 
 def as_heard(turns: Iterable[LaidTurn], messages: Sequence[Message]) -> list[Message]:

@@ -23,6 +23,7 @@ from edgemem.recall.number_words import with_digits
 from edgemem.recall.stemmer import stem
 from edgemem.recall.words import STOP_WORDS, language_in, plain_words, terms
 from edgemem.records import Level, Message
+from edgemem.scopes import name_key
 
 Closing = tuple[Level, "str | None"]
 """A level, and whose it is where it is private."""
@@ -52,16 +53,19 @@ class Terms:
         spelled = {*self._spelled, *(self._digits_in(language) for language in source._languages)}
         found |= {code for code in source._codes if any(code in signs for signs in spelled)}
         found |= {number for number in self._long_numbers if number in source._digits}
-        letters = self._letters
-        if len(letters) >= _SHORTEST:
-            found |= {word for word in source._words if word in letters}
-        return found
+        found |= self._spelled_out(source._words)
+        return found | source._spelled_out(self._words)
 
     def say(self, term: str) -> bool:
         """Tell whether something that was repeated stands in these texts, too."""
         return not self._stems.isdisjoint((term, stem(term), *with_digits([term]))) or any(
             term in code for code in self._codes if len(term) >= _SHORTEST
         )
+
+    def _spelled_out(self, words: Iterable[str]) -> set[str]:
+        """Return which words are said letter by letter."""
+        letters = self._letters
+        return {word for word in words if word in letters} if len(letters) >= _SHORTEST else set()
 
     @cached_property
     def _texts(self) -> list[str]:
@@ -154,15 +158,19 @@ def is_closer(closing: Closing, than: Closing) -> bool:
     """Tell whether somebody who may read the one may not read the other."""
     if RANK[closing[0]] != RANK[than[0]]:
         return RANK[closing[0]] > RANK[than[0]]
-    return closing[0] == "private" and closing[1] != than[1]
+    return closing[0] == "private" and _key(closing[1]) != _key(than[1])
 
 
 def joined(closings: Iterable[Closing]) -> Closing:
     """Return who may read all of some texts; what two people keep to themselves is nobody's."""
     closings = list(closings)
     closest = max(closings, key=lambda closing: RANK[closing[0]])
-    owners = {owner for level, owner in closings if level == "private"}
+    owners = {_key(owner) for level, owner in closings if level == "private"}
     return _NOBODY if len(owners) > 1 else closest
+
+
+def _key(owner: str | None) -> str | None:
+    return None if owner is None else name_key(owner)
 
 
 def closing_of(

@@ -139,7 +139,7 @@ class EarlyRecallHook:
     def _reader(self, ctx: Any, payload: Any) -> Reader:
         """Return who is likely to hear the answer: voices are recognised late, and nobody is told anything before that."""
         reader, before = reader_of(ctx, payload, speaker=self.speaker), self._conversation.layout.reader
-        unknown = reader.speaker is None or (before is not None and reader.speaker == before.speaker)
+        unknown = reader.speaker is None or (before is not None and reader.key == before.key)
         return before if before is not None and unknown and not reader.audience else reader
 
     def _is_within_tool(self, ctx: Any) -> bool:

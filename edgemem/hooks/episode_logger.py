@@ -81,6 +81,8 @@ class EpisodeLoggerHook:
         turn = conversation.layout.running
         given = values_in(payload.arguments)
         level, owner = conversation.layout.level_of(turn, *given) if turn is not None else ("household", None)
+        if level == "private" and owner is None:
+            return None  # an unknown voice in private: no store keeps what nobody could ever be told
         heard = turn.heard if turn is not None else None
         if joined:
             from edgemem.store.turn_steps import AddEpisode

@@ -26,7 +26,8 @@ from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.listing import Listing
 from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.llama.estimate import EstimateTokenizer
-from edgemem.records import Held, Preference, Reader, Recalled, level_of_scope
+from edgemem.records import Held, Preference, Reader, Recalled
+from edgemem.scopes import level_of_scope
 from edgemem.store.forgotten import last_forgotten
 from edgemem.store.later import Later, settled
 from edgemem.store.own_records import as_ours

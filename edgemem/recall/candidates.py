@@ -73,13 +73,14 @@ def make_filter(
     """Return the filter for a reader.
 
     Args:
+        reader: with the name spelled as in the index, see `as_spelled`.
         kinds: only these.
         session_id: of this session, leave `turns` out.
         past: also facts that do not hold any more.
         known_at: only what was known by this tick.
         held: the only facts that count, by what was said, in ascending order.
     """
-    where, values = reading_rule(reader, "d.")
+    where, values = reading_rule(reader, "d.", speaker=":speaker")
     wanted = frozenset(number for number, name in KINDS.items() if kinds is None or name in kinds)
     if held is not None:
         where += f" and (d.kind <> :fact or d.ref in ({_HELD}))"

@@ -78,6 +78,8 @@ class Index:
         self.embedding: Embedding | None = None
         self._upkeep = threading.Lock()
         self._open(embedder)
+        if truth.migrated:
+            self.take_erased()  # what a step changed shall be found at once
 
     @property
     def vec_version(self) -> str | None:

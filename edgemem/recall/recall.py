@@ -23,6 +23,7 @@ from edgemem.recall.sources import KINDS
 from edgemem.recall.tail import Tail
 from edgemem.recall.then import choose_versions
 from edgemem.recall.when import checked_when
+from edgemem.store.names import as_spelled, spellings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -136,6 +137,7 @@ class Recall:
             stop: once it is true nobody waits any more, and no second pass is made.
         """
         begin = monotonic()
+        reader = as_spelled(self._truth, reader)
         when = checked_when(valid_at, known_at)
         asked_at = self._clock.now()
         asked = take_apart(query, asked_at)
@@ -159,6 +161,9 @@ class Recall:
             held=None if when is None or (kinds and "fact" not in kinds) else when.held(self._truth, reader),
         )
         people = {**{name: name for name in names}, **(called or {})}
+        if people:
+            spelled = spellings(self._truth, set(people.values()))
+            people = {name: spelled[who] for name, who in people.items()}
         search, ranking = self._search(asked, reader, people, allowed, limits)
         now = self._clock.now()  # not before what the search has seen
         if times:
@@ -199,6 +204,7 @@ class Recall:
         self, query: str, *, reader: Reader | None
     ) -> tuple[list[str], NDArray[np.float32], float]:
         """Return the ids of the messages that were considered for a question, their signals, and `View.known`."""
+        reader = as_spelled(self._truth, reader)
         allowed = make_filter(reader, kinds={"turn"})
         limits = Limits(candidates=self._settings.candidates)
         asked = take_apart(query, self._clock.now())
@@ -208,6 +214,7 @@ class Recall:
     def fact_clues_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], NDArray[np.float32]]:
         """Return the names of the facts and preferences that were considered for a question, and their clues."""
         asked = take_apart(query, self._clock.now())
+        reader = as_spelled(self._truth, reader)
         allowed = make_filter(reader, past=asked.asks_past)
         limits = Limits(candidates=self._settings.candidates)
         _, ranking = self._search(asked, reader, {}, allowed, limits)

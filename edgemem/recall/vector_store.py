@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgemem.config import RecallSettings
 from edgemem.errors import InvalidInputError, StoreError
@@ -17,6 +17,7 @@ from edgemem.recall.sources import FACT, FACTS, bound, in_batches, marks
 from edgemem.store import beliefs
 from edgemem.store.doubts import misheard_perhaps
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.names import scope_in_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -175,7 +176,10 @@ class VectorMemoryStore(SQLiteMemoryStore):
             pass
 
     def _count(self, scope: str | None) -> int:
-        where, values = ("", ()) if scope is None else (" where scope = ?", (scope,))
+        where, values = "", dict[str, Any]()
+        if scope is not None:
+            at, values = scope_in_sql(scope)
+            where = f" where scope = {at}"
         return int(self.database.query(f"select count(*) from fact_keys{where}", values)[0][0])  # noqa: S608 - ours
 
     def _facts_of(self, numbers: Iterable[int], scope: str | None, reader: Reader | None) -> dict[int, Fact]:

@@ -8,6 +8,7 @@ from edgemem.records import Fact, Held
 from edgemem.store.arguments import checked_tick, checked_time, lookup
 from edgemem.store.doubts import misheard_perhaps, read_doubts
 from edgemem.store.heard import heard_of
+from edgemem.store.names import scope_in_sql
 from edgemem.store.rights import LEVELS, reading_rule
 
 if TYPE_CHECKING:
@@ -89,13 +90,15 @@ def read_values(
     For each, whether the reader may read it, and if so, its value (None: there is none) and who else may read that.
     """
     rule, values = reading_rule(reader, "f.")
-    pairs = ", ".join(f"(:s{n}, :k{n})" for n in range(len(wanted)))
-    for n, (scope, key) in enumerate(wanted):
-        values[f"s{n}"], values[f"k{n}"] = lookup(scope, "a scope"), lookup(key)
+    asked, pairs = list(wanted), []
+    for n, (scope, key) in enumerate(asked):
+        at, value = scope_in_sql(scope, f"s{n}")
+        values |= value | {f"k{n}": lookup(key)}
+        pairs.append(f"({n}, {at}, :k{n})")
     rows = db.query(
         f"""
-        with wanted (scope, key) as (values {pairs})
-        select k.scope, k.key, {rule}, case when {rule} and coalesce(f.valid_to, 9e999) > :t then f.value end,
+        with wanted (n, scope, key) as (values {", ".join(pairs)})
+        select w.n, {rule}, case when {rule} and coalesce(f.valid_to, 9e999) > :t then f.value end,
           f.level, f.owner
         from wanted w cross join fact_keys k on k.scope = w.scope and k.key = w.key
         cross join facts f on f.id = (
@@ -105,10 +108,10 @@ def read_values(
         {"t": t, **values},
     )
     found = {
-        (scope, key): Held(True, value, LEVELS[level], owner) if readable else Held(False, None)
-        for scope, key, readable, value, level, owner in rows
+        asked[n]: Held(True, value, LEVELS[level], owner) if readable else Held(False, None)
+        for n, readable, value, level, owner in rows
     }
-    return {pair: found.get(pair, Held(True, None)) for pair in wanted}
+    return {pair: found.get(pair, Held(True, None)) for pair in asked}
 
 
 def facts_as_of(
@@ -144,8 +147,9 @@ def as_of(
     values["t"] = checked_time(t, "t")
     where = [rule, "f.value is not null"]
     if scope is not None:
-        where.insert(0, "k.scope = :scope")
-        values["scope"] = lookup(scope, "a scope")
+        at, value = scope_in_sql(scope)
+        where.insert(0, f"k.scope = {at}")
+        values |= value
     found, moments = believed_at(known_at)
     values |= moments
     sql = f"select {columns} from fact_keys k cross join facts f on f.id = ({found}) where {' and '.join(where)}"  # noqa: S608 - our own constants
@@ -213,10 +217,11 @@ def fact_history(db: Database, key: str, *, scope: str) -> list[Fact]:
     and `valid_to` what is still believed of it, or all of it if nothing is. Doubts stand among them, marked as
     `doubtful`; of one that was confirmed, `superseded_by` is the fact that says the same.
     """
+    at, values = scope_in_sql(scope)
     rows = db.query(
         f"select {FACT_COLUMNS}, f.id, f.recorded from fact_keys k join facts f on f.key_id = k.id"  # noqa: S608 - ours
-        " where k.scope = ? and k.key = ? and f.value is not null order by f.id",
-        (lookup(scope, "a scope"), lookup(key)),
+        f" where k.scope = {at} and k.key = :key and f.value is not null order by f.id",
+        {**values, "key": lookup(key)},
     )
     return sorted(
         [*history_of(rows, misheard_perhaps(db)), *read_doubts(db, key=key, scope=scope)],

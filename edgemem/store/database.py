@@ -107,6 +107,8 @@ class Database:
         self.path = Path(path).expanduser().absolute()
         self.clock = clock or Clock()
         self.vec_version: str | None = None
+        self.migrated: tuple[str, ...] = ()
+        """The steps that brought an older file up to date when it was opened."""
         self._durable = durable
         self._derived = derived
         self._backups = backups
@@ -373,7 +375,8 @@ class Database:
                 connection.execute(f"pragma secure_delete = {'on' if self._durable else 'fast'}")
                 if not new and (missing := missing_steps(connection, migrations)):
                     self._back_up(connection, missing[0])
-                migrate(connection, migrations, tick=self.clock.tick())
+                    self.migrated = tuple(missing)
+                migrate(connection, migrations, clock=self.clock)
                 self._ticks = Ticks(connection, self.clock, self.path, derived=self._derived)
                 self._version = self._ticks.look(connection, -1)
             except BaseException:
@@ -386,7 +389,7 @@ class Database:
             if self._place.path != self.path:
                 with closing(_connect(self._place.path, "rw", self._busy_timeout_s, load_vec)) as copy:
                     check_schema(copy, migrations)
-                    migrate(copy, migrations, tick=self.clock.tick())
+                    migrate(copy, migrations, clock=self.clock)
             connection = _connect(*self._place, self._busy_timeout_s, load_vec)
             self._ticks = Ticks(connection, self.clock, self.path, derived=self._derived)
             self._version = self._ticks.look(connection, -1)
@@ -476,7 +479,7 @@ def read_value(path: Path, sql: str) -> Any:
 def copy_database(source: Path, target: Path) -> None:
     """Write a complete and checked copy of a truth, wherever it stands; `target` is replaced in one step."""
     with ExitStack() as copies, _meaningful(source):
-        place = _find_place(source, TRUTH, copies)
+        place = _find_place(source, TRUTH, copies, todays=False)
         with closing(_connect(*place, 5.0, False)) as connection:
             write_copy(connection, target, connect=_plain)
 
@@ -541,27 +544,27 @@ def _check_there(path: Path) -> None:
         raise LostTruthError(f"{path} is empty.")
 
 
-def _find_place(path: Path, steps: Sequence[Migration], copies: ExitStack) -> _Place:
+def _find_place(path: Path, steps: Sequence[Migration], copies: ExitStack, *, todays: bool = True) -> _Place:
     """Return where a file that may not be written can be read.
 
     With a log, SQLite needs the memory that its processes share, which it cannot make here. Without one it must be told that
-    the file does not change. Where neither helps, or the schema is an older one, a copy is read.
+    the file does not change. Where neither helps, or today's schema is needed and it has an older one, a copy is read.
     """
     places = [_Place(path, "ro")]
     if _stands_alone(path):
         places.append(_Place(path, "ro&immutable=1"))
     for place in places:
-        if _can_be_read(place, steps):
+        if _can_be_read(place, steps, todays=todays):
             return place
     return _Place(copies.enter_context(copied(path)), "ro")
 
 
-def _can_be_read(place: _Place, steps: Sequence[Migration]) -> bool:
+def _can_be_read(place: _Place, steps: Sequence[Migration], *, todays: bool) -> bool:
     try:
         with closing(_connect(*place, 0.0, False)) as connection:
             if check_schema(connection, steps):
                 raise LostTruthError(f"{place.path} is empty.")
-            return not missing_steps(connection, steps)
+            return not (todays and missing_steps(connection, steps))
     except sqlite3.OperationalError:
         return False
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.records import Fact
 from edgemem.store.arguments import lookup
 from edgemem.store.heard import heard_of
+from edgemem.store.names import scope_in_sql
 from edgemem.store.rights import LEVELS, reading_rule
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ def since_first_heard(tx: Transaction, key_id: int, said: Rectangle) -> Rectangl
     return said if first is None else said._replace(valid_from=min(first, said.valid_from))
 
 
-def note_doubt(tx: Transaction, key_id: int, said: Rectangle) -> None:
-    """Keep what is not believed yet."""
+def note_doubt(tx: Transaction, key_id: int, said: Rectangle, *, number: int | None = None) -> None:
+    """Keep what is not believed yet, under a number of its own or one that it had as a fact."""
     tx.execute(
         """
         insert into doubts (id, key_id, value, valid_from, valid_to, source, level, owner,
@@ -77,7 +78,14 @@ def note_doubt(tx: Transaction, key_id: int, said: Rectangle) -> None:
         values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
         (
-            *(tx.tick(), key_id, said.value, said.valid_from, said.valid_to, said.source),
+            *(
+                tx.tick() if number is None else number,
+                key_id,
+                said.value,
+                said.valid_from,
+                said.valid_to,
+                said.source,
+            ),
             *(said.level, said.owner, *said.heard),
         ),
     )
@@ -120,15 +128,13 @@ def read_doubts(
         "d.settled is null" if key is None else "k.key = :key and coalesce(d.confirmed_by, d.id) >= d.id",
     ]
     if scope is not None:
-        where.append("k.scope = :scope")
+        at, value = scope_in_sql(scope)
+        where.append(f"k.scope = {at}")
+        values |= value
     rows = db.query(
         f"select {_COLUMNS} from doubts d join fact_keys k on k.id = d.key_id"  # noqa: S608 - our own constants
         f" where {' and '.join(where)} order by d.id",
-        {
-            **values,
-            "key": None if key is None else lookup(key),
-            "scope": None if scope is None else lookup(scope, "a scope"),
-        },
+        {**values, "key": None if key is None else lookup(key)},
     )
     return [doubt_of(row) for row in rows]
 

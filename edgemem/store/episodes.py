@@ -13,6 +13,7 @@ from edgemem.records import Episode
 from edgemem.store.arguments import checked_count, checked_heard, checked_name, checked_payload_type, lookup
 from edgemem.store.facts import storable_value
 from edgemem.store.heard import heard_columns, heard_of
+from edgemem.store.names import drop_unused, spell_heard, spell_owner
 from edgemem.store.rights import LEVELS, level_and_owner, level_of_episode, reading_rule
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def append_episode(
     check_key(kind, what="the kind of an episode")
     text = checked_payload(payload).decode()
     number, who = level_and_owner("", level_of_episode(level, checked_heard(heard)), owner, heard)
+    who, heard = spell_owner(tx, who), spell_heard(tx, heard)
     agent = checked_name(agent, "the agent of an episode")
     row_id = tx.tick()
     tx.execute(
@@ -138,12 +140,13 @@ def _trim(tx: Transaction, keep: int) -> None:
     left = keep + tenth - tx.execute("select count(*) from episodes")[0][0]
     if left < 0:
         beyond = "select id from episodes order by id desc limit 1 offset ?"
-        old = tx.execute(f"select id from episodes where id <= ({beyond})", (keep,))  # noqa: S608 - our own constant
+        old = tx.execute(f"select id, owner, speaker from episodes where id <= ({beyond})", (keep,))  # noqa: S608 - our own constant
         tx.executemany(
             "insert into index_queue (id, kind, ref) values (?, 'episode', ?)",
             [(tx.tick(), row[0]) for row in old],
         )
-        tx.execute("delete from episodes where id <= ?", old[-1])
+        tx.execute("delete from episodes where id <= ?", old[-1][:1])
+        drop_unused(tx, (name for row in old for name in row[1:]))
     # After a trim it is counted once more: that may be rolled back.
     tx.remembered[_LEFT] = keep, min(max(left, 0), tenth)
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.fence import storable
+from edgemem.scopes import name_key
 from edgemem.store import facts, messages
 from edgemem.store.arguments import lookup
 from edgemem.store.blocks import erase_blocks, erase_blocks_quoting
 from edgemem.store.forgotten import note_forgotten
 from edgemem.store.mentions import Mentions
+from edgemem.store.names import drop_unused, scope_in_sql, written_scope
 from edgemem.store.preferences import erase_preferences
 from edgemem.store.summaries import erase_epochs
 from edgemem.store.tool_copies import erase_tool_copies, read_erased
@@ -45,6 +47,7 @@ def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     What the memory's own tools repeated of it goes from all conversations; what people said in their own words stays.
     A conversation that runs keeps it before its model until its epoch ends (law 2), but writes none of it again.
     """
+    scope = written_scope(tx.execute, scope)
     erase_blocks(tx, [(scope, key)])
     erase_tool_copies(tx, [read_erased(tx, key, scope=scope)])
     return facts.forget_fact(tx, key, scope=scope)
@@ -52,8 +55,8 @@ def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
 
 def erase_preference(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     """Erase a preference, also where it was shown to a model; tell whether there was one."""
-    named = {"scope": lookup(scope, "a scope"), "key": lookup(key)}
-    found = _erase_preferences(tx, "scope = :scope and key = :key", named) > 0
+    at, values = scope_in_sql(scope)
+    found = _erase_preferences(tx, f"scope = {at} and key = :key", {**values, "key": lookup(key)}) > 0
     if found:
         note_forgotten(tx)
     return found
@@ -64,7 +67,8 @@ def erase_person(tx: Transaction, name: str) -> dict[str, int]:
 
     Summaries and the loop's state of the conversations that they took part in go with it.
     """
-    bound = {"name": storable(name)}
+    found_as = tx.execute("select name from names where key = ?", (name_key(name),))
+    bound = {"name": found_as[0][0] if found_as else storable(name)}
     erased = {
         "facts": _erase_facts(tx, bound),
         "doubts": _delete(tx, f"doubts where {_THEIRS}", bound),
@@ -75,6 +79,7 @@ def erase_person(tx: Transaction, name: str) -> dict[str, int]:
     found = {kind: number for kind, number in erased.items() if number}
     if found:
         note_forgotten(tx)
+    drop_unused(tx, [bound["name"]])
     return found
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_text, storable
+from edgemem.scopes import without_spaces
 from edgemem.store.arguments import checked_heard, checked_moment, checked_name
 from edgemem.store.doubts import (
     first_heard,
@@ -25,6 +26,7 @@ from edgemem.store.doubts import (
 )
 from edgemem.store.forgotten import note_forgotten
 from edgemem.store.heard import heard_columns
+from edgemem.store.names import drop_unused, scope_in_sql, spell_heard, spell_owner, spell_scope
 from edgemem.store.rectangles import Rectangle, cut, is_news
 from edgemem.store.rights import level_and_owner
 
@@ -42,6 +44,14 @@ ROWS_OF_KEY = """
   union all select id from facts where key_id = :key and node is not null
 """
 """Every row of a key: each is in one of two partial indexes, and is found by naming both."""
+
+_PEOPLE_OF_KEY = f"""
+  with found as (select owner, speaker from facts where id in ({ROWS_OF_KEY})
+    union all select owner, speaker from doubts where key_id = :key)
+  select owner from found union select speaker from found
+  union select substr(scope, 6) from fact_keys where id = :key and scope like 'user:%'
+"""  # noqa: S608 - our own constant
+"""Whose names stand in the rows of a key."""
 
 
 def assert_fact(
@@ -78,13 +88,32 @@ def assert_fact(
         level=level,
         owner=owner,
     )
-    key_id = _key_id(tx, scope, key)
+    said = said._replace(owner=spell_owner(tx, said.owner), heard=heard_columns(spell_heard(tx, heard)))
+    key_id = ensure_key(tx, scope, key)
     if valid_from is None:
         said = since_first_heard(tx, key_id, said)
+    return believe(tx, key_id, said, doubtful_below=doubtful_below)
+
+
+def believe(
+    tx: Transaction,
+    key_id: int,
+    said: Rectangle,
+    *,
+    doubtful_below: float,
+    number: int | None = None,
+    recorded: int | None = None,
+) -> bool:
+    """Believe from now on what is said of a key, or doubt it; tell whether that is news.
+
+    Args:
+        number: the id that its row gets; None: a new one.
+        recorded: the tick at which it was learnt; None: now.
+    """
     touched = _believed_between(tx, key_id, said.valid_from, said.valid_to)
     again = first_heard(tx, key_id, said) is not None
     if not again and is_doubtful(tx, key_id, said, touched, doubtful_below):
-        note_doubt(tx, key_id, said)
+        note_doubt(tx, key_id, said, number=number)
         return False
     well = not heard_badly(said, doubtful_below)
     # The same value is news all the same when it is heard well at last: then it is safe from what is heard badly.
@@ -92,12 +121,12 @@ def assert_fact(
         if well:
             settle_doubts(tx, key_id, said, touched[0].origin)
         return False
-    recorded, version = _next_version(tx, key_id)
+    recorded, version = _next_version(tx, key_id, recorded)
     _close(tx, touched, recorded, version)
     *rest, new = cut(touched, said._replace(version=version))
     for row in rest:
         _insert(tx, key_id, row, recorded)
-    number = _insert(tx, key_id, new, recorded)
+    number = _insert(tx, key_id, new, recorded, number)
     if again and not well:
         # The second bad hearing stays a doubt as well, behind the fact that it makes: that marks the fact.
         note_doubt(tx, key_id, said)
@@ -111,7 +140,7 @@ def retract_fact(
     """Believe that the key has no value from `valid_from` on; tell whether it had one."""
     check_key(key)
     check_key(scope, what="a scope")
-    if not tx.execute("select 1 from fact_keys where scope = ? and key = ?", (scope, key)):
+    if find_key(tx, scope, key) is None:
         return False
     # What is not there has no owner: the level only matters for values.
     return assert_fact(tx, key, None, scope=scope, valid_from=valid_from, level="shared")
@@ -119,16 +148,18 @@ def retract_fact(
 
 def forget_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     """Erase every version of a fact, and its key; tell whether there was one."""
-    found = tx.execute("select id from fact_keys where scope = ? and key = ?", (scope, key))
-    if not found:
+    key_id = find_key(tx, scope, key)
+    if key_id is None:
         return False
     note_forgotten(tx)
-    rows = sorted(tx.execute(ROWS_OF_KEY, {"key": found[0][0]}))
+    rows = sorted(tx.execute(ROWS_OF_KEY, {"key": key_id}))
+    people = tx.execute(_PEOPLE_OF_KEY, {"key": key_id})
     for (row_id,) in rows:
         _queue(tx, row_id)
     tx.executemany("delete from facts where id = ?", rows)
-    forget_doubts(tx, found[0][0])
-    tx.execute("delete from fact_keys where id = ?", found[0])
+    forget_doubts(tx, key_id)
+    tx.execute("delete from fact_keys where id = ?", (key_id,))
+    drop_unused(tx, (name for (name,) in people))
     return True
 
 
@@ -169,7 +200,19 @@ def storable_value(value: str, *, what: str = "the value of a fact") -> str:
 # Details
 
 
-def _key_id(tx: Transaction, scope: str, key: str) -> int:
+def find_key(tx: Transaction, scope: str, key: str) -> int | None:
+    """Return the id of a key in a scope, however the name of a person in it is written; None if there is none."""
+    at, values = scope_in_sql(scope)
+    found = tx.execute(
+        f"select id from fact_keys where scope = {at} and key = :key",  # noqa: S608 - our own constants
+        {**values, "key": key},
+    )
+    return int(found[0][0]) if found else None
+
+
+def ensure_key(tx: Transaction, scope: str, key: str) -> int:
+    """Return the id of a key in a scope, making it if there is none."""
+    scope = spell_scope(tx, without_spaces(scope))
     found = tx.execute("select id from fact_keys where scope = ? and key = ?", (scope, key))
     if not found:
         found = tx.execute("insert into fact_keys (scope, key) values (?, ?) returning id", (scope, key))
@@ -191,16 +234,18 @@ def _believed_between(tx: Transaction, key_id: int, begin: float, end: float | N
     return [Rectangle._make((*row[:10], row[10:], None)) for row in rows]
 
 
-def _next_version(tx: Transaction, key_id: int) -> tuple[int, int]:
-    """Return when the next version of a key is recorded, and its number."""
+def _next_version(tx: Transaction, key_id: int, at: int | None) -> tuple[int, int]:
+    """Return when the next version of a key is recorded, if not at a given tick now, and its number."""
     newest = tx.execute(
         "select recorded, version from facts where key_id = ? and id = origin order by recorded desc limit 1",
         (key_id,),
     )
     if not newest:
-        return tx.recorded, 1
+        return tx.recorded if at is None else at, 1
     recorded, version = newest[0]
     # A second version within one transaction was learnt after the first all the same.
+    if at is not None:
+        return max(at, recorded + 1), version + 1
     return (tx.recorded if recorded < tx.recorded else tx.tick()), version + 1
 
 
@@ -215,8 +260,8 @@ def _close(tx: Transaction, rows: list[Rectangle], recorded: int, version: int) 
             _queue(tx, row.id)
 
 
-def _insert(tx: Transaction, key_id: int, row: Rectangle, recorded: int) -> int:
-    row_id = tx.tick()
+def _insert(tx: Transaction, key_id: int, row: Rectangle, recorded: int, number: int | None = None) -> int:
+    row_id = tx.tick() if number is None else number
     tx.execute(
         """
         insert into facts (id, key_id, value, valid_from, valid_to, recorded, version, origin, supersedes, source,

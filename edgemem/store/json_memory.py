@@ -8,7 +8,8 @@ import msgspec
 
 from edgemem.fence import check_key
 from edgemem.records import Episode, Fact, Heard, Level, Preference
-from edgemem.store.arguments import checked_heard, checked_name
+from edgemem.scopes import name_key, person_of, scope_of, without_spaces
+from edgemem.store.arguments import checked_heard, checked_name, lookup
 from edgemem.store.beliefs import fact_of, history_of
 from edgemem.store.doubts import doubt_of
 from edgemem.store.episodes import checked_payload
@@ -34,24 +35,40 @@ class JsonMemory:
         """By scope and key."""
         self.episodes: list[Episode] = []
         """Oldest first."""
+        self._people: dict[str, str] = {}
+        """Each person's name as it was first written, by its key."""
+
+    def scope(self, scope: str) -> str:
+        """Return a scope as it stands here, however the name of a person in it is written."""
+        scope = lookup(without_spaces(scope) if isinstance(scope, str) else scope, "a scope")
+        person = person_of(scope)
+        return scope if person is None else scope_of(self._people.get(name_key(person), person))
+
+    def _spell(self, name: str | None) -> str | None:
+        return self._people.setdefault(name_key(name), name.strip()) if name and name_key(name) else name
 
     # Changes; each can be done again on another memory, and tells whether anything changed
 
     def say(self, scope: str, key: str, said: Rectangle, recorded: int, *, now: bool = False) -> bool:
         """Believe a value of a key, or doubt it."""
+        self._spell(person_of(without_spaces(scope)))
+        scope = self.scope(scope)
         timeline = self.timelines.get((scope, key))
         if timeline is None:
             timeline = self.timelines[scope, key] = Timeline(doubtful_below=self.doubtful_below)
-        return timeline.say(said, recorded, now=now)
+        heard = (self._spell(said.heard[0]), *said.heard[1:])
+        return timeline.say(said._replace(owner=self._spell(said.owner), heard=heard), recorded, now=now)
 
     def forget_fact(self, scope: str, key: str) -> bool:
         """Erase a key with all that was ever said of it."""
-        return self.timelines.pop((scope, key), None) is not None
+        return self.timelines.pop((self.scope(scope), key), None) is not None
 
     def put_preference(self, key: str, value: str, scope: str, tick: int) -> bool:
         """Keep the newest value of a preference."""
         check_key(key)
         check_key(scope, what="a scope")
+        self._spell(person_of(without_spaces(scope)))
+        scope = self.scope(scope)
         level, owner = level_and_owner(scope, None, None, None)
         value = storable_value(value, what="the value of a preference")
         self.preferences[scope, key] = Preference(key, value, tick / 1e6, scope, LEVELS[level], owner)
@@ -59,11 +76,14 @@ class JsonMemory:
 
     def forget_preference(self, scope: str, key: str) -> bool:
         """Erase a preference."""
-        return self.preferences.pop((scope, key), None) is not None
+        return self.preferences.pop((self.scope(scope), key), None) is not None
 
     def append_episode(self, episode: Episode, keep: int) -> bool:
         """Add an episode, and drop the oldest beyond `keep` (0: none)."""
-        self.episodes.append(episode)
+        heard = episode.heard
+        if heard is not None:
+            heard = msgspec.structs.replace(heard, speaker=self._spell(heard.speaker))
+        self.episodes.append(msgspec.structs.replace(episode, owner=self._spell(episode.owner), heard=heard))
         if keep > 0:
             del self.episodes[:-keep]
         return True
@@ -80,6 +100,7 @@ class JsonMemory:
 
     def history(self, scope: str, key: str) -> list[Fact]:
         """Return every version of a fact that was ever said, and what was doubted of it, in recorded order."""
+        scope = self.scope(scope)
         timeline = self.timelines.get((scope, key))
         if timeline is None:
             return []

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from edgemem.errors import EdgememError, InvalidInputError, NewerSchemaError
-from edgemem.records import Episode, Heard, Level, level_of_scope
+from edgemem.records import Episode, Heard, Level
+from edgemem.scopes import level_of_scope
 from edgemem.store.episodes import read_payload
 from edgemem.store.facts import checked_fact
 from edgemem.store.heard import heard_of

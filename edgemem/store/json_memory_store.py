@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.clock import Clock
 from edgemem.records import Held
+from edgemem.scopes import not_mistyped
 from edgemem.store.arguments import checked_count, checked_said, checked_tick, checked_time, lookup
 from edgemem.store.facts import checked_fact
 from edgemem.store.json_keeper import JsonKeeper
@@ -105,7 +106,8 @@ class JSONMemoryStore:
         Args:
             key: a name such as `user.allergies`.
             value: at most 16 KiB.
-            scope: who or what it is about: `global`, `user:alice`, `env:kitchen`; it also says who may read it.
+            scope: who or what it is about: `global`, `household`, `user:alice`, `env:kitchen`; it also says who may read
+                it. Of any other form it is the operator's alone, and refused if it looks like a mistyped one.
             source: where it comes from.
             valid_from: seconds since the epoch, also in the past or the future; None is now.
             valid_to: the same; None is for ever.
@@ -113,7 +115,7 @@ class JSONMemoryStore:
             level: who may read it, if not what the scope says.
             owner: of a private fact.
         """
-        tick = self._clock.tick()
+        tick, scope = self._clock.tick(), not_mistyped(scope)
         said = checked_fact(
             key,
             checked_said(value, f"the value of {key!r:.80}"),
@@ -143,7 +145,7 @@ class JSONMemoryStore:
         with self._keeper.reading() as memory:
             now = self._clock.now()
             for scope, key in wanted:
-                timeline = memory.timelines.get((lookup(scope, "a scope"), lookup(key)))
+                timeline = memory.timelines.get((memory.scope(scope), lookup(key)))
                 held = timeline.at(now) if timeline is not None else None
                 what = held.rectangle if held is not None else None
                 if what is None:
@@ -168,9 +170,9 @@ class JSONMemoryStore:
     ) -> list[Fact]:
         """Return what held at `t`, as believed now, or as the robot believed at `known_at`; newest first."""
         t = checked_time(t, "t")
-        scope = None if scope is None else lookup(scope, "a scope")
         known = None if known_at is None else checked_tick(known_at, "known_at")
         with self._keeper.reading() as memory:
+            scope = None if scope is None else memory.scope(scope)
             found = [
                 fact
                 for fact in memory.believed(t, known)
@@ -185,12 +187,12 @@ class JSONMemoryStore:
         believed of it, or all that it said if nothing is.
         """
         with self._keeper.reading() as memory:
-            return memory.history(lookup(scope, "a scope"), lookup(key))
+            return memory.history(scope, lookup(key))
 
     def doubts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
         """Return what was heard badly, contradicts what was heard well, and waits to be heard again; oldest first."""
-        scope = None if scope is None else lookup(scope, "a scope")
         with self._keeper.reading() as memory:
+            scope = None if scope is None else memory.scope(scope)
             found = memory.doubts()
         return [
             fact
@@ -206,7 +208,7 @@ class JSONMemoryStore:
         had: list[bool] = []
 
         def retract(memory: JsonMemory) -> bool:
-            timeline = memory.timelines.get((scope, key))
+            timeline = memory.timelines.get((memory.scope(scope), key))
             changed = timeline is not None and timeline.say(said, tick)
             had.append(changed and timeline is not None and timeline.news)
             return changed
@@ -215,7 +217,7 @@ class JSONMemoryStore:
 
     def forget_fact(self, key: str, *, scope: str = "global") -> bool:
         """Erase a fact with every version of it, from the file too; tell whether there was one."""
-        named = lookup(scope, "a scope"), lookup(key)
+        named = scope, lookup(key)
         with self._keeper.reading() as memory:
             values = {fact.value for fact in memory.history(*named)}
         return self._erased(self._keeper.change(lambda memory: memory.forget_fact(*named)), {key, *values})
@@ -224,13 +226,13 @@ class JSONMemoryStore:
 
     def set_preference(self, key: str, value: str, *, scope: str = "global") -> None:
         """Store a lasting wish in place of an older one."""
-        tick = self._clock.tick()
+        tick, scope = self._clock.tick(), not_mistyped(scope)
         self._keeper.change(lambda memory: memory.put_preference(key, value, scope, tick))
 
     def preferences(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Preference]:
         """Return preferences in the order of scope and key."""
-        scope = None if scope is None else lookup(scope, "a scope")
         with self._keeper.reading() as memory:
+            scope = None if scope is None else memory.scope(scope)
             found = sorted(memory.preferences.items())
         return [
             wish
@@ -240,9 +242,10 @@ class JSONMemoryStore:
 
     def forget_preference(self, key: str, *, scope: str = "global") -> bool:
         """Erase a preference, from the file too; tell whether there was one."""
-        named = lookup(scope, "a scope"), lookup(key)
+        named = scope, lookup(key)
         with self._keeper.reading() as memory:
-            values = {wish.value for pair, wish in memory.preferences.items() if pair == named}
+            wish = memory.preferences.get((memory.scope(scope), named[1]))
+        values = set() if wish is None else {wish.value}
         return self._erased(
             self._keeper.change(lambda memory: memory.forget_preference(*named)), {key, *values}
         )

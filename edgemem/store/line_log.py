@@ -13,6 +13,7 @@ import os
 from typing import TYPE_CHECKING
 
 from edgemem.errors import StoreError
+from edgemem.scopes import name_key
 from edgemem.store.files import sync
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _rewrite(path: Path, speaker: str) -> int:
         if not os.path.samestat(path.stat(), os.fstat(log.fileno())):
             return _rewrite(path, speaker)  # it was shifted while we waited
         lines = log.read().splitlines(keepends=True)
-        kept = [line for line in lines if not _is_of(line, speaker)]
+        kept = [line for line in lines if not _is_of(line, name_key(speaker))]
         if len(kept) == len(lines):
             return 0
         try:
@@ -73,9 +74,9 @@ def _rewrite(path: Path, speaker: str) -> int:
     return len(lines) - len(kept)
 
 
-def _is_of(line: bytes, speaker: str) -> bool:
+def _is_of(line: bytes, key: str) -> bool:
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
         return False
-    return isinstance(entry, dict) and entry.get("speaker") == speaker
+    return isinstance(entry, dict) and name_key(str(entry.get("speaker") or "")) == key

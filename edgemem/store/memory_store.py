@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from edgemem.scopes import checked_scope, not_mistyped
 from edgemem.store import beliefs, episodes, facts, preferences
 from edgemem.store.arguments import checked_count, checked_said, lookup
 from edgemem.store.database import Database
@@ -34,6 +35,8 @@ class SQLiteMemoryStore:
         max_episodes: how many of the newest episodes are kept; 0 keeps all, None 500.
         doubtful_below: a recogniser's confidence below which a fact does not replace one that was heard well, until
             it is heard again; 0: every fact is believed at once.
+        any_scope: take scopes of any form, as EdgeVox does: what has none of the known ones is the operator's alone.
+            Refused is in any case what looks like a mistyped one, such as `User:Mara`.
     """
 
     def __init__(
@@ -43,11 +46,13 @@ class SQLiteMemoryStore:
         clock: Clock | None = None,
         max_episodes: int | None = 500,
         doubtful_below: float = 0.5,
+        any_scope: bool = True,
     ) -> None:
         self._owned = not isinstance(path, Database)
         self.database = path if isinstance(path, Database) else Database(path, clock=clock)
         self.max_episodes = 500 if max_episodes is None else checked_count(max_episodes, "max_episodes")
         self.doubtful_below = doubtful_below
+        self._checked_scope = not_mistyped if any_scope else checked_scope
 
     # Facts
 
@@ -71,7 +76,8 @@ class SQLiteMemoryStore:
         Args:
             key: a name such as `user.allergies`.
             value: at most 16 KiB.
-            scope: who or what it is about: `global`, `user:alice`, `env:kitchen`; it also says who may read it.
+            scope: who or what it is about: `global`, `household`, `user:alice`, `env:kitchen`; it also says who may read
+                it. However a name is written, it is the same person's: case and accents as they are composed do not matter.
             source: where it comes from.
             valid_from: seconds since the epoch, also in the past or the future; None is now.
             valid_to: the same; None is for ever.
@@ -79,7 +85,7 @@ class SQLiteMemoryStore:
             level: who may read it, if not what the scope says.
             owner: of a private fact.
         """
-        said = checked_said(value, f"the value of {key!r:.80}")
+        said, scope = checked_said(value, f"the value of {key!r:.80}"), self._checked_scope(scope)
         self.database.write(
             lambda tx: facts.assert_fact(
                 tx,
@@ -151,7 +157,7 @@ class SQLiteMemoryStore:
 
     def forget_fact(self, key: str, *, scope: str = "global") -> bool:
         """Erase a fact with every version of it, from the file too; tell whether there was one."""
-        key, scope = lookup(key), lookup(scope, "a scope")
+        key = lookup(key)
         found = self.database.write(lambda tx: erase_fact(tx, key, scope=scope))
         return self._erased(found)
 
@@ -159,6 +165,7 @@ class SQLiteMemoryStore:
 
     def set_preference(self, key: str, value: str, *, scope: str = "global") -> None:
         """Store a lasting wish in place of an older one."""
+        scope = self._checked_scope(scope)
         self.database.write(lambda tx: preferences.put_preference(tx, key, value, scope=scope))
 
     def preferences(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Preference]:

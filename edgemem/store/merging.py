@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgemem.scopes import is_known_form, without_spaces
 from edgemem.store import rows
 from edgemem.store.intake import ImportReport, Intake, Parted
 from edgemem.store.merging_sessions import SessionMerge
+from edgemem.store.names import spell_heard, spell_owner, spell_scope
 from edgemem.store.preferences import erase_preferences
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ class Merge:
 
     def take(self, group: Iterator[rows.Line]) -> None:
         """Take in records; those of one fact come as a group of their own."""
+        group = map(self._spelled, group)
         for record in group:
             if isinstance(record, rows.Fact):
                 self._fact(record, group)
@@ -69,6 +72,21 @@ class Merge:
             " on conflict (key) do update set value = max(value, excluded.value)",
             (newest,),
         )
+
+    def _spelled(self, record: rows.Line) -> rows.Line:
+        """Return a record with the names of people as they are written here, and closed if its scope has no known form."""
+        tx = self._tx
+        if isinstance(record, (rows.Fact, rows.Doubt, rows.Preference)):
+            scope, level = spell_scope(tx, without_spaces(record.scope)), record.level
+            owner = spell_owner(tx, record.owner)
+            if level == "household" and not is_known_form(scope):
+                level, owner = "private", None
+            record = msgspec.structs.replace(record, scope=scope, level=level, owner=owner)
+        elif isinstance(record, (rows.Episode, rows.Turn)):
+            record = msgspec.structs.replace(record, owner=spell_owner(tx, record.owner))
+        if isinstance(record, (rows.Fact, rows.Doubt, rows.Episode, rows.Turn)) and record.heard is not None:
+            record = msgspec.structs.replace(record, heard=spell_heard(tx, record.heard))
+        return record
 
     # Facts
 

@@ -8,19 +8,27 @@ since the epoch, strictly increasing, so that the order of ids is the order in w
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.errors import ForeignError, NewerSchemaError
+from edgemem.scopes import name_key
+from edgemem.store.spellings import join_spellings
+from edgemem.store.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from edgemem.clock import Clock
 
 
 class Migration(NamedTuple):
-    """One step: a name that never changes, and the statements that it runs."""
+    """One step: a name that never changes, the statements that it runs, and what SQL cannot do, done after them."""
 
     name: str
     statements: tuple[str, ...]
+    work: Callable[[Transaction], object] | None = None
 
 
 # Columns that every record from speech carries (design, section 4).
@@ -281,6 +289,13 @@ _M007_PRIVATE_TURNS = (
     "create index turns_private on turns (session_id, n, owner) where level = 2",
 )
 
+NAMES_STEP = "m008_names"
+_M008_NAMES = (
+    # A person's name as it was first written, which is how every row spells it, by what all its spellings have in
+    # common (scopes.name_key): SQL cannot fold names, and whoever writes does.
+    "create table names (key text primary key, name text not null) without rowid",
+)
+
 # Where truth and index keep ticks of the clock. meta holds one more, once the rows that bore the newest are erased.
 _TICKS = {
     "facts": "(select max(id) from facts)",
@@ -305,6 +320,7 @@ TRUTH: tuple[Migration, ...] = (
     Migration("m005_epoch_heads", _M005_EPOCH_HEADS),
     Migration("m006_carried_values", _M006_CARRIED_VALUES),
     Migration("m007_private_turns", _M007_PRIVATE_TURNS),
+    Migration(NAMES_STEP, _M008_NAMES, join_spellings),
 )
 """`db/memory.db`."""
 
@@ -438,7 +454,18 @@ def missing_steps(connection: Any, steps: Sequence[Migration]) -> list[str]:
     return [step.name for step in steps if step.name not in run]
 
 
-def migrate(connection: Any, steps: Sequence[Migration], *, tick: int) -> None:
+def keeping_apart(called: Mapping[str, str]) -> tuple[Migration, ...]:
+    """Return the steps of the truth, with which spellings of one name may stay those of different people.
+
+    Args:
+        called: whom names mean that are no spelling of theirs, as `[speakers]` says it.
+    """
+    others = {name: who for name, who in called.items() if name_key(name) != name_key(who)}
+    work = partial(join_spellings, apart=others)
+    return tuple(step._replace(work=work) if step.work is join_spellings else step for step in TRUTH)
+
+
+def migrate(connection: Any, steps: Sequence[Migration], *, clock: Clock) -> None:
     """Run the steps that the file has not seen, each in one transaction with the record that it ran."""
     for step in steps:
         connection.execute("begin immediate")
@@ -451,7 +478,13 @@ def migrate(connection: Any, steps: Sequence[Migration], *, tick: int) -> None:
                 continue
             for statement in step.statements:
                 connection.execute(statement)
-            connection.execute("insert into migrations (name, recorded) values (?, ?)", (step.name, tick))
+            if step.work is not None:
+                tables = {row[0] for row in connection.execute("select name from sqlite_master")}
+                clock.witness(connection.execute(newest_tick(tables)).fetchone()[0])
+                step.work(Transaction(connection, clock))
+            connection.execute(
+                "insert into migrations (name, recorded) values (?, ?)", (step.name, clock.tick())
+            )
             connection.execute("commit")
         except BaseException:
             if connection.in_transaction:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.fence import check_key
 from edgemem.records import Preference
-from edgemem.store.arguments import lookup
+from edgemem.scopes import without_spaces
 from edgemem.store.facts import storable_value
+from edgemem.store.names import drop_unused, scope_in_sql, spell_scope
 from edgemem.store.rights import LEVELS, level_and_owner, reading_rule
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ def put_preference(tx: Transaction, key: str, value: str, *, scope: str = "globa
     """Store a preference in place of an older one; the scope says who may read it."""
     check_key(key)
     check_key(scope, what="a scope")
+    scope = spell_scope(tx, without_spaces(scope))
     level, owner = level_and_owner(scope, None, None, None)
     value = storable_value(value, what="the value of a preference")
     found = tx.execute("select id, value from preferences where scope = ? and key = ?", (scope, key))
@@ -45,9 +47,10 @@ def put_preference(tx: Transaction, key: str, value: str, *, scope: str = "globa
 
 def erase_preferences(tx: Transaction, where: str, bound: Mapping[str, Any]) -> int:
     """Erase the preferences for which a condition of ours holds; return how many."""
-    found = [number for (number,) in tx.execute(f"select id from preferences where {where}", bound)]  # noqa: S608 - ours
-    announce_preferences(tx, found)
-    tx.executemany("delete from preferences where id = ?", [(number,) for number in found])
+    found = tx.execute(f"select id, owner from preferences where {where}", bound)  # noqa: S608 - ours
+    announce_preferences(tx, [number for number, _ in found])
+    tx.executemany("delete from preferences where id = ?", [(number,) for number, _ in found])
+    drop_unused(tx, (owner for _, owner in found))
     return len(found)
 
 
@@ -64,11 +67,14 @@ def read_preferences(
 ) -> list[Preference]:
     """Return preferences in the order of scope and key."""
     rule, values = reading_rule(reader)
-    of_scope = "1" if scope is None else "scope = :scope"
+    of_scope = "1"
+    if scope is not None:
+        at, value = scope_in_sql(scope)
+        of_scope, values = f"scope = {at}", values | value
     rows = db.query(
         "select key, value, recorded, scope, level, owner from preferences"  # noqa: S608 - our own constants
         f" where {of_scope} and {rule} order by scope, key",
-        {**values, "scope": None if scope is None else lookup(scope, "a scope")},
+        values,
     )
     return [
         Preference(key, value, recorded / 1e6, scope_, LEVELS[level], owner)

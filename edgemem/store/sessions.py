@@ -20,6 +20,7 @@ from edgemem.store.blocks import erase_blocks_quoting
 from edgemem.store.database import Database, Transaction
 from edgemem.store.forgotten import note_forgotten
 from edgemem.store.journal import TurnJournal
+from edgemem.store.names import drop_unused
 from edgemem.store.revisions import Revision, split_block
 from edgemem.store.rights import LEVELS
 from edgemem.store.summaries import erase_epochs
@@ -302,7 +303,8 @@ def _erase(tx: Transaction, name: str) -> bool:
     tx.executemany("delete from messages where id = ?", rows)
     messages.enqueue(tx, [number for (number,) in rows])
     erase_blocks_quoting(tx, "turn", [number for (number,) in rows])
-    tx.execute("delete from turns where session_id = ?", (session_id,))
+    gone = tx.execute("delete from turns where session_id = ? returning owner, speaker", (session_id,))
+    drop_unused(tx, (name for turn in gone for name in turn))
     erase_epochs(tx, session_id)
     tx.execute("delete from sessions where id = ?", (session_id,))
     return True

@@ -15,6 +15,7 @@ import msgspec
 
 from edgemem.fence import clean
 from edgemem.store import messages
+from edgemem.store.names import written_scope
 from edgemem.store.summaries import change_summary
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def read_erased(tx: Transaction, key: str, *, scope: str, said_by: str | None = 
     Args:
         said_by: only the versions that this person said or owns.
     """
+    scope = written_scope(tx.execute, scope)
     rows = tx.execute(
         """
         with wanted as (select id from fact_keys where scope = :scope and key = :key)

@@ -14,6 +14,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id, storable
 from edgemem.records import Heard, Turn, TurnState
 from edgemem.store import messages
+from edgemem.store.names import drop_unused, spell_heard, spell_owner
 from edgemem.store.rights import LEVELS, reading_rule
 
 if TYPE_CHECKING:
@@ -125,7 +126,10 @@ def discard_turn(tx: Transaction, session: str, n: int) -> bool:
         return False
     session_id = found[0][0]
     _erase_messages(tx, [message.id for message in _messages_of(tx, session_id, n)])
-    tx.execute("delete from turns where session_id = ? and n = ?", (session_id, n))
+    gone = tx.execute(
+        "delete from turns where session_id = ? and n = ? returning owner, speaker", (session_id, n)
+    )
+    drop_unused(tx, gone[0])
     tx.execute(
         "delete from sessions where id = ? and state = '{}'"
         " and not exists (select 1 from turns where session_id = sessions.id)"
@@ -195,7 +199,7 @@ def _write(tx: Transaction, turn: Turn, recorded: int | None) -> None:
     session_id = ensure_session(tx, turn.session)
     kept = _take_over(tx, session_id, turn, rows)
     ids = kept + messages.insert(tx, session_id, turn.n, rows[len(kept) :])
-    heard = turn.heard or Heard()
+    heard = spell_heard(tx, turn.heard) or Heard()
     tx.execute(
         f"insert or replace into turns (session_id, n, first_message, last_message, state, block, shown, level,"  # noqa: S608 - our own
         f" owner, recorded, {', '.join(_HEARD)}) values ({', '.join('?' * 16)})",
@@ -208,7 +212,7 @@ def _write(tx: Transaction, turn: Turn, recorded: int | None) -> None:
             storable(turn.block) or None,
             messages.to_json(turn.shown, what="what a turn showed") if turn.shown else None,
             LEVELS.index(turn.level),
-            turn.owner,
+            spell_owner(tx, turn.owner),
             tx.recorded if recorded is None else recorded,
             *(storable(part) if isinstance(part, str) else part for part in msgspec.structs.astuple(heard)),
         ),
@@ -242,7 +246,7 @@ def _take_over(tx: Transaction, session_id: int, turn: Turn, rows: list[messages
         same += 1
     _erase_messages(tx, [message.id for message in stored[same:]])
     kept = [message.id for message in stored[:same]]
-    if (level, owner) != (LEVELS.index(turn.level), turn.owner):
+    if (level, owner) != (LEVELS.index(turn.level), spell_owner(tx, turn.owner)):
         messages.enqueue(tx, kept)  # the index may have them under the old level
     return kept
 

@@ -1,0 +1,121 @@
+"""Scopes and names: what a scope is, who it belongs to, and when two names mean one person (law 7 of the design).
+
+A scope has one of five forms: `global`, `user`, `household`, `env:<place>` and `user:<name>`. What edgemem itself writes
+has one of these, or is refused; what came from elsewhere under another scope is the operator's alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import unicodedata
+from typing import TYPE_CHECKING
+
+from edgemem.errors import InvalidInputError
+from edgemem.fence import check_key, look_alike, storable
+
+if TYPE_CHECKING:
+    from edgemem.records import Level
+
+PERSON, PLACE = "user:", "env:"
+"""What the scope of a person, and that of a place, begins with."""
+
+_WORDS = ("global", "user", "household")
+_BLANK = {"user": "NAME", "env": "PLACE"}
+_HEADS = tuple(_BLANK)
+_FORMS = "global, household, user:NAME or env:PLACE"
+_NEAR = (
+    0.8  # how alike a word and what was meant must be; `users` and `user` are .89, `session` and `user` .55
+)
+
+
+def name_key(name: str) -> str:
+    """Return what two spellings of one person's name have in common: without spaces around it, case-folded, in NFC.
+
+    Canonical caseless matching of the Unicode standard; never NFKC, which would make one person of two names.
+    """
+    if name.isascii():
+        return name.strip().lower()
+    folded = unicodedata.normalize("NFD", storable(name).strip()).casefold()
+    return unicodedata.normalize("NFC", folded)
+
+
+def scope_of(name: str) -> str:
+    """Return the scope of a person."""
+    return PERSON + name.strip()
+
+
+def person_of(scope: str) -> str | None:
+    """Return whose scope this is; None if it is not that of one person."""
+    name = scope[len(PERSON) :].strip() if scope.startswith(PERSON) else ""
+    return name or None
+
+
+def is_known_form(scope: str) -> bool:
+    """Tell whether a scope has one of the five forms."""
+    place = scope.startswith(PLACE) and bool(scope[len(PLACE) :].strip())
+    return scope in _WORDS or place or person_of(scope) is not None
+
+
+def level_of_scope(scope: str) -> tuple[Level, str | None]:
+    """Return the level and owner that a scope means: `user:<name>` is private, `global`, `user`, `env:…` are shared.
+
+    A scope of an unknown form is private to nobody: only the operator reads what stands there.
+    """
+    if scope == "household":
+        return "household", None
+    if (owner := person_of(scope)) is not None:
+        return "private", owner
+    return ("shared" if is_known_form(scope) else "private"), None
+
+
+def without_spaces(scope: str) -> str:
+    """Return a scope without spaces around it and around its colon; one of an unknown form as it is."""
+    head, colon, rest = scope.strip().partition(":")
+    tidy = f"{head.strip()}{colon}{rest.strip()}"
+    return (
+        sys.intern(tidy) if is_known_form(tidy) else scope
+    )  # one that is a default shall be found to be that
+
+
+def checked_scope(scope: str) -> str:
+    """Return a scope of a known form without spaces around it; raise InvalidInputError for any other."""
+    check_key(scope, what="a scope")
+    tidy = without_spaces(scope)
+    if not is_known_form(tidy):
+        raise InvalidInputError(f"There is no scope {scope.strip()!r:.100}; {_hint(scope)}.")
+    return tidy
+
+
+def not_mistyped(scope: str) -> str:
+    """Return a scope, of whatever form, without spaces around it; raise InvalidInputError if it is nearly a known one."""
+    check_key(scope, what="a scope")
+    tidy = without_spaces(scope)
+    if not is_known_form(tidy) and meant_by(scope) is not None:
+        raise InvalidInputError(f"The scope {scope.strip()!r:.100} is mistyped; {_hint(scope)}.")
+    return tidy
+
+
+def meant_by(scope: str) -> str | None:
+    """Return the known form that a mistyped one stands for, such as user:Mara for Users:Mara; None if it is like none."""
+    text = scope.strip()
+    plain = look_alike(text)
+    head, colon, _ = plain.partition(":")
+    if not colon:
+        return plain if plain in _WORDS else None
+    near = difflib.get_close_matches(head.strip(), _WORDS + _HEADS, n=1, cutoff=_NEAR)
+    if not near or near[0] not in _HEADS:
+        return next(iter(near), None)
+    rest = text[len(head) + 1 :].strip()
+    return f"{near[0]}:{rest or _BLANK[near[0]]}"
+
+
+def _hint(scope: str) -> str:
+    """Return what to do about a scope of an unknown form."""
+    text = scope.strip()
+    if (meant := meant_by(scope)) is None:
+        near = difflib.get_close_matches(look_alike(text), _WORDS, n=1, cutoff=_NEAR)
+        meant = next(iter(near), None)
+    if meant is None and ":" not in look_alike(text):
+        return f"write {PERSON + text!r:.80} for what is theirs alone, {PLACE + text!r:.80} for a place, household or global"
+    return f"write {'one of ' + _FORMS if meant is None else repr(meant)[:100]}"

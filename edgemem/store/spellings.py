@@ -1,0 +1,307 @@
+"""Spellings: what stands under several spellings of one name, or under a scope of an unknown form, finds its place.
+
+Names compare by their keys. A file of an older edgemem may hold `user:Alice` beside `user:alice`, as two people: from its
+migration on they are one, and what was said of them is believed in the order in which it was recorded, by the rule of
+`add_fact`. Who is really two people is kept apart by `[speakers]`, under another name.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.errors import InvalidInputError
+from edgemem.scopes import (
+    checked_scope,
+    is_known_form,
+    level_of_scope,
+    name_key,
+    person_of,
+    scope_of,
+    without_spaces,
+)
+from edgemem.store import messages
+from edgemem.store.facts import ROWS_OF_KEY, believe, ensure_key
+from edgemem.store.line import as_text
+from edgemem.store.names import spell_scope
+from edgemem.store.preferences import announce_preferences
+from edgemem.store.rectangles import Rectangle
+from edgemem.store.rights import LEVELS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from edgemem.store.database import Database
+    from edgemem.store.transaction import Transaction
+
+_JOINED = "names that became one"
+_DOUBTFUL_BELOW = 0.5  # as for the stores
+
+_SEEN = """
+  select owner, min(recorded) from facts group by owner
+  union all select speaker, min(recorded) from facts group by speaker
+  union all select owner, min(id) from doubts group by owner
+  union all select speaker, min(id) from doubts group by speaker
+  union all select owner, min(recorded) from preferences group by owner
+  union all select owner, min(id) from episodes group by owner
+  union all select speaker, min(id) from episodes group by speaker
+  union all select owner, min(recorded) from turns group by owner
+  union all select speaker, min(recorded) from turns group by speaker
+"""
+_SCOPES = """
+  select k.scope, min(f.recorded) from fact_keys k cross join facts f on f.key_id = k.id and f.id = f.origin group by 1
+  union all select k.scope, min(d.id) from fact_keys k cross join doubts d on d.key_id = k.id group by 1
+  union all select scope, min(recorded) from preferences group by 1
+"""
+_SAID = """
+  select id, value, valid_from, valid_to, source, level, owner, speaker, speaker_confidence, asr_confidence, device, room, event_time, recorded
+  from facts where key_id in (:kept, :gone) and id = origin and not (value is null and version = 1)
+  order by recorded, id
+"""
+"""Without what the first version of a key says of all other times: that nothing was known."""
+_ONLY_CLOSED = "facts_only_closed"
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """Two spellings that were taken for two people, and are one now."""
+
+    kept: str
+    """As it was written first."""
+    other: str
+
+
+class Stray(msgspec.Struct, frozen=True):
+    """A scope of an unknown form, and how much stands under it; the operator alone reads it."""
+
+    scope: str
+    facts: int
+    preferences: int
+
+
+def join_spellings(tx: Transaction, apart: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Give every person one spelling, the first, and close what stands under scopes of unknown forms; a migration.
+
+    Args:
+        apart: of spellings that mean somebody else than their name says, as they are written, whom they mean.
+    """
+    first: dict[str, int] = {}
+    scopes = tx.execute(_SCOPES)
+    people = [(person_of(without_spaces(scope)), at) for scope, at in scopes]
+    for name, at in [*tx.execute(_SEEN), *people]:
+        if name is not None and name_key(name):
+            first[name] = min(first.get(name, at), at)
+    by_key: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(first, key=lambda name: (first[name], name)):
+        by_key[name_key(name)].append(name)
+    spelled: dict[str, str] = {}
+    joined: list[Joined] = []
+    for key, names in by_key.items():
+        for name in names:
+            who = apart.get(name, name) if len(names) > 1 else name
+            known = names if name_key(who) == key else by_key.get(name_key(who), [who])
+            spelled[name] = known[0].strip()
+            if name_key(who) == key and spelled[name] != name.strip():
+                joined.append(Joined(spelled[name], name))
+    tx.executemany(
+        "insert or ignore into names (key, name) values (?, ?)",
+        [(name_key(name), name) for name in dict.fromkeys(spelled.values())],
+    )
+    changed = {old: new for old, new in spelled.items() if old != new}
+    with _Unlocked(tx):
+        for old, new in changed.items():
+            _respell(tx, old, new)
+        for scope in {scope for scope, _ in scopes}:
+            tidy = without_spaces(scope)
+            person = person_of(tidy)
+            if person is not None:
+                # The name of an owner has the spaces that its scope had.
+                tidy = scope_of(spelled.get(scope[len("user:") :], spelled[person]))
+            if tidy != scope:
+                _move(tx, scope, tidy)
+            elif not is_known_form(scope):
+                _close(tx, scope)
+    if joined:
+        tx.execute(
+            "insert or replace into meta (key, value) values (?, ?)",
+            (_JOINED, msgspec.json.encode(joined).decode()),
+        )
+
+
+def joined_names(db: Database) -> list[Joined]:
+    """Return which spellings were taken for two people in this file, and are one now."""
+    rows = db.query("select value from meta where key = ?", (_JOINED,))
+    return msgspec.json.decode(rows[0][0], type=list[Joined]) if rows else []
+
+
+def stray_scopes(db: Database) -> list[Stray]:
+    """Return the scopes of unknown forms, in their order; each scope is reached by one step in an index."""
+    found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for n, table in enumerate(("fact_keys", "preferences")):
+        rows = db.query(
+            f"""
+            with recursive scopes (scope) as (
+              select min(scope) from {table}
+              union all select (select min(scope) from {table} where scope > scopes.scope) from scopes where scope is not null)
+            select scope from scopes where scope is not null
+            """  # noqa: S608 - our own constants
+        )
+        for (scope,) in rows:
+            if not is_known_form(scope):
+                count = db.query(f"select count(*) from {table} where scope = ?", (scope,))[0][0]  # noqa: S608 - ours
+                found[scope][n] = count
+    return [Stray(scope, *counts) for scope, counts in sorted(found.items())]
+
+
+def move_scope(tx: Transaction, old: str, new: str) -> Stray:
+    """Give what stands under a scope of an unknown form one of a known form; return how much that was.
+
+    What is known of the same keys there stays: both are believed in the order in which they were recorded.
+    """
+    new = checked_scope(new)
+    if is_known_form(without_spaces(old)):
+        raise InvalidInputError(f"{old!r:.100} is a scope of a known form; what stands there stays.")
+    counts = [
+        tx.execute(f"select count(*) from {table} where scope = ?", (old,))[0][0]  # noqa: S608 - our own constants
+        for table in ("fact_keys", "preferences")
+    ]
+    if not any(counts):
+        raise InvalidInputError(
+            f"Nothing stands under the scope {old!r:.100}; `edgemem check` lists such scopes."
+        )
+    with _Unlocked(tx):
+        _move(tx, old, spell_scope(tx, new))
+    return Stray(old, *counts)
+
+
+class _Unlocked:
+    """Lets rows of facts be changed in other columns than those that close them."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._sql = ""
+
+    def __enter__(self) -> None:
+        rows = self._tx.execute("select sql from sqlite_master where name = ?", (_ONLY_CLOSED,))
+        self._sql = rows[0][0]
+        self._tx.execute(f"drop trigger {_ONLY_CLOSED}")
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:  # else the transaction is undone, and this with it
+            self._tx.execute(self._sql)
+
+
+def _respell(tx: Transaction, old: str, new: str) -> None:
+    """Write a person's name in another way, in all rows but scopes."""
+    names = {"old": old, "new": new}
+    theirs = "owner = :old or speaker = :old"
+    for kind, table in (("fact", "facts"), ("episode", "episodes")):
+        _announce(tx, kind, tx.execute(f"select id from {table} where {theirs}", names))  # noqa: S608 - our own constants
+    said = f"select id from messages where (session_id, turn) in (select session_id, n from turns where {theirs})"  # noqa: S608 - ours
+    messages.enqueue(tx, [number for (number,) in tx.execute(said, names)])
+    announce_preferences(
+        tx, [number for (number,) in tx.execute("select id from preferences where owner = :old", names)]
+    )
+    for table in ("facts", "doubts", "episodes", "turns"):
+        tx.execute(f"update {table} set speaker = :new where speaker = :old", names)  # noqa: S608 - our own constants
+    for table in ("facts", "doubts", "episodes", "turns", "preferences"):
+        tx.execute(f"update {table} set owner = :new where owner = :old", names)  # noqa: S608 - our own constants
+
+
+def _move(tx: Transaction, old: str, new: str) -> None:
+    """Put what stands under one scope under another, which may hold the same keys."""
+    level, owner = level_of_scope(new)
+    for gone, key in tx.execute("select id, key from fact_keys where scope = ?", (old,)):
+        _as_meant(tx, gone, LEVELS.index(level), owner, old)
+        kept = ensure_key(tx, new, key)
+        _join_histories(tx, kept, gone)
+        tx.execute("delete from fact_keys where id = ?", (gone,))
+    _move_preferences(tx, old, new, LEVELS.index(level), owner)
+    written, spelled = (as_text(as_text(scope))[1:-1] for scope in (old, new))
+    for table, column in (("turns", "shown"), ("epochs", "carried")):
+        tx.execute(
+            f"update {table} set {column} = replace({column}, :old, :new) where instr({column}, :old)",  # noqa: S608 - ours
+            {"old": written, "new": spelled},
+        )
+
+
+def _as_meant(tx: Transaction, key_id: int, level: int, owner: str | None, old: str) -> None:
+    """Give what was as open as its old scope said the level and owner of the new one."""
+    meant, of = level_of_scope(old)
+    same = "level = :meant and owner is :of"
+    if owner is not None and not is_known_form(old):
+        same = f"({same} or level = 1 and owner is null)"  # an older edgemem gave the household such a scope
+    for table in ("facts", "doubts"):
+        tx.execute(
+            f"update {table} set level = :level, owner = :owner where key_id = :key and value is not null and {same}",  # noqa: S608 - ours
+            {"level": level, "owner": owner, "key": key_id, "meant": LEVELS.index(meant), "of": of},
+        )
+
+
+def _join_histories(tx: Transaction, kept: int, gone: int) -> None:
+    """Believe all that was said of two keys, in the order in which it was recorded, of the first."""
+    keys = {"kept": kept, "gone": gone}
+    said = tx.execute(_SAID, keys)
+    rows = [row for key in (kept, gone) for row in tx.execute(ROWS_OF_KEY, {"key": key})]
+    _announce(tx, "fact", rows)
+    tx.executemany("delete from facts where id = ?", rows)
+    tx.execute("update doubts set key_id = :kept where key_id = :gone and settled is not null", keys)
+    confirmed = {
+        number
+        for (number,) in tx.execute(
+            "select confirmed_by from doubts where key_id = :kept and confirmed_by is not null", keys
+        )
+    }
+    for number, value, begin, end, source, level, owner, *heard, recorded in said:
+        told = Rectangle(0, value, begin, end, 0, 0, None, source, level, owner, tuple(heard))
+        # What was heard badly twice is believed already.
+        told = told._replace(badly=False) if number in confirmed else told
+        believe(tx, kept, told, doubtful_below=_DOUBTFUL_BELOW, number=number, recorded=recorded)
+    tx.execute("update doubts set key_id = :kept where key_id = :gone", keys)
+
+
+def _move_preferences(tx: Transaction, old: str, new: str, level: int, owner: str | None) -> None:
+    """Put preferences under another scope; of two for one key, the one that was set later stays."""
+    for number, key, recorded in tx.execute(
+        "select id, key, recorded from preferences where scope = ?", (old,)
+    ):
+        there = tx.execute("select id, recorded from preferences where scope = ? and key = ?", (new, key))
+        announce_preferences(tx, [number, *(row[0] for row in there)])
+        if there:
+            later = there[0][1] > recorded
+            tx.execute("delete from preferences where id = ?", (number if later else there[0][0],))
+            if later:
+                continue
+        tx.execute(
+            "update preferences set scope = ?, level = ?, owner = ? where id = ?", (new, level, owner, number)
+        )
+
+
+def _close(tx: Transaction, scope: str) -> None:
+    """Keep what was the household's only because its scope has no known form for the operator alone."""
+    household, private = LEVELS.index("household"), LEVELS.index("private")
+    numbers = tx.execute(
+        "select id from facts where level = ? and key_id in (select id from fact_keys where scope = ?)",
+        (household, scope),
+    )
+    _announce(tx, "fact", numbers)
+    for table in ("facts", "doubts"):
+        tx.execute(
+            f"update {table} set level = ?, owner = null where level = ? and value is not null"  # noqa: S608 - ours
+            " and key_id in (select id from fact_keys where scope = ?)",
+            (private, household, scope),
+        )
+    wishes = tx.execute(
+        "update preferences set level = ?, owner = null where scope = ? and level = ? returning id",
+        (private, scope, household),
+    )
+    announce_preferences(tx, [number for (number,) in wishes])
+
+
+def _announce(tx: Transaction, kind: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    tx.executemany(
+        "insert into index_queue (id, kind, ref) values (?, ?, ?)",
+        [(tx.tick(), kind, row[0]) for row in rows],
+    )

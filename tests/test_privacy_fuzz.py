@@ -1,0 +1,359 @@
+"""Nothing reaches somebody who may not read it, whatever people say and do, with a model that repeats all that it reads."""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from counts import cases
+
+import edgemem
+from edgemem import AgentLoop, Memory, Recalled
+from edgemem.hooks.audit_log import AuditLogHook
+from edgemem.loop import Reply
+from edgemem.records import Heard, Message, Reader
+from edgemem.toolbox import Tool, ToolCall
+
+STEPS = 5_000
+PEOPLE = ("alice", "bob", "carol")
+SESSIONS = ("kitchen", "hall")
+PROFILE = """
+[llama]
+embedder = ""
+[store]
+commit_wait_s = 60
+[tools]
+write_wait_s = 60
+[log]
+turn = true
+[context]
+window_tokens = 1500
+reply_tokens = 200
+summary_tokens = 150
+keep_last_turns = 2
+"""
+CONSONANTS, VOWELS = "bdfgklmnprstvz", "aeiou"
+EVERYDAY = ("the garden", "an open window", "somebody", "waters", "tall roses", "by the gate", "again")
+SCOPES = (None, "me", "household", "global")
+
+
+class Closing(NamedTuple):
+    """Who may hear a secret."""
+
+    level: str
+    owner: str | None = None
+
+
+RANK = {"shared": 0, "household": 1, "private": 2}
+
+
+def may_hear(closing: Closing, speaker: str | None, audience: Iterable[str]) -> bool:
+    """Tell whether somebody may be told a secret while others listen; written without the code that it judges."""
+    if closing.level == "shared":
+        return True
+    if not speaker or "" in set(audience):
+        return False
+    if closing.level == "household":
+        return True
+    return closing.owner == speaker and not set(audience) - {speaker}
+
+
+class Oracle:
+    """Knows of each secret who may hear it."""
+
+    def __init__(self) -> None:
+        self.closings: dict[str, Closing] = {}
+        self.current: frozenset[str] = frozenset()
+        """What the running utterance says: its speaker hears that in any case."""
+        self.speaker: str | None = None
+        self.audience: frozenset[str] = frozenset()
+        self.private = False
+
+    def say(self, secret: str, closing: Closing) -> None:
+        """Somebody has said a secret aloud, to whom it may concern."""
+        known = self.closings.get(secret)
+        if known is None or RANK[closing.level] < RANK[known.level]:
+            self.closings[secret] = closing
+
+    def secrets_in(self, text: str) -> list[str]:
+        """Return the secrets of a text, also where they are spelled."""
+        plain = re.sub(r"[^a-z0-9]", "", text.lower())
+        return [secret for secret in self.closings if secret in plain]
+
+    def check(self, where: str, text: str, speaker: str | None, audience: Iterable[str] = ()) -> None:
+        """Fail where a text tells somebody what is not for them."""
+        for secret in self.secrets_in(text):
+            closing = self.closings[secret]
+            assert may_hear(closing, speaker, audience), (
+                f"{where}: {speaker!r} (with {sorted(audience)}) is told {secret}, {closing}: {text[-1500:]}"
+            )
+
+    def check_prompt(self, messages: Sequence[Message]) -> None:
+        """Fail where a prompt of the running turn holds what its listeners may not hear."""
+        text = "\n".join(f"{message.get('content')} {message.get('tool_calls', '')}" for message in messages)
+        for secret in set(self.secrets_in(text)) - self.current:
+            closing = self.closings[secret]
+            assert may_hear(closing, self.speaker, self.audience), (
+                f"prompt: {self.speaker!r} (with {sorted(self.audience)}) is told {secret}, {closing}: {text[-3000:]}"
+            )
+
+
+def told(item: Recalled) -> str:
+    """Return what of an item anybody could have said; its times and scores are numbers, too."""
+    return f"{item.text} {item.key} {item.value} {item.doubt} {item.scope} {item.session}"
+
+
+class Parrot:
+    """Repeats in its replies and calls what its prompt holds: all of it, some, or nothing."""
+
+    def __init__(self, oracle: Oracle, dice: random.Random) -> None:
+        self.oracle, self.dice = oracle, dice
+        self.prompts = 0
+
+    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
+        self.prompts += 1
+        self.oracle.check_prompt(messages)
+        text = "\n".join(str(message.get("content")) for message in messages)
+        secrets, dice = self.oracle.secrets_in(text), self.dice
+        how = dice.random()
+        chosen = (
+            secrets if how < 0.3 else [one for one in secrets if dice.random() < 0.3] if how < 0.7 else []
+        )
+        if messages[-1]["role"] != "tool" and dice.random() < 0.3:
+            return Reply("", (self._call(chosen, secrets),))
+        if chosen and dice.random() < 0.2:
+            chosen = [" ".join(chosen[0]), *chosen[1:]] if dice.random() < 0.5 else ["-".join(chosen[0])]
+        return Reply(f"Well, {' and '.join(chosen)} or so.")
+
+    def _call(self, chosen: list[str], secrets: list[str]) -> ToolCall:
+        dice = self.dice
+        name = dice.choice(
+            [
+                "remember_fact",
+                "remember_fact",
+                "recall_fact",
+                "list_facts",
+                "search_memory",
+                "forget_fact",
+                "note",
+            ]
+        )
+        key = dice.choice([f"thing{dice.randrange(30)}", *secrets[:1]])
+        scope = dice.choice(SCOPES)
+        given: dict[str, Any] = {"key": key, "scope": scope}
+        if name == "remember_fact":
+            given["value"] = " ".join(chosen) or "nothing"
+            # What its speaker says may be written where the model pleases, unless it was said in private.
+            if scope == "global" and not self.oracle.private:
+                for secret in self.oracle.current & {*chosen, key}:
+                    self.oracle.say(secret, Closing("shared"))
+        elif name == "search_memory":
+            given = {"query": " ".join(chosen) or "roses"}
+        elif name == "list_facts":
+            given.pop("key")
+        elif name == "note":
+            given = {"text": " ".join(chosen)}
+        return ToolCall(name, {each: value for each, value in given.items() if value is not None})
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+
+class House:
+    """A robot that three people and strangers talk to, in two rooms."""
+
+    def __init__(self, home: Path, seed: int, caplog: pytest.LogCaptureFixture) -> None:
+        self.home, self.dice, self.caplog = home, random.Random(seed), caplog
+        home.mkdir()
+        (home / "edgemem.toml").write_text(PROFILE)
+        self.oracle = Oracle()
+        self.parrot = Parrot(self.oracle, self.dice)
+        self.logs = {
+            level: AuditLogHook(home / f"{level}.log", text=level) for level in ("shared", "household")
+        }
+        self.open()
+
+    def open(self) -> None:
+        """Switch the robot on; two agents share each session."""
+        self.memory: Memory = edgemem.open(self.home, worker=False, watch=False)
+        given = {"type": "object", "properties": {"text": {"type": "string"}}}
+        tools = [*self.memory.tools(), Tool("note", "Notes.", given, lambda text: f"Noted: {text}")]
+        self.loops: dict[str, list[AgentLoop]] = {}
+        for session in SESSIONS:
+            hooks = [*self.memory.hooks(session_id=session), *self.logs.values()]
+            self.loops[session] = [
+                AgentLoop(self.parrot, hooks=hooks, tools=tools, agent_name=name) for name in ("cook", "host")
+            ]
+
+    def close(self) -> None:
+        """Switch it off."""
+        for loops in self.loops.values():
+            for loop in loops:
+                assert [str(failure) for failure in loop.hooks.failures()] == []
+        assert self.memory.idle_failures() == []
+        self.memory.close()
+
+    def __enter__(self) -> House:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.memory.close()
+        for log in self.logs.values():
+            log.close()
+
+    # -- what happens ----------------------------------------------------------------------------------
+
+    def secret(self) -> str:
+        """Return a word or number that nobody has ever said."""
+        dice = self.dice
+        while True:
+            word = (
+                "".join(dice.choice(CONSONANTS) + dice.choice(VOWELS) for _ in range(4))
+                if dice.random() < 0.7
+                else str(dice.randrange(10**6, 10**7))
+            )
+            if word not in self.oracle.closings:
+                return word
+
+    def step(self) -> None:
+        """Let something happen."""
+        self.dice.choices([self.talk, self.write, self.look, self.rest, self.restart], [70, 4, 20, 5.7, 0.3])[
+            0
+        ]()
+
+    def talk(self) -> None:
+        """Have somebody say something, perhaps in private, perhaps while others listen."""
+        dice, oracle = self.dice, self.oracle
+        loop = dice.choice(self.loops[dice.choice(SESSIONS)])
+        speaker = dice.choice([*PEOPLE, *PEOPLE, None])
+        audience = frozenset(dice.sample(["", *PEOPLE], dice.choice([0, 0, 0, 1, 2])))
+        private = dice.random() < 0.25
+        said = [self.secret() for _ in range(dice.choice([0, 1, 1, 2]))]
+        heard = [one for one, closing in oracle.closings.items() if may_hear(closing, speaker, audience)]
+        if heard and dice.random() < 0.2:
+            said.append(dice.choice(heard[-40:]))
+        level = "private" if private else "household" if speaker else "shared"
+        for secret in said:
+            oracle.say(secret, Closing(level, speaker if private else None))
+        oracle.current, oracle.speaker, oracle.audience = frozenset(said), speaker, audience
+        oracle.private = private
+        words = dice.sample(EVERYDAY, 5)
+        for secret in said:
+            words.insert(dice.randrange(6), secret)
+        text = dice.choice(["", "Forget about it. ", "Remember: "]) + " ".join(words)
+        how: dict[str, Any] = {"speaker": speaker, "audience": tuple(audience), "private": private}
+        if speaker and dice.random() < 0.1:
+            how["heard"] = Heard(speaker, asr_confidence=0.2)
+        loop.speech_start(speaker=speaker)
+        loop.partial(text[: len(text) // 2], speaker=speaker, audience=audience)
+        end = dice.random()
+        if end < 0.75:
+            loop.run(text, **how)
+        else:
+            loop.prepare(text, **how)
+            if end < 0.85:
+                loop.abort()
+            elif end < 0.92:
+                loop.prepare(text + " or so", **how)
+                loop.commit()
+            else:
+                loop.commit()
+        if end < 0.1:
+            loop.interrupt("Well")
+        oracle.current = frozenset()
+
+    def write(self) -> None:
+        """Have the operator store something for somebody."""
+        dice, oracle, store = self.dice, self.oracle, self.memory.store
+        secret, owner = self.secret(), dice.choice(PEOPLE)
+        scope, closing = dice.choice(
+            [
+                ("global", Closing("shared")),
+                ("household", Closing("household")),
+                (f"user:{owner}", Closing("private", owner)),
+            ]
+        )
+        oracle.say(secret, closing)
+        kind = dice.randrange(4)
+        if kind == 0:
+            store.add_fact(f"thing{dice.randrange(30)}", secret, scope=scope)
+        elif kind == 1:
+            store.set_preference(f"wish{dice.randrange(9)}", secret, scope=scope)
+        elif kind == 2:
+            level, whose = closing
+            store.add_episode("talk", {"text": f"the roses, {secret}"}, "ok", level=level, owner=whose)
+        else:
+            self.memory.notes.append(f"roses and {secret}")
+            oracle.say(secret, Closing(self.memory.notes.level))
+
+    def rest(self) -> None:
+        """Let the robot index, and begin new epochs."""
+        self.memory.idle(self.dice.choice([0.01, 0.3]))
+        for loops in self.loops.values():
+            if self.dice.random() < 0.5:
+                loops[0].idle(1)
+
+    def restart(self) -> None:
+        """Switch it off and on."""
+        self.close()
+        self.open()
+
+    # -- what somebody is told -------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Look everywhere for what somebody may not read."""
+        dice, oracle, memory = self.dice, self.oracle, self.memory
+        speaker = dice.choice([*PEOPLE, ""])
+        some = " ".join(dice.sample(list(oracle.closings), min(8, len(oracle.closings))))
+        query = f"{some} roses thing{dice.randrange(30)}"
+        options: dict[str, Any] = dice.choice([{}, {"include_past": True}, {"known_at": memory.clock.now()}])
+        for item in memory.recall(query, speaker=speaker, k=30, **options):
+            oracle.check("recall", told(item), speaker)
+        for found in memory.recall_sessions(query, speaker=speaker):
+            oracle.check("sessions", " ".join(map(told, found.messages)), speaker)
+        oracle.check("hints", " ".join(memory.hints(speaker=speaker)), speaker)
+        facts = [f"{fact.key} {fact.value}" for fact in memory.store.facts(reader=Reader(speaker))]
+        facts += [
+            str(episode.payload) for episode in memory.store.recent_episodes(20, reader=Reader(speaker))
+        ]
+        oracle.check("store", "\n".join(facts), speaker)
+        rows = memory.database.query("select summary, carried from epochs")
+        oracle.check("epochs", str(rows), PEOPLE[0], PEOPLE[1:])
+        if dice.random() < 0.1:
+            person = dice.choice(PEOPLE)
+            exported = re.sub(r"\d{10,}|\d+\.\d+", "", "\n".join(memory.export(speaker=person)))  # no moments
+            oracle.check("export", exported, person)
+        oracle.check("the log of all", self._log("shared"), None)
+        oracle.check("the log of the household", self._log("household"), PEOPLE[0], PEOPLE[1:])
+        assert oracle.secrets_in(self.caplog.text) == [], "a secret stands in the log of the turns"
+        self.caplog.clear()
+
+    def _log(self, name: str) -> str:
+        return (self.home / f"{name}.log").read_text()[-20_000:]
+
+
+@pytest.mark.long
+def test_nobody_is_told_what_is_not_for_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, record_property: Callable[[str, object], None]
+) -> None:
+    """Thousands of steps with people, strangers, listeners, tools, new epochs and restarts: not one secret goes astray."""
+    caplog.set_level(logging.INFO, logger="edgemem.turn")
+    with House(tmp_path / "home", 14, caplog) as house:
+        for _ in range(cases(STEPS)):
+            house.step()
+        house.look()
+        ((turns, epochs),) = house.memory.database.query(
+            "select (select count(*) from turns), (select count(*) from epochs)"
+        )
+        record_property("prompts", house.parrot.prompts)
+        record_property("turns", turns)
+        record_property("epochs", epochs)
+        record_property("secrets", len(house.oracle.closings))
