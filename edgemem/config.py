@@ -157,12 +157,16 @@ class ContextSettings(_Section, frozen=True):
     """Tokens of it that a small window must still have."""
     keep_last_turns: Count = 4
     """Turns that a compaction never touches: what `it` and `there` refer to."""
+    utterance_bytes: CountOrZero = 16384
+    """Bytes of an utterance that are kept, shown and looked for: some 18 minutes of speech. What follows is cut. 0: all."""
     speech_chars_s: Amount = 15.0
     """Characters that the robot speaks in a second, where it is cut off and the voice tells only for how long it spoke:
     150 words of 6 characters a minute, as English is read aloud. An estimate; measure your voice."""
 
     def __post_init__(self) -> None:
         """Check what one field alone cannot tell."""
+        if 0 < self.utterance_bytes < 256:
+            raise ValueError("`utterance_bytes` must be 0 or at least 256")
         if self.low_water >= self.high_water:
             raise ValueError("`low_water` must be below `high_water`")
         for least, most in (

@@ -172,6 +172,11 @@ def check_session_id(session_id: str) -> None:
     check_key(session_id, what="a session id")
 
 
+def look_alike(text: str) -> str:
+    """Return text of the same length in lower case, each character as the plain one that it looks like."""
+    return _folded(text)
+
+
 def _defang(text: str) -> str:
     if _WITH_COLONS.fullmatch(text) and not (_OBJECT.search(text) or _CALLED.search(text)):
         text = " ".join(text.split())
@@ -201,7 +206,7 @@ def _edit(text: str, pattern: Pattern, change: Callable[[str, re.Match[str]], st
     """Return the text with each match in its folded form changed; `change` gets the original part."""
     parts = []
     end = 0
-    for match in pattern.finditer(_folded(text)):
+    for match in pattern.finditer(look_alike(text)):
         parts += [text[end : match.start()], change(text[match.start() : match.end()], match)]
         end = match.end()
     return "".join(parts) + text[end:] if parts else text
@@ -225,7 +230,7 @@ def _not_called(part: str, match: re.Match[str]) -> str:
 
 def _without_objects(text: str) -> str:
     """Turn the braces of what looks like an object of JSON into parentheses."""
-    folded = _folded(text)
+    folded = look_alike(text)
     begins = {match.start() for match in _OBJECT.finditer(folded)}
     if not begins:
         return text
@@ -243,7 +248,7 @@ def _without_objects(text: str) -> str:
 
 def _without_fences(text: str) -> str:
     """Turn the brackets of what looks like a fence or a role's tag into parentheses."""
-    folded = _folded(text).translate(_BRACKETS)
+    folded = look_alike(text).translate(_BRACKETS)
     characters = list(text)
     for match in _FENCE.finditer(folded):
         characters[match.start()] = "("
@@ -270,8 +275,7 @@ class _Folding(dict[int, str]):
 _FOLDING = _Folding()
 
 
-def look_alike(text: str) -> str:
-    """Return text of the same length in lower case, each character as the plain one that it looks like."""
+def _folded(text: str) -> str:
     return text.lower() if text.isascii() else text.translate(_FOLDING)
 
 

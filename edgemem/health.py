@@ -43,9 +43,10 @@ def check(memory: Memory) -> list[Check]:
         _database(memory),
         _turns(memory),
         _backups(memory),
+        _erasing(memory),
         _losses(memory),
-        _index(memory),
         _names(memory),
+        _index(memory),
         _vectors(memory),
         _embedder(memory),
         _reranker(memory),
@@ -89,17 +90,14 @@ def _database(memory: Memory) -> Check:
 
 
 def _turns(memory: Memory) -> Check:
-    journal = memory.sessions.journal
-    backlogs = (journal.backlog(), journal.backlog_of_others())
+    outbox = memory.sessions.journal.outbox
+    backlogs = (outbox.backlog(), outbox.backlog_of_others())
     backlog = max(backlogs, key=lambda backlog: (backlog.unkept, backlog.turns))
     if backlog.unkept:
         advice = "Free some space, or let the database go, before the program that has them ends: they are written then."
         return Check("turns", "warn", str(backlog), advice)
     if backlog.turns:
         return Check("turns", "warn", str(backlog), "They are tried again by themselves; nothing is lost.")
-    if (waited := journal.waited()) is not None:
-        detail = f"all are written, also {waited.turns} that had to wait (last {_moment(waited.at)})"
-        return Check("turns", "ok", detail)
     return Check("turns", "ok", "all are written")
 
 
@@ -130,6 +128,22 @@ def _backups(memory: Memory) -> Check:
     if every_h and changed and hours > 2 * every_h:
         return Check("backups", "warn", told, "Leave the robot idle for a minute; if it stays, see `upkeep`.")
     return Check("backups", "ok", told)
+
+
+def _erasing(memory: Memory) -> Check:
+    pending = memory.erasing()
+    if not pending:
+        return Check("erasing", "ok", "what was forgotten is gone from every file")
+    told = "; ".join(
+        f"{', '.join(name for name, reason in pending.items() if reason == why)} ({why})"
+        for why in dict.fromkeys(pending.values())
+    )
+    return Check(
+        "erasing",
+        "warn",
+        f"what was forgotten may still stand in {told}; nobody recalls it",
+        "It goes by itself when nobody speaks. If it stays, end other programs that read these files.",
+    )
 
 
 def _losses(memory: Memory) -> Check:
@@ -338,8 +352,8 @@ def _files(memory: Memory) -> Check:
 
 def _hooks(memory: Memory) -> Check:
     failures = [failure for failure in memory.failures.read() if failure.hook != WINDOW]
-    journal = memory.sessions.journal
-    if not journal.backlog().turns and not journal.backlog_of_others().turns:
+    outbox = memory.sessions.journal.outbox
+    if not outbox.backlog().turns and not outbox.backlog_of_others().turns:
         failures = [failure for failure in failures if TURNS_WAIT not in failure.message]
     if not failures:
         return Check("hooks", "ok", "no failure on record")

@@ -20,6 +20,9 @@ log = logging.getLogger("edgemem.idle")
 
 Stop = Callable[[], bool]
 
+AGAIN_S = 600.0
+"""Seconds until the worker looks again, for work that only time makes due."""
+
 
 class Step(msgspec.Struct, frozen=True):
     """One kind of upkeep."""
@@ -45,7 +48,7 @@ class IdleWorker:
         steps: Sequence[Step],
         *,
         settle_s: float = 0.5,
-        again_s: float = 600.0,
+        again_s: float = AGAIN_S,
         on_hold: Callable[[], None] = lambda: None,
     ) -> None:
         """Make the worker; nothing runs until `start`.
@@ -57,7 +60,7 @@ class IdleWorker:
         """
         self._steps = tuple(steps)
         self.settle_s = settle_s
-        self._again_s = again_s
+        self.again_s = again_s
         self._on_hold = on_hold
         # Weak, so that an agent that is dropped in the middle of a turn does not stop upkeep for ever.
         self._speaking: WeakSet[Any] = WeakSet()
@@ -137,7 +140,7 @@ class IdleWorker:
 
     def _loop(self) -> None:
         while not self._closed.is_set():
-            self._wake.wait(self._again_s)
+            self._wake.wait(self.again_s)
             self._wake.clear()
             if self._closed.wait(self.settle_s) or self.held:
                 continue

@@ -125,9 +125,8 @@ class AgentLoop:
         self.hooks = hooks if isinstance(hooks, HookRegistry) else HookRegistry(hooks)
         self.instructions = instructions
         self.max_hops = max_hops
-        self.ctx = TurnContext(
-            session or Session(), agent_name=agent_name, speaker=_named(speaker), llm=model
-        )
+        self._speaker = _named(speaker)
+        self.ctx = TurnContext(session or Session(), agent_name=agent_name, speaker=self._speaker, llm=model)
         self._toolbox = Toolbox(tools, self.hooks, self.ctx)
         self.tools = self._toolbox.tools
         self._stop = threading.Event()
@@ -221,11 +220,12 @@ class AgentLoop:
             result = self._result = TurnResult("")
         task = {
             "task": text,
-            "speaker": _named(speaker) or self.ctx.speaker,
+            "speaker": _named(speaker) or self._speaker,
             "heard": heard,
             "private": private,
             "audience": tuple(audience),
         }
+        self._tell(task)
         try:
             self._answer(text, task, result, on_text)
         finally:
@@ -282,6 +282,7 @@ class AgentLoop:
         ended = [AgentResult(result.reply, result.hops, result.interrupted, self._error)]
         with ending(self.hooks, self.ctx, ended):
             pass
+        self._tell({"speaker": self._speaker})
         result.reply = ended[-1].reply
         result.commit_ms = (perf_counter() - started) * 1e3
         return result
@@ -295,6 +296,7 @@ class AgentLoop:
             self._turns -= 1
             del self.session.messages[self._before :]
             self.hooks.fire(ON_ABORT, self.ctx, {})
+            self._tell({"speaker": self._speaker})
 
     def interrupt(
         self,
@@ -344,7 +346,7 @@ class AgentLoop:
 
     def speech_start(self, *, speaker: str | None = None) -> None:
         """Tell the hooks that somebody begins to speak; may come from any thread."""
-        self.hooks.fire(ON_SPEECH_START, self.ctx, {"speaker": _named(speaker) or self.ctx.speaker})
+        self.hooks.fire(ON_SPEECH_START, self.ctx, {"speaker": _named(speaker) or self._speaker})
 
     def partial(self, text: str, *, speaker: str | None = None, audience: Iterable[str] = ()) -> None:
         """Tell the hooks what has been heard of the sentence so far, so that memory is ready at its end.
@@ -356,7 +358,7 @@ class AgentLoop:
             speaker: who speaks; None while the voice is not recognised.
             audience: who else will hear the answer.
         """
-        heard: dict[str, Any] = {"text": text, "speaker": _named(speaker) or self.ctx.speaker}
+        heard: dict[str, Any] = {"text": text, "speaker": _named(speaker) or self._speaker}
         if listeners := tuple(audience):
             heard["audience"] = listeners
         self.hooks.fire(ON_PARTIAL, self.ctx, heard)
@@ -364,6 +366,12 @@ class AgentLoop:
     def idle(self, seconds: float) -> None:
         """Tell the hooks that nobody speaks."""
         self.hooks.fire(ON_IDLE, self.ctx, {"seconds": seconds})
+
+    def _tell(self, known: dict[str, Any]) -> None:
+        """Note in the context who speaks, for hooks that are not asked when the turn begins: another may end it there."""
+        ctx = self.ctx
+        ctx.speaker, ctx.heard = known["speaker"], known.get("heard")
+        ctx.audience, ctx.private = known.get("audience", ()), known.get("private", False)
 
     # -- inside a turn -------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ One `Memory` belongs to one process; several processes may open the same home.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -43,7 +44,7 @@ from edgemem.running import Running
 from edgemem.session_hooks import SessionHooks
 from edgemem.small_models import SmallModels
 from edgemem.store.arguments import checked_number, checked_text, item_count
-from edgemem.store.forgotten import last_forgotten
+from edgemem.store.erase.erasings import last_forgotten
 from edgemem.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -51,13 +52,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.context.summarizer import Summarizer
-    from edgemem.forgetting import Forgetting
     from edgemem.hooks.warming import Prefix
     from edgemem.idle import IdleFailure
     from edgemem.llama.kept_state import KeptState
     from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
     from edgemem.recall.search import RecallStats
-    from edgemem.store.erasing import Forgotten
+    from edgemem.store.erase.eraser import Forgotten
     from edgemem.store.intake import ImportReport
     from edgemem.toolbox import Tool
 
@@ -133,7 +133,16 @@ class Memory:
         with ExitStack() as opened:  # what was opened when something behind it could not be
             self._models = models = SmallModels(self.home, self.profile, embedder=embedder, reranker=reranker)
             opened.callback(models.close)
-            self._parts = parts = Parts(self.home, self.profile, models, clock=self.clock, restore=restore)
+            self._running = Running()
+            self._parts = parts = Parts(
+                self.home,
+                self.profile,
+                models,
+                running=self._running,
+                wake=self._wake,
+                clock=self.clock,
+                restore=restore,
+            )
             opened.callback(parts.close)
             self.reload = Reload(
                 self.home,
@@ -159,7 +168,6 @@ class Memory:
         self.failures = FailureLog(self.home / "db" / "failures.json")
         self.figures = FigureFile(self.home / "db" / "turn.json")
         self._extras = Extras(self.home, self.clock, note=self.failures.note)
-        self._running = Running()
         self._upkeep = Upkeep(
             parts,
             self._running,
@@ -169,6 +177,7 @@ class Memory:
             give_way=self._give_way,
         )
         self.closed = False
+        self._process = os.getpid()
         if worker:
             self._upkeep.worker.start()
         if worker if watch is None else watch:
@@ -334,13 +343,19 @@ class Memory:
 
         Args:
             speaker: who speaks where the loop does not say it; None: an unknown voice, which has what is shared.
-            include: some of those that `edgemem.memory_tools` knows, and of `read_more`, which reads on in results that
-                were shortened; None: all.
+            include: some of those that `edgemem.memory_tools` knows, of `notes`, which reads and writes NOTES.md, and of
+                `read_more`, which reads on in results that were shortened; None: all.
         """
         self._check_open()
         from edgemem.default_tools import default_tools  # late: what only models need
 
-        return default_tools(self, include=include, speaker=speaker, search=self._parts.recall.recall)
+        return default_tools(
+            self,
+            include=include,
+            speaker=speaker,
+            search=self._parts.recall.recall,
+            eraser=self._parts.eraser,
+        )
 
     def budget(self, *, tokenizer: Tokenizer | None = None, model: ChatModel | None = None) -> Budget:
         """Return how the window of a chat model is divided; `check` tells of the model for as long as this is held.
@@ -401,11 +416,15 @@ class Memory:
             self.database, reader=reader, now=self.clock.now(), names=self.profile.names(), limit=limit
         )
 
-    def forget(self, key: str, *, scope: str = "global", wait_s: float | None = None) -> bool:
-        """Erase a fact with its whole history, in the truth and in every index; return whether there was one.
+    def forget(self, key: str, *, scope: str = "global", wait_s: float | None = None) -> Forgotten:
+        """Erase a fact with its whole history, in the truth and in every copy; what is returned is true if there was one.
 
         What the memory's own tools repeated of it goes too, also from what running conversations will write. Their
         prompts keep it until their epochs end (law 2); the model is told that it is gone.
+
+        Nobody recalls it any more once it is committed. Then this waits until its bytes are gone from every file, for
+        `[store] busy_timeout_s` seconds; what is `pending` then, because another program reads it, goes in idle time,
+        also after a restart.
 
         Args:
             wait_s: seconds to wait for turns that must be written before; None: as long as the database waits for others.
@@ -414,15 +433,20 @@ class Memory:
             StoreError: they could not be written, so nothing was erased; BusyError where only the time was too short.
         """
         self._check_open()
-        return self._forgetting().fact(key, scope=scope, wait_s=wait_s)
+        return self._parts.eraser.fact(key, scope=scope, wait_s=wait_s)
 
-    def forget_session(self, session_id: str) -> bool:
-        """Erase a conversation, in the truth and in every index; return whether there was one."""
+    def forget_episode(self, episode_id: str) -> Forgotten:
+        """Erase one episode by its id, as `forget` does a fact."""
         self._check_open()
-        return self._forgetting().session(session_id)
+        return self._parts.eraser.episode(episode_id)
+
+    def forget_session(self, session_id: str) -> Forgotten:
+        """Erase a conversation as `forget` does a fact, also its lines in the profile's audit log."""
+        self._check_open()
+        return self._parts.eraser.session(session_id, logs=self._extras.logs(self.profile))
 
     def forget_person(self, name: str, *, logs: Iterable[Path] = ()) -> Forgotten:
-        """Erase what a person said or owns: in the truth, every index, every backup, and logs.
+        """Erase what a person said or owns, as `forget` does a fact: in the truth, every index, every backup, and logs.
 
         What others said of them, and NOTES.md, stays; the result says where the name still stands.
 
@@ -430,10 +454,11 @@ class Memory:
             logs: audit logs, whose lines of this person are erased too; the profile's own always is.
         """
         self._check_open()
-        return self._forgetting().person(
+        return self._parts.eraser.person(
             name,
             called=self.profile.others(name),
             logs={*self._extras.logs(self.profile), *logs},
+            notes=self.notes,
         )
 
     def export(self, *, speaker: str | None = None) -> Iterator[str]:
@@ -500,6 +525,11 @@ class Memory:
         self._check_open()
         return self._parts.recall.pending()
 
+    def erasing(self) -> dict[str, str]:
+        """Return the files that still hold bytes of what was forgotten, and why; idle time goes on with them."""
+        self._check_open()
+        return self._parts.eraser.pending()
+
     def check(self) -> list[Check]:
         """Look at everything that this memory stands on."""
         self._check_open()
@@ -511,11 +541,6 @@ class Memory:
     def idle_failures(self) -> list[IdleFailure]:
         """Return the kinds of upkeep that failed."""
         return self._upkeep.worker.failures()
-
-    def _forgetting(self) -> Forgetting:
-        from edgemem.forgetting import Forgetting  # late: few forget, and opening need not wait
-
-        return Forgetting(self.home, self._parts, self._running)
 
     def _most(self, k: int | None) -> int:
         """Return how many items are wanted at most."""
@@ -566,6 +591,12 @@ class Memory:
     def close(self) -> None:
         """Finish what is queued and close everything; a second call does nothing."""
         if self.closed:
+            return
+        if os.getpid() != self._process:
+            # A forked child has no threads, and the files are its parent's.
+            self.closed = True
+            for opened in (self.sessions, self.index.database, self.database):
+                opened.close()
             return
         self._running.close()
         self.closed = True

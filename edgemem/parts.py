@@ -13,10 +13,12 @@ from edgemem.recall.index import Index
 from edgemem.recall.recall import Recall
 from edgemem.store.backups import Backups
 from edgemem.store.copying import copied, scratch_folder
+from edgemem.store.erase.eraser import Eraser, Place
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.migrations import keeping_apart
 from edgemem.store.notes import NotesFile
 from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.spool import ROOM
 from edgemem.truth import TruthFile
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from edgemem.clock import Clock
     from edgemem.config import Profile, RecallSettings
     from edgemem.llama.protocols import Embedder
+    from edgemem.running import Running
     from edgemem.small_models import SmallModels
 
 _log = logging.getLogger(__name__)
@@ -34,11 +37,21 @@ class Parts:
     """The truth with its stores and backups, the notes, the index, and the recall that reads them all."""
 
     def __init__(
-        self, home: Path, profile: Profile, models: SmallModels, *, clock: Clock, restore: str | None = None
+        self,
+        home: Path,
+        profile: Profile,
+        models: SmallModels,
+        *,
+        running: Running,
+        wake: Callable[[], None],
+        clock: Clock,
+        restore: str | None = None,
     ) -> None:
         """Open the files; where one cannot be opened, those before it are closed again.
 
         Args:
+            running: is told what is forgotten, for what running conversations will still say.
+            wake: has idle time look for work.
             restore: see `TruthFile.open`.
         """
         with ExitStack() as opened:
@@ -67,6 +80,20 @@ class Parts:
                 notes=self.notes,
                 clock=clock,
                 settings=profile.recall,
+            )
+            self.eraser = Eraser(
+                self.sessions,
+                (
+                    Place(
+                        "kept states",
+                        lambda forgotten, _stop: _remove_states(self.database.path.parent, forgotten),
+                    ),
+                    Place(self.index.path.name, lambda _forgotten, stop: self.index.erase(stop)),
+                    Place("backups", lambda _forgotten, stop: self.backups.erase(stop)),
+                ),
+                on_forgotten=running.forget,
+                wake=wake,
+                wait_s=profile.store.busy_timeout_s,
             )
             self.use(profile)
             self._opened = opened.pop_all()
@@ -100,7 +127,8 @@ class Parts:
         self.backups.max_mb = profile.backup.max_mb
         self.store.max_episodes = profile.store.max_episodes
         self.store.doubtful_below = profile.memory.doubtful_below
-        self.sessions.journal.most = profile.store.waiting_turns
+        self.sessions.journal.outbox.most = profile.store.waiting_turns
+        self.sessions.journal.outbox.room = max(ROOM, 4 * profile.context.utterance_bytes)
         self.notes.max_size_chars = profile.notes.max_chars
         self.notes.low_water_chars = profile.notes.low_water_chars
         self.notes.level = profile.notes.level
@@ -120,3 +148,10 @@ class Parts:
     def close(self) -> None:
         """Write what is queued, and close everything."""
         self._opened.close()
+
+
+def _remove_states(folder: Path, forgotten: int) -> bool:
+    from edgemem.llama.state_file import remove_states  # late: few forget, and opening need not wait
+
+    remove_states(folder, before=forgotten)
+    return True

@@ -174,7 +174,7 @@ class Session(msgspec.Struct):
 
 
 TurnState = Literal["open", "complete", "interrupted", "unfinished"]
-"""`open`: accepted before its first tool ran; `unfinished`: was open when the robot lost power or crashed."""
+"""`open`: accepted, and still running; `unfinished`: its loop left it open, or the robot lost power or crashed in it."""
 
 
 class StoredMessage(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key
-from edgemem.records import Fact, Level, Reader
+from edgemem.records import Episode, Fact, Level, Reader
 from edgemem.scopes import (
     PLACE,
     checked_scope,
@@ -92,7 +92,7 @@ class Rights:
                 "Refused: that name is taken by what belongs to somebody else. Use another name."
             )
 
-    def check_erasable(self, versions: Iterable[Fact], turn: ToolTurn | None) -> None:
+    def check_erasable(self, versions: Iterable[Fact | Episode], turn: ToolTurn | None) -> None:
         """Raise RefusedError where an unknown voice would erase what a recognised speaker said.
 
         It may say otherwise, as anybody may of what is shared: then history keeps both, and who said what.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from edgemem.idle import Stop
     from edgemem.llama.kept_state import KeptState
     from edgemem.llama.protocols import ChatModel
-    from edgemem.store.tool_copies import Erased
+    from edgemem.store.erase.copies import Erased
 
 
 class Running:
@@ -104,14 +104,6 @@ class Running:
         """Have no session say or write what was erased; their prompts keep it until their epochs end (law 2)."""
         for hook in self.compactions():
             hook.forget(erased)
-
-    def forget_states(self, folder: Path) -> None:
-        """Delete what is kept of models, those that are not open among them: it holds text."""
-        from edgemem.llama.state_file import remove_states  # late: few forget, and opening need not wait
-
-        for kept in list(self._kept):
-            kept.remove()
-        remove_states(folder)
 
     def close(self) -> None:
         """Write what is to be kept of the models that are open."""

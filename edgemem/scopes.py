@@ -34,9 +34,10 @@ def name_key(name: str) -> str:
 
     Canonical caseless matching of the Unicode standard; never NFKC, which would make one person of two names.
     """
+    name = storable(name).strip()
     if name.isascii():
-        return name.strip().lower()
-    folded = unicodedata.normalize("NFD", storable(name).strip()).casefold()
+        return name.lower()
+    folded = unicodedata.normalize("NFD", name).casefold()
     return unicodedata.normalize("NFC", folded)
 
 

@@ -63,6 +63,7 @@ class SessionHooks:
         self._session_id, self._speaker, self._agent = session_id, speaker, agent
         settings = memory.profile
         self._layout = Layout(session_id, default_level=settings.memory.default_level)
+        self._layout.utterance_bytes = settings.context.utterance_bytes
         self._layout.epoch = Epoch(session_id, 0, reason="begin", started_at=memory.clock.now())
         self._conversation = Conversation(self._layout, commit_wait_s=settings.store.commit_wait_s)
         self._planner = self._make_planner()
@@ -143,6 +144,7 @@ class SessionHooks:
     def _take(self, profile: Profile) -> None:
         """Take what was changed in the profile."""
         self._layout.default_level = profile.memory.default_level
+        self._layout.utterance_bytes = profile.context.utterance_bytes
         self._conversation.commit_wait_s = profile.store.commit_wait_s
         planner, context, injection = self._planner, profile.context, profile.injection
         extractive = ExtractiveSummarizer(self._memory.embedder, self._budget.tokenizer)

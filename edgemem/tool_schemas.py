@@ -14,7 +14,9 @@ _QUERY = {"type": "string", "description": "What to look for."}
 
 _NEEDED: dict[str, dict[str, Any]] = {
     "remember_fact": {"key": _KEY, "value": _VALUE},
-    "forget_fact": {"key": _KEY},
+    "forget_fact": {
+        "key": {**_KEY, "description": f"{_KEY['description'][:-1]}, or an [episode:…] that was found."}
+    },
     "recall_fact": {"key": _KEY},
     "list_facts": {},
     "search_memory": {"query": _QUERY},

@@ -55,6 +55,11 @@ class Tool(msgspec.Struct, frozen=True):
     wants_turn: bool = False
     """Whether `run` takes the ToolTurn before the arguments."""
 
+    def __repr__(self) -> str:
+        """Say how an EdgeVox agent takes it; EdgeVox quotes that where it refuses a tool of ours."""
+        call = "edgemem.hooks.load('edgevox_loop').attach_tools(agent, tools)"
+        return f"<edgemem Tool {self.name}; for an EdgeVox agent: {call}>"
+
     def schema(self) -> dict[str, Any]:
         """Return the schema that a chat template prints."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}

@@ -26,11 +26,12 @@ from edgemem.negation import asks_not_to_forget, asks_to_forget, says_no, says_y
 from edgemem.records import Fact, Heard
 from edgemem.rights import MYSELF, SCOPES, RefusedError, Rights, closed_to
 from edgemem.scopes import level_of_scope, name_key, person_of
+from edgemem.store.episodes import episode_text
+from edgemem.store.erase.copies import Erased
 from edgemem.store.later import Later, settled
 from edgemem.store.own_records import as_ours
-from edgemem.store.protocols import LevelledStore, MemoryStore
+from edgemem.store.protocols import EpisodeStore, LevelledStore, MemoryStore
 from edgemem.store.rights import readable
-from edgemem.store.tool_copies import Erased
 from edgemem.tool_schemas import ABOUT, checked, schema_of
 from edgemem.toolbox import Tool, ToolTurn
 
@@ -46,6 +47,10 @@ NAMES = (*DEFAULT, "list_facts", "search_memory")
 SOURCE = "llm"
 """The source of what a model stored; who said it to the model stands beside."""
 
+FORGOTTEN = "Forgotten; erased from this device within moments."
+"""What a tool answers when a forgetting is committed: nobody recalls it from then on."""
+
+_EPISODE = "episode:"  # and its id, where a name is given or told
 _PENDING = "__edgemem_forget"  # in a session's state; names that begin with two underscores are never stored
 _NAME_CHARS = 80
 _LONGEST = (
@@ -62,6 +67,7 @@ def memory_tools(
     include: Collection[str] | None = DEFAULT,
     recall: Recaller | None = None,
     forget: Callable[[str, str], bool] | None = None,
+    forget_episode: Callable[[str], bool] | None = None,
     speaker: str | None = None,
     scope: str = "global",
     places: Iterable[str] = (),
@@ -78,6 +84,7 @@ def memory_tools(
         recall: finds by meaning for `search_memory`; None: the store's `search_facts`. `Memory.tools()` gives its own,
             which finds what was said and done too.
         forget: erases (key, scope) in more than the store, such as an index; None: the store's `forget_fact`.
+        forget_episode: the same for the id of an episode; None: the store's `forget_episode`, where it has one.
         speaker: who speaks where the loop does not say it; None: an unknown voice.
         scope: where a fact goes if the model does not say it; what a stranger says goes to `global` at most.
         places: rooms that facts may be about, as `env:<place>`.
@@ -108,6 +115,7 @@ def memory_tools(
         rights,
         recall=recall,
         forget=forget or (lambda key, scope: store.forget_fact(key, scope=scope)),
+        forget_episode=forget_episode,
         confirm=confirm,
         max_chars=max_chars,
         max_items=max_items,
@@ -160,6 +168,7 @@ class _MemoryTools:
         *,
         recall: Recaller | None,
         forget: Callable[[str, str], bool],
+        forget_episode: Callable[[str], bool] | None,
         confirm: bool,
         max_chars: int,
         max_items: int,
@@ -171,6 +180,8 @@ class _MemoryTools:
         self._rights = rights
         self._recall = recall
         self._forget = forget
+        self._episodes = store if isinstance(store, EpisodeStore) else None
+        self._forget_episode = forget_episode or (self._episodes.forget_episode if self._episodes else None)
         self._confirm = confirm
         self._max_chars = max_chars
         self._max_items = max_items
@@ -235,15 +246,20 @@ class _MemoryTools:
         lines = lines_for(best, visible={}, visible_turns=here, session=layout.session if layout else "")
         lines = lines[: self._fitting([line.line for line in lines])]
         self._put(turn, lines)
-        return "\n".join(line.line for line in lines) or "Nothing is remembered about that."
+        return "\n".join(map(_with_id, lines)) or "Nothing is remembered about that."
 
     def forget_fact(self, turn: ToolTurn | None, *, key: str, scope: str | None = None) -> str:
-        """Erase a fact with all its history, and quote what it was."""
+        """Erase a fact with all its history, or an episode, and quote what it was.
+
+        Once it is committed nobody recalls it; the bytes go from every file in idle time.
+        """
         if turn is not None and asks_not_to_forget(turn.utterance):
             raise RefusedError(
                 "Nothing was erased: the user asked NOT to forget. To keep something new, call remember_fact."
             )
         found = self._facts(turn, scope, key)
+        if not found and (name := key.strip("[]")).startswith(_EPISODE):
+            return self._erase_episode(turn, name)
         if not found:
             return f"Nothing was erased. {self._unknown(turn, key)}"
         if len(found) > 1:
@@ -258,20 +274,35 @@ class _MemoryTools:
         quote = self._line(turn, fact)
         if self._confirm or (turn is not None and not asks_to_forget(turn.utterance)):
             self._mark(turn, found)
-            self._ask(turn, fact, quote)
-        # Whoever asked hears once what it was; what is stored of this turn names only the key.
-        conversation = turn.session.state.get(STATE_KEY) if turn is not None else None
-        if isinstance(conversation, Conversation):
-            values = (version.value for version in [*versions, fact])
-            conversation.forget(Erased.of(fact.scope, fact.key, values))
+            self._ask(turn, (fact.scope, fact.key), quote)
+        values = (version.value for version in [*versions, fact])
+        _forget_in_turn(turn, Erased.of(fact.scope, fact.key, values))
         self._forget(fact.key, fact.scope)
         # The prompt is told here that it is gone; the next turn must not quote it once more.
         gone = Shown(f"gone:fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), "")
         self._put(turn, [gone])
         older = len({version.value for version in versions} - {fact.value})
-        return f"Erased for good: {quote}" + (
+        return f"{FORGOTTEN} It was: {quote}" + (
             f", and {older} older value{'s' * (older > 1)}." if older else "."
         )
+
+    def _erase_episode(self, turn: ToolTurn | None, name: str) -> str:
+        """Erase the episode with the id that a name ends in, if whoever speaks may read it."""
+        episode_id = name.removeprefix(_EPISODE)
+        reader = self._rights.reader(turn)
+        episode = None if self._episodes is None else self._episodes.get_episode(episode_id, reader=reader)
+        if episode is None or self._forget_episode is None:
+            return f"Nothing was erased: there is no episode {clean(episode_id, max_chars=_NAME_CHARS)}."
+        self._rights.check_erasable([episode], turn)
+        text = episode_text(episode.kind, episode.payload, episode.outcome)
+        quote = clean(text, max_chars=self._max_chars)
+        shown = Shown(f"episode:{episode.id}", "", episode.level, episode.owner)
+        self._put(turn, [shown])
+        if self._confirm or (turn is not None and not asks_to_forget(turn.utterance)):
+            self._ask(turn, ("episode", name), quote)
+        _forget_in_turn(turn, Erased.of("episode", name, [text]))
+        self._forget_episode(episode_id)
+        return f"{FORGOTTEN} It was: {quote}."
 
     # Writing
 
@@ -371,22 +402,34 @@ class _MemoryTools:
 
     # Asking first
 
-    def _ask(self, turn: ToolTurn | None, fact: Fact, quote: str) -> None:
+    def _ask(self, turn: ToolTurn | None, meant: tuple[str, str], quote: str) -> None:
         """Go on if the user was asked in the turn before, and said yes."""
         if turn is None:
             raise RefusedError("Nothing was erased: this robot cannot ask first, so it cannot erase.")
         state = turn.session.state
-        meant = (fact.scope, fact.key, self._rights.reader(turn).key)
+        asking = (*meant, self._rights.reader(turn).key)
         asked, n = state.pop(_PENDING, (None, 0))
-        if asked == meant and n == turn.n - 1:
+        if asked == asking and n == turn.n - 1:
             if says_yes(turn.utterance):
                 return
             if says_no(turn.utterance):
                 raise RefusedError("Nothing was erased: the user said no.")
-        state[_PENDING] = (meant, turn.n)
+        state[_PENDING] = (asking, turn.n)
         raise RefusedError(
             f"Not erased yet. Ask the user: shall I erase this for good? {quote}. After a yes, call forget_fact again."
         )
+
+
+def _with_id(line: Shown) -> str:
+    """Return a line, with the name under which an episode can be forgotten."""
+    return f"{line.line} [{line.id}]" if line.id.startswith(_EPISODE) else line.line
+
+
+def _forget_in_turn(turn: ToolTurn | None, erased: Erased) -> None:
+    """Whoever asked hears once what it was; what is stored of this turn names only the key."""
+    conversation = turn.session.state.get(STATE_KEY) if turn is not None else None
+    if isinstance(conversation, Conversation):
+        conversation.forget(erased)
 
 
 def _layout_of(turn: ToolTurn | None) -> Layout | None:

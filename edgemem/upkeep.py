@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from edgemem.idle import IdleWorker, Step, Stop
+from edgemem.idle import AGAIN_S, IdleWorker, Step, Stop
 
 if TYPE_CHECKING:
     from edgemem.config import IdleSettings
     from edgemem.hooks.turn_figures import FigureFile
     from edgemem.parts import Parts
     from edgemem.running import Running
+
+_ERASE_AGAIN_S = 2.0
+"""Seconds until an erasing that somebody's reading keeps from its end is tried again."""
 
 
 class Upkeep:
@@ -38,11 +41,13 @@ class Upkeep:
         self._settings = settings
         self._renew = renew
         self._thorough = False
+        self._eraser = parts.eraser
         index = parts.index
         self.worker = IdleWorker(
             (
                 Step("settings", lambda stop: not stop() and self._renew()),
                 Step("waiting turns", self._write_waiting),
+                Step("erase", self._erase),
                 Step("compact", running.compact),
                 Step("index", self._catch_up),
                 Step("embed", self._embed),
@@ -64,12 +69,18 @@ class Upkeep:
         """
         self._thorough = thorough
         try:
-            return self.worker.run(seconds)
+            return self.worker.run(seconds) and not self._eraser.pending()
         finally:
             self._thorough = False
 
     def _write_waiting(self, stop: Stop) -> bool:
-        return not stop() and self._parts.sessions.journal.retry(stop)
+        return not stop() and self._parts.sessions.journal.outbox.retry(stop)
+
+    def _erase(self, stop: Stop) -> bool:
+        erased = not stop() and self._eraser.work(stop)
+        # Whoever reads a file that must be emptied is gone soon.
+        self.worker.again_s = _ERASE_AGAIN_S if self._eraser.left else AGAIN_S
+        return erased
 
     def _catch_up(self, stop: Stop) -> bool:
         if stop():

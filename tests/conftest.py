@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sqlite3
+import sys
+from collections.abc import Iterator
 from concurrent.futures import wait
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import settings
@@ -63,6 +67,14 @@ def _cache() -> Path:
 
 
 @pytest.fixture(scope="session")
+def edgevox_path() -> Path:
+    """Return the folder that has the real EdgeVox, for the path of another process."""
+    found = sorted(_cache().glob("edgevox-*/edgevox"), key=lambda path: path.stat().st_mtime)
+    assert found, "no EdgeVox: `make server` installs it (python3 .ci/setup_env.py server)"
+    return found[-1].parent
+
+
+@pytest.fixture(scope="session")
 def vocabularies() -> Path:
     """Return the folder of real tokenizer vocabularies and templates that the set-up unpacked."""
     found = sorted(_cache().glob("vocab-*"))
@@ -78,6 +90,22 @@ def llama_server() -> Path:
     found = built_server(_cache())
     assert found is not None, "no llama-server: `make test` builds it; or name one with EDGEMEM_LLAMA_SERVER"
     return found
+
+
+@pytest.fixture(scope="module")
+def edgevox() -> Iterator[ModuleType]:
+    """Return the agents of the real EdgeVox, which is on the path for as long as the tests of one module run."""
+    found = sorted(_cache().glob("edgevox-*/edgevox"), key=lambda path: path.stat().st_mtime)
+    assert found, "no EdgeVox: `make server` installs it (python3 .ci/setup_env.py server)"
+    before = set(sys.modules)
+    sys.path.append(str(found[-1].parent))
+    try:
+        yield importlib.import_module("edgevox.agents")
+    finally:
+        sys.path.remove(str(found[-1].parent))
+        for name in set(sys.modules) - before:
+            if name.partition(".")[0] in ("edgevox", "huggingface_hub", "filelock"):
+                del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

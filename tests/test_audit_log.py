@@ -228,7 +228,7 @@ def test_no_line_is_lost_while_somebody_is_forgotten(tmp_path: Path, clock: Cloc
         talking.start()
         while talking.is_alive():
             write("ann", other)
-            assert forget_in_log(path, "ann") == 1
+            assert forget_in_log(path, "speaker", "ann") == 1
         talking.join()
     assert [line["speaker"] for line in lines(path)] == ["bo"] * 400
 

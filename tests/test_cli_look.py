@@ -170,7 +170,7 @@ def test_forgetting_one_of_two_scopes_wants_its_name(home: Path) -> None:
     assert "--scope" in refused(run("facts", "forget", "wifi", "--yes", "--home", home))
     assert "wifi" in refused(run("facts", "forget", "wifi", "--scope", "user:Bo", "--yes", "--home", home))
     done = run("facts", "forget", "wifi", "--scope", "global", "--yes", "--home", home, "--json")
-    assert json.loads(done.stdout) == {"key": "wifi", "scope": "global", "versions": 3}
+    assert json.loads(done.stdout) == {"key": "wifi", "scope": "global", "versions": 3, "pending": {}}
     assert "sesame" in run("facts", "--home", home).stdout
 
 

@@ -218,6 +218,6 @@ def test_forgetting_a_person_counts_first_and_erases(home):
     assert "1 fact" in asked.stderr
     told = json.loads(run("forget", "--speaker", "Ann", "--yes", "--home", home, "--json").stdout)
     nothing = {"found": [], "count": 0}
-    assert told == {"speaker": "Ann", "erased": {"facts": 1}, "mentions": nothing, "files": []}
+    assert told == {"speaker": "Ann", "erased": {"facts": 1}, "pending": {}, "mentions": nothing, "files": []}
     assert "green" not in run("export", "--home", home).stdout
     assert "Nothing here" in refused(run("forget", "--speaker", "Ann", "--yes", "--home", home))

@@ -69,4 +69,4 @@ def test_what_was_closed_since_it_was_indexed_is_not_recalled(memory: Memory, ki
     memory.database.write(close)
     memory.notes.level = "shared" if kind != "note" else "private"
     assert found(memory, kind, "Ben") == set()
-    assert found(memory, kind, "ann") == ({kind} if kind != "note" else set())
+    assert found(memory, kind, "Ann") == ({kind} if kind != "note" else set())

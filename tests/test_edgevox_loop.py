@@ -1,15 +1,7 @@
-"""The attachment for EdgeVox, against a re-creation of its registry and of the way its agent calls hooks.
-
-EdgeVox itself cannot be installed here (its audio dependencies want devices and servers); the rules below are
-those that it documents: unknown points are refused, a replaced `before_llm` list goes back into the session, an
-END counts only as its own result, instructions are written over the session's first message.
-"""
+"""The attachment for EdgeVox, behind the real agent with a scripted model."""
 
 from __future__ import annotations
 
-import importlib
-import json
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,150 +9,33 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from edgevox_agent import calls, calls_in_words, grows, make_agent, new_context, tool, words
 
 import edgemem
 from edgemem.errors import InvalidInputError
-from edgemem.hooks import Hook, HookResult, ToolCallRequest, ToolCallResult, load
+from edgemem.hooks import Hook, HookResult, load
 from edgemem.memory import Memory
-from edgemem.records import Session
 
-pytestmark = pytest.mark.usefixtures("patient")
-
-RULES = """
-SIX = {"on_run_start", "before_llm", "after_llm", "before_tool", "after_tool", "on_run_end"}
-
-class HookResult:
-    def __init__(self, action, payload=None, reason=""):
-        self.action, self.payload, self.reason = action, payload, reason
-    cont = classmethod(lambda cls: cls("continue"))
-    replace = classmethod(lambda cls, payload, *, reason="": cls("modify", payload, reason))
-    end = classmethod(lambda cls, reply, *, reason="": cls("end", reply, reason))
-    is_continue = property(lambda self: self.action == "continue")
-    is_modify = property(lambda self: self.action == "modify")
-    is_end = property(lambda self: self.action == "end")
-
-class HookRegistry:
-    def __init__(self):
-        self.entries = []
-    def register(self, hook, *, priority=None):
-        unknown = set(hook.points) - SIX
-        if unknown:
-            raise ValueError(f"unknown hook points {unknown}")
-        rank = getattr(hook, "priority", 0) if priority is None else priority
-        self.entries.append((-rank, len(self.entries), hook))
-        self.entries.sort(key=lambda entry: entry[:2])
-    def fire(self, point, ctx, payload):
-        for _, _, hook in self.entries:
-            if point not in hook.points:
-                continue
-            try:
-                result = hook(point, ctx, payload)
-            except Exception:
-                continue
-            if isinstance(result, HookResult) and result.is_end:
-                return result
-            if result is not None and result.is_modify:
-                payload = result.payload
-        return HookResult("modify", payload)
-"""
+pytestmark = pytest.mark.usefixtures("patient", "edgevox")
 
 
-TOOLS = """
-import inspect
+class Talk:
+    """An agent of EdgeVox, and the context that all its turns have."""
 
-class Tool:
-    def __init__(self, name, description, parameters, func):
-        self.name, self.description, self.parameters, self.func = name, description, parameters, func
-
-class ToolRegistry:
-    def __init__(self):
-        self.tools = {}
-    def register(self, *tools):
-        for tool in tools:
-            if not isinstance(tool, Tool):
-                raise TypeError(f"{tool!r} is not an @tool-decorated function")
-            self.tools[tool.name] = tool
-        return self
-    def dispatch(self, name, arguments, *, ctx=None):
-        tool = self.tools[name]
-        more = {"ctx": ctx} if "ctx" in inspect.signature(tool.func).parameters else {}
-        return tool.func(**arguments, **more)
-"""
-
-
-class Ctx:
-    """What EdgeVox hands to a hook."""
-
-    def __init__(self) -> None:
-        self.session = Session()
-        self.hook_state: dict[Any, Any] = {}
-
-
-class Ended:
-    """EdgeVox's result of a run; it has no ids and no errors."""
-
-    def __init__(self, reply: str) -> None:
-        self.reply = reply
-
-
-class Agent:
-    """Calls hooks where EdgeVox's agent calls them."""
-
-    def __init__(self, hooks: Any, think: Callable[[list[dict[str, Any]]], str] = lambda _: "ok") -> None:
-        self.hooks = hooks
-        self.tools = importlib.import_module("edgevox.llm.tools").ToolRegistry()
-        self.ctx = Ctx()
-        self.think = think
-        self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.saying = ""
-        """What is said with a call."""
-        self.handed: list[list[dict[str, Any]]] = []
+    def __init__(self, *said: Any, **how: Any) -> None:
+        self.agent, self.model = make_agent(*said, **how)
+        self.ctx = new_context()
+        self.hooks = self.agent.hooks
+        self.tools = self.agent.tools
 
     def run(self, task: str) -> str:
-        started = self.hooks.fire("on_run_start", self.ctx, {"task": task})
-        if started.is_end:
-            return str(self.hooks.fire("on_run_end", self.ctx, Ended(started.payload)).payload.reply)
-        messages = list(self.ctx.session.messages)  # its session learns of them at the end
-        system = {"role": "system", "content": "You help in the kitchen."}
-        if messages:
-            messages[0] = system
-        else:
-            messages.append(system)
-        messages.append({"role": "user", "content": started.payload["task"]})
-        asked = self.hooks.fire("before_llm", self.ctx, {"messages": messages, "hop": 0, "tools": []})
-        if asked.is_end:
-            reply = str(asked.payload)
-        else:
-            messages[:] = asked.payload["messages"]
-            self.handed.append([dict(message) for message in messages])
-            said = {"content": self.think(messages), "tool_calls": [], "hop": 0}
-            reply = self.hooks.fire("after_llm", self.ctx, said).payload["content"]
-            for name, arguments in self.calls:
-                asks = ToolCallRequest(name, json.dumps(arguments), 0)  # type: ignore[arg-type]
-                self.hooks.fire("before_tool", self.ctx, asks)
-                result = self.tools.dispatch(name, arguments, ctx=self.ctx)
-                done = ToolCallResult(name, arguments, result)
-                self.hooks.fire("after_tool", self.ctx, done)
-                calls = [{"id": "c", "function": {"name": name, "arguments": json.dumps(arguments)}}]
-                messages.append({"role": "assistant", "content": self.saying, "tool_calls": calls})
-                messages.append({"role": "tool", "tool_call_id": "c", "content": str(result)})
-        messages.append({"role": "assistant", "content": reply})
-        self.ctx.session.messages = messages
-        return str(self.hooks.fire("on_run_end", self.ctx, Ended(reply)).payload.reply)
+        """Say something, and return the reply."""
+        return str(self.agent.run(task, self.ctx).reply)
 
-
-@pytest.fixture
-def edgevox(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Put the re-created rules where EdgeVox has them."""
-    rules = ModuleType("edgevox.agents.hooks")
-    exec(RULES, rules.__dict__)
-    tools = ModuleType("edgevox.llm.tools")
-    exec(TOOLS, tools.__dict__)
-    for name in ("edgevox", "edgevox.agents", "edgevox.llm"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    monkeypatch.setitem(sys.modules, "edgevox.llm.tools", tools)
-    monkeypatch.setitem(sys.modules, "edgevox.agents.hooks", rules)
-    return rules
+    @property
+    def handed(self) -> list[list[dict[str, Any]]]:
+        """Return the prompts."""
+        return self.model.handed
 
 
 @pytest.fixture
@@ -173,20 +48,17 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         yield opened
 
 
-def test_an_agent_remembers_and_its_session_holds_only_what_was_said(
-    edgevox: ModuleType, memory: Memory
-) -> None:
+def test_an_agent_remembers_and_its_session_holds_only_what_was_said(memory: Memory) -> None:
     """Memory reaches the newest message, the prompt only grows, and the store keeps the words alone."""
     memory.store.add_fact("allergy", "hazelnuts", scope="household")
-    agent = Agent(edgevox.HookRegistry())
-    ears = load("edgevox_loop").attach(agent, memory, session_id="kitchen", speaker="alice")
+    agent = Talk()
+    ears = load("edgevox_loop").attach(agent.agent, memory, session_id="kitchen", speaker="alice")
     for task in ("which allergy do we have?", "and what else?", "thank you"):
         assert agent.run(task) == "ok"
     assert ears.failures() == []
     assert "hazelnuts" in agent.handed[0][-1]["content"]
     assert agent.handed[0][-1]["content"].endswith("which allergy do we have?")
-    for earlier, later in zip(agent.handed, agent.handed[1:], strict=False):
-        assert later[: len(earlier)] == earlier
+    assert grows(agent.handed)
     turns = memory.sessions.journal.read_turns("kitchen")
     assert [m.content for turn in turns for m in turn.messages] == [
         "which allergy do we have?",
@@ -199,23 +71,24 @@ def test_an_agent_remembers_and_its_session_holds_only_what_was_said(
     assert [turn.heard.speaker for turn in turns if turn.heard] == ["alice"] * 3
 
 
-def test_a_session_is_taken_up_and_its_first_words_are_not_lost(edgevox: ModuleType, memory: Memory) -> None:
+def test_a_session_is_taken_up_and_its_first_words_are_not_lost(memory: Memory) -> None:
     """EdgeVox writes its instructions over the first message, which must not be what somebody said."""
     for n in range(2):
-        agent = Agent(edgevox.HookRegistry())
-        ears = load("edgevox_loop").attach(agent, memory, session_id="kitchen", speaker="alice")
+        agent = Talk()
+        ears = load("edgevox_loop").attach(agent.agent, memory, session_id="kitchen", speaker="alice")
         agent.run(f"this is number {n}")
         assert ears.failures() == []
-    said = [message["content"].rpartition("</memory>\n")[2] for message in agent.handed[-1]]
-    assert said == ["You help in the kitchen.", "this is number 0", "ok", "this is number 1"]
+    assert agent.handed[-1][0]["content"].startswith("You help in the kitchen.")
+    said = [words(message) for message in agent.handed[-1][1:]]
+    assert said == ["this is number 0", "ok", "this is number 1"]
     assert [turn.n for turn in memory.sessions.journal.read_turns("kitchen")] == [0, 1]
 
 
-def test_private_text_is_in_nobody_elses_prompt(edgevox: ModuleType, memory: Memory) -> None:
+def test_private_text_is_in_nobody_elses_prompt(memory: Memory) -> None:
     """The owner of the loop says who speaks; EdgeVox's hooks could not know."""
     memory.store.add_fact("alarm.code", "the moon is green", scope="user:alice")
-    agent = Agent(edgevox.HookRegistry())
-    ears = load("edgevox_loop").attach(agent, memory)
+    agent = Talk()
+    ears = load("edgevox_loop").attach(agent.agent, memory)
     for speaker in ("alice", "bob", None, "alice"):
         ears.speaker = speaker
         agent.run("what is the alarm code?")
@@ -223,50 +96,45 @@ def test_private_text_is_in_nobody_elses_prompt(edgevox: ModuleType, memory: Mem
     assert ears.failures() == []
 
 
-def test_a_stranger_is_not_taken_for_whoever_was_named_first(edgevox: ModuleType, memory: Memory) -> None:
+def test_a_stranger_is_not_taken_for_whoever_was_named_first(memory: Memory) -> None:
     """Attached for Alice, a voice that nobody recognises afterwards reads and changes only what is shared."""
     memory.store.add_fact("alarm.code", "the moon is green", scope="user:alice")
-    agent = Agent(edgevox.HookRegistry())
-    ears = load("edgevox_loop").attach(agent, memory, speaker="alice")
+    agent = Talk()
+    ears = load("edgevox_loop").attach(agent.agent, memory, speaker="alice")
     agent.run("what is the alarm code?")
     ears.speaker = None
     agent.run("what is the alarm code?")
     assert ["moon is green" in str(handed) for handed in agent.handed] == [True, False]
-    assert "moon" not in agent.tools.dispatch("recall_fact", {"key": "alarm.code"}, ctx=agent.ctx)
+    assert "moon" not in str(agent.tools.dispatch("recall_fact", {"key": "alarm.code"}, ctx=agent.ctx).result)
 
 
-def test_memory_tools_act_for_whoever_speaks(edgevox: ModuleType, memory: Memory) -> None:
+def test_memory_tools_act_for_whoever_speaks(memory: Memory) -> None:
     """The agent's model gets the memory's tools; the speaker of the running turn decides what they may do."""
-    agent = Agent(edgevox.HookRegistry())
-    ears = load("edgevox_loop").attach(agent, memory, speaker="alice")
+    agent = Talk()
+    ears = load("edgevox_loop").attach(agent.agent, memory, speaker="alice")
     told = []
 
     for speaker, task, asks in (
-        (
-            "alice",
-            "remember my code is moon",
-            ("remember_fact", {"key": "code", "value": "moon", "scope": "me"}),
-        ),
-        ("alice", "don't forget my code", ("forget_fact", {"key": "code", "scope": "me"})),
-        ("bob", "what is the code?", ("recall_fact", {"key": "code"})),
-        (None, "keep it", ("remember_fact", {"key": "code", "value": "sun", "scope": "me"})),
-        ("alice", "what is my code?", ("recall_fact", {"key": "code"})),
+        ("alice", "remember my code is moon", calls("remember_fact", key="code", value="moon", scope="me")),
+        ("alice", "don't forget my code", calls("forget_fact", key="code", scope="me")),
+        ("bob", "what is the code?", calls("recall_fact", key="code")),
+        (None, "keep it", calls("remember_fact", key="code", value="sun", scope="me")),
+        ("alice", "what is my code?", calls("recall_fact", key="code")),
     ):
-        ears.speaker, agent.calls = speaker, [asks]
+        ears.speaker, agent.model.said = speaker, [asks]
         agent.run(task)
         told.append(agent.ctx.session.messages[-2]["content"])
-    assert told[0] == "Remembered: code: moon."
+    assert told[0] == '{"ok": true, "result": "Remembered: code: moon."}'
     assert "moon" not in told[2]
     assert "who is speaking" in told[3]
     assert "moon" in told[4], "she asked not to forget it"
     assert ears.failures() == []
 
 
-def test_a_turn_is_accepted_before_its_first_tool(edgevox: ModuleType, memory: Memory) -> None:
+def test_a_turn_is_accepted_before_its_first_tool(memory: Memory) -> None:
     """The open turn is kept with what was said, although the agent's session does not know it yet."""
-    agent = Agent(edgevox.HookRegistry())
-    ears = load("edgevox_loop").attach(agent, memory, session_id="kitchen", speaker="alice")
-    agent.calls = [("list_facts", {})]
+    agent = Talk(calls("list_facts"))
+    ears = load("edgevox_loop").attach(agent.agent, memory, session_id="kitchen", speaker="alice")
     open_turns = []
 
     class Looking:
@@ -287,20 +155,20 @@ def test_a_turn_is_accepted_before_its_first_tool(edgevox: ModuleType, memory: M
     assert ears.failures() == []
 
 
-def test_memory_tools_can_be_left_out(edgevox: ModuleType, memory: Memory) -> None:
+def test_memory_tools_can_be_left_out(memory: Memory) -> None:
     """`memory_tools=False` registers none, and a bare registry of hooks has no place for any."""
-    agent = Agent(edgevox.HookRegistry())
-    load("edgevox_loop").attach(agent, memory, memory_tools=False)
+    agent = Talk()
+    load("edgevox_loop").attach(agent.agent, memory, memory_tools=False)
     assert agent.tools.tools == {}
-    load("edgevox_loop").attach(edgevox.HookRegistry(), memory)
-    load("edgevox_loop").attach(agent, memory)
+    load("edgevox_loop").attach(agent.ctx.hooks, memory)
+    load("edgevox_loop").attach(agent.agent, memory)
     assert "remember_fact" in agent.tools.tools
 
 
-def test_a_barge_in_cuts_the_turn(edgevox: ModuleType, memory: Memory) -> None:
+def test_a_barge_in_cuts_the_turn(memory: Memory) -> None:
     """What nobody heard is history neither in the store nor in the agent's session."""
-    agent = Agent(edgevox.HookRegistry(), think=lambda _: "one two three four")
-    ears = load("edgevox_loop").attach(agent, memory, session_id="kitchen", speaker="alice")
+    agent = Talk("one two three four")
+    ears = load("edgevox_loop").attach(agent.agent, memory, session_id="kitchen", speaker="alice")
     ears.speech_start()
     ears.partial("count")
     agent.run("count")
@@ -323,12 +191,10 @@ def test_a_barge_in_cuts_the_turn(edgevox: ModuleType, memory: Memory) -> None:
         ((), "one two three four"),
     ],
 )
-def test_a_barge_in_is_told_as_text_or_times(
-    edgevox: ModuleType, memory: Memory, told: Any, heard: str
-) -> None:
+def test_a_barge_in_is_told_as_text_or_times(memory: Memory, told: Any, heard: str) -> None:
     """As in edgemem's own loop; what makes no sense is refused, and changes nothing."""
-    agent = Agent(edgevox.HookRegistry(), think=lambda _: "one two three four")
-    ears = load("edgevox_loop").attach(agent, memory, session_id="kitchen", speaker="alice")
+    agent = Talk("one two three four")
+    ears = load("edgevox_loop").attach(agent.agent, memory, session_id="kitchen", speaker="alice")
     agent.run("count")
     for nonsense in ({"heard_ms": "soon"}, {"words": ["one"]}, {"heard_text": 5}):
         with pytest.raises(InvalidInputError):
@@ -344,15 +210,14 @@ def test_a_barge_in_is_told_as_text_or_times(
     assert ears.failures() == []
 
 
-def test_a_barge_in_reaches_what_was_said_before_a_tool(edgevox: ModuleType, memory: Memory) -> None:
+@pytest.mark.parametrize("asked", [calls("look", "Let me look."), calls_in_words("look", "Let me look.")])
+def test_a_barge_in_reaches_what_was_said_before_a_tool(memory: Memory, asked: Any) -> None:
     """The words that came with a call are cut too, in the agent's session as in the store."""
-    agent = Agent(edgevox.HookRegistry(), think=lambda _: "On the shelf.")
+    agent = Talk("Hello.", asked, "On the shelf.", tools=[tool("look", lambda: "a cup")])
     ears = load("edgevox_loop").attach(
-        agent, memory, session_id="kitchen", speaker="alice", memory_tools=False
+        agent.agent, memory, session_id="kitchen", speaker="alice", memory_tools=False
     )
     agent.run("hello")
-    agent.tools.register(sys.modules["edgevox.llm.tools"].Tool("look", "Look.", {}, lambda: "a cup"))
-    agent.calls, agent.saying = [("look", {})], "Let me look."
     agent.run("where is the cup?")
     ears.interrupt("let me")
     said = [m["content"] for m in agent.ctx.session.messages if m["role"] == "assistant"]
@@ -378,33 +243,33 @@ class Doing:
         return self.do(payload) if point == "before_llm" else None
 
 
-def attached(edgevox: ModuleType, *hooks: Hook) -> tuple[Agent, Any]:
+def attached(*hooks: Hook) -> tuple[Talk, Any]:
     """Return an agent with some hooks of ours."""
-    agent = Agent(edgevox.HookRegistry())
+    agent = Talk()
     return agent, load("edgevox_loop").attach_hooks(agent, hooks)
 
 
-def test_an_end_of_ours_ends_the_turn_there(edgevox: ModuleType) -> None:
+def test_an_end_of_ours_ends_the_turn_there() -> None:
     """EdgeVox ignores a result of another class; ours comes as one of its own."""
     with pytest.raises(ValueError, match="on_idle"):
-        edgevox.HookRegistry().register(Doing(lambda _: None))
-    agent, _ = attached(edgevox, Doing(lambda _: HookResult.end("not now", reason="quiet hours")))
+        new_context().hooks.register(Doing(lambda _: None))
+    agent, _ = attached(Doing(lambda _: HookResult.end("not now", reason="quiet hours")))
     assert (agent.run("sing"), agent.handed) == ("not now", [])
 
 
-def test_failures_are_counted_and_safety_fails_closed(edgevox: ModuleType) -> None:
+def test_failures_are_counted_and_safety_fails_closed() -> None:
     """EdgeVox swallows an exception and goes on; our registry counts it, and a safety hook ends the turn."""
 
     def broken(payload: Any) -> HookResult | None:
         raise OSError("the disk is gone")
 
-    agent, ears = attached(edgevox, Doing(broken))
+    agent, ears = attached(Doing(broken))
     assert agent.run("go") == "ok"
     (failure,) = ears.failures()
     assert (failure.hook, failure.count) == ("Doing", 1)
     guard = Doing(broken)
     guard.fail_closed = True
-    agent, _ = attached(edgevox, guard)
+    agent, _ = attached(guard)
     assert (agent.run("go"), agent.handed) == ("Sorry, I cannot do that right now.", [])
 
 
@@ -422,25 +287,25 @@ def test_priorities_hold_between_their_hooks_and_ours(edgevox: ModuleType) -> No
             order.append(self.name)
             return edgevox.HookResult.cont()
 
-    agent, _ = attached(edgevox, Doing(lambda _: order.append("ours")))  # type: ignore[func-returns-value]
+    agent, _ = attached(Doing(lambda _: order.append("ours")))  # type: ignore[func-returns-value]
     agent.hooks.register(Theirs("20"), priority=20)
     agent.hooks.register(Theirs("40"), priority=40)
     agent.run("go")
     assert order == ["40", "ours", "20"]
 
 
-def test_an_agent_without_a_registry_is_refused(edgevox: ModuleType, memory: Memory) -> None:
+def test_an_agent_without_a_registry_is_refused(memory: Memory) -> None:
     """The error says what to pass."""
     with pytest.raises(InvalidInputError, match="object has no hook registry; pass an EdgeVox agent"):
         load("edgevox_loop").attach(object(), memory)
 
 
-def test_what_is_half_heard_is_recalled_for(edgevox: ModuleType, memory: Memory) -> None:
+def test_what_is_half_heard_is_recalled_for(memory: Memory) -> None:
     """`ears.partial` has recall ready at the end of the sentence, also of one that is spoken while the agent answers."""
     memory.store.add_fact("boat.colour", "green")
     question = "What is the colour of the boat?"
-    agent = Agent(edgevox.HookRegistry())
-    ears = load("edgevox_loop").attach(agent, memory, session_id="kitchen", speaker="alice")
+    agent = Talk()
+    ears = load("edgevox_loop").attach(agent.agent, memory, session_id="kitchen", speaker="alice")
 
     def hear(text: str) -> None:
         ears.partial(text)
@@ -456,7 +321,7 @@ def test_what_is_half_heard_is_recalled_for(edgevox: ModuleType, memory: Memory)
         hear("And who painted it?")
         return "Somebody."
 
-    agent.think = think
+    agent.model.said = [think]
     agent.run("Who owns it?")
     hear("And who painted it?")
     agent.run("And who painted it?")

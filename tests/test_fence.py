@@ -295,7 +295,7 @@ def test_every_look_alike_is_seen_by_the_quick_checks() -> None:
     for code in range(0x110000):
         if 0xD800 <= code < 0xE000:
             continue
-        folded = fences._folded(chr(code)).translate(fences._BRACKETS)
+        folded = fences.look_alike(chr(code)).translate(fences._BRACKETS)
         assert len(folded) == 1
         for sign, check in (
             ("<", fences._ANGLED),

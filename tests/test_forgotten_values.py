@@ -25,7 +25,7 @@ from edgemem.context.block import ERASED
 from edgemem.fence import fence
 from edgemem.loop import Reply
 from edgemem.records import Heard, Message, StoredMessage, Turn
-from edgemem.store.forgotten import last_forgotten
+from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.turn_steps import DropErased
 from edgemem.toolbox import Tool, ToolCall
 

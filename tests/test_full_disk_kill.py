@@ -35,9 +35,11 @@ def test_a_kill_on_a_full_disk_loses_no_turn(tmp_path: Path, mode: str, left: in
 def test_what_is_only_in_memory_is_told_and_leaves_no_gap(tmp_path: Path, mode: str) -> None:
     """Where more waits than the room beside the database takes, `check` counts the rest, also from another process."""
     seen = talk_on(mode, tmp_path, 0, chars=6000)
-    kept = len(seen["said"]) - 1
+    kept = seen["states"].count("complete") - 1
     assert 0 < kept < TURNS
-    assert seen["said"] == ["before", *(f"number {n}" for n in range(kept))]
+    # Of the first that did not fit, what was accepted may be there.
+    assert seen["said"][: kept + 1] == ["before", *(f"number {n}" for n in range(kept))]
+    assert seen["said"][kept + 1 :] in ([], [f"number {kept}"])
     state, detail, advice = seen["check"]
     assert state == "warn"
     assert f"{TURNS - kept} of them only in memory" in detail

@@ -196,6 +196,7 @@ def test_a_forgotten_fact_leaves_no_trace(truth, store, index):
     store.forget_fact("door.code")
     index.catch_up()
     assert words(index) == {"umbrella"}
+    assert index.erase()
     assert b"xylophon" not in bytes_of(index)
     assert b"zeppelin" not in bytes_of(index)
     assert index.database.query("select count(*) from vectors") == [(1,)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -68,6 +70,46 @@ def test_what_python_writes_and_json_does_not_know_is_taken_too(store):
     (store.base / "a.json").write_text(json.dumps({"messages": said, "state": {}}, indent=2, default=str))
     assert store.load("a") == Session([*SAID, {"role": "assistant", "content": "caf\ufffd", "score": None}])
     assert [path.name for path in store.base.iterdir()] == ["a.json"]
+
+
+EDGEVOX = """
+import json, sys, threading
+from edgevox.agents.base import Session
+from edgevox.agents.memory import JSONSessionStore
+base, command = sys.argv[1:]
+store = JSONSessionStore(base)
+if command == "write":
+    said = [{"role": "user", "content": "grüezi"}, {"role": "assistant", "content": "ok"}]
+    store.save("kitchen", Session(messages=said, state={"lock": threading.Lock(), "n": 1, "__private": 1}))
+else:
+    print(json.dumps([store.list_ids(), store.load("kitchen").messages]))
+"""
+
+
+def edgevox(path, base, command):
+    """Have the real EdgeVox do something in a process of its own; return what it prints."""
+    env = {**os.environ, "PYTHONPATH": str(path)}
+    return subprocess.run(
+        [sys.executable, "-c", EDGEVOX, str(base), command],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def test_the_real_edgevox_and_we_read_each_others_files(store, edgevox_path):
+    """A session of EdgeVox opens and goes on here; what is whole again opens there, and what it has, is all of it."""
+    edgevox(edgevox_path, store.base, "write")
+    found = store.load("kitchen")
+    assert found.messages == SAID
+    assert found.state["n"] == 1
+    assert set(found.state) == {"n", "lock"}
+    for text in ("more", "and more"):
+        found.messages.append({"role": "user", "content": text})
+        store.save("kitchen", found)
+    store.close()
+    assert json.loads(edgevox(edgevox_path, store.base, "read")) == [["kitchen"], found.messages]
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"messages": "hello"}', b"\x00\xff"])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -677,6 +679,61 @@ def test_forgetting_deletes_it(file: Path, home: Path) -> None:
             assert other.forget("tea")
         assert not list((home / "db").glob("state-*"))
         assert loop.run("And now?").reply is not None
+
+
+def forget_elsewhere(home: Path) -> None:
+    """Let another process forget, which ends before it has looked at any file."""
+    code = (
+        "import sys, edgemem\n"
+        "with edgemem.open(sys.argv[1], worker=False) as memory: assert memory.store.forget_fact('tea')"
+    )
+    subprocess.run([sys.executable, "-c", code, str(home)], check=True)
+
+
+@pytest.mark.parametrize("moment", ["between turns", "while it is written", "at the renaming"])
+def test_no_conversation_is_kept_that_another_process_forgot_of(
+    file: Path, home: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Whenever another process forgets, the state of the conversation from before is neither written nor left there."""
+    hours = 6 if moment == "between turns" else 0
+    with (home / "edgemem.toml").open("a") as profile:
+        profile.write(f'[chat]\nkeep_state = "whole"\nkeep_state_every_h = {hours}\n')
+    with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
+        memory.store.add_fact("tea", "black")
+        loop = robot(chat, memory)
+        (state,) = memory.kept_states()
+        loop.run("Where is my cup?")
+        state.wait()
+        assert [header.kind for _, header in headers_in(home / "db")] == ["whole"]
+        forgotten = []
+
+        def forget() -> None:
+            if not forgotten:
+                forgotten.append(moment)
+                forget_elsewhere(home)
+
+        if moment != "between turns":
+            state.remove()
+        if moment == "between turns":
+            forget()
+        elif moment == "while it is written":
+            fsync = os.fsync
+            monkeypatch.setattr(os, "fsync", lambda fd: (by_the_writer() and forget(), fsync(fd))[1])
+        else:
+            replace = Path.replace
+            monkeypatch.setattr(
+                Path, "replace", lambda path, to: (by_the_writer() and forget(), replace(path, to))[1]
+            )
+        loop.run("And the kettle?")
+        state.wait()
+        assert forgotten
+        assert "whole" not in [header.kind for _, header in headers_in(home / "db")]
+        assert not list((home / "db").glob("state-*.part"))
+
+
+def by_the_writer() -> bool:
+    """Tell whether this is the thread that writes kept states."""
+    return threading.current_thread().name == "edgemem-state"
 
 
 def test_switched_off(file: Path, home: Path) -> None:

@@ -388,13 +388,9 @@ def test_what_is_new_joins_what_was_laid_before(steps: list[tuple[Reader, str, b
             layout.switch(Epoch("kitchen", n, f"summary {n}"))
         layout.reader = reader
         anew = Layout("kitchen")
-        anew.epoch, anew.reader, anew._system, anew._turns = (
-            layout.epoch,
-            reader,
-            layout._system,
-            [*layout.turns],
-        )
-        anew._flatten()
+        anew.epoch, anew.reader, anew._system = layout.epoch, reader, layout._system
+        anew._history.replace([*layout.turns])
+        anew.switch(layout.epoch)
         assert layout.view() == anew.view()
         assert list(layout.visible().items()) == list(anew.visible().items())
         assert layout.visible().newest == anew.visible().newest

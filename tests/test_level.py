@@ -13,8 +13,10 @@ from edgemem import AgentLoop, Memory
 from edgemem.context.layout import Layout
 from edgemem.context.shown import Shown
 from edgemem.hooks.audit_log import AuditLogHook
+from edgemem.hooks.turn_levels import turns_of
 from edgemem.loop import Reply
-from edgemem.records import Message, Reader
+from edgemem.records import Epoch, Message, Reader, StoredMessage, Turn
+from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.toolbox import Tool, ToolCall
 
 WORDS_ONLY = '[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n[tools]\nwrite_wait_s = 60\n'
@@ -177,6 +179,17 @@ def test_a_fact_that_repeats_a_private_text_is_as_private(robot: Robot) -> None:
     assert not robot.knows("4711")
 
 
+@pytest.mark.parametrize("told", [True, False], ids=["by memory", "by a tool"])
+def test_a_fact_that_repeats_what_was_told_is_as_private(robot: Robot, told: bool) -> None:
+    """Nor what memory or a tool tells it in the same turn."""
+    robot.memory.store.add_fact("diary.pin", "4711", scope="user:alice")
+    call = ToolCall("remember_fact", {"key": "note", "value": "4711", "scope": "household"})
+    calls = [call] if told else [ToolCall("recall_fact", {"key": "diary.pin"}), call]
+    prompt = robot.hear("What is the diary pin?" if told else "Go on.", *calls, "Done.")
+    assert ("4711" in str(prompt)) is told
+    assert {fact.scope for fact in robot.memory.store.facts()} == {"user:alice"}
+
+
 def test_the_reply_is_as_private_before_it_is_spoken(robot: Robot) -> None:
     """A robot that is switched off while it says a private value has kept that turn for its owner."""
     robot.hear(PIN, "I'll keep it.", private=True)
@@ -203,6 +216,52 @@ def test_no_audit_log_of_the_household_quotes_it(tmp_path: Path, clock: edgemem.
         robot.hear("What is new?", "The lamp is lit.")
     assert "4711" not in path.read_text()
     assert "lamp is lit" in path.read_text()
+
+
+def test_hooks_that_were_put_together_by_hand_close_it_too(
+    tmp_path: Path, clock: edgemem.clock.Clock
+) -> None:
+    """Without a session store, neither the episode of a call nor the log quotes what was said in private."""
+    given = {"type": "object", "properties": {"at": {}}}
+    look = Tool("look", "Looks.", given, lambda at: f"dark at {at}")
+    path, model = tmp_path / "audit.jsonl", Scripted()
+    with (
+        edgemem.SQLiteMemoryStore(tmp_path / "memory.db") as store,
+        AuditLogHook(path, text="household", clock=clock) as audit,
+    ):
+        hooks = [edgemem.MemoryInjectionHook(store), edgemem.EpisodeLoggerHook(store), audit]
+        loop = AgentLoop(model, hooks=hooks, tools=[look], speaker="alice")
+        loop.run(PIN, private=True)
+        model.replies = [Reply("Is it 4711?", (ToolCall("look", {"at": "4711"}),)), Reply("Dark.")]
+        loop.run("Look there.")
+        store.database.flush()
+        (episode,) = store.recent_episodes(5)
+        assert (episode.level, episode.owner) == MINE
+    assert "4711" not in path.read_text()
+
+
+def test_what_nobody_heard_of_a_reply_counts(robot: Robot) -> None:
+    """A reply that was cut off before the private value is stored whole, so its turn is private."""
+    robot.hear(PIN, "I'll keep it.", private=True)
+    robot.model.replies = [Reply("It is 4711.")]
+    robot.loop.prepare("What was it again?", speaker="alice")
+    robot.loop.interrupt("It is")
+    robot.loop.commit()
+    assert robot.levels()[1] == MINE
+
+
+def test_what_the_epochs_head_tells_is_the_households() -> None:
+    """A turn that everybody may read is the household's once its reply repeats the summary."""
+    layout = Layout("kitchen", default_level="shared")
+    layout.switch(Epoch("kitchen", 0, "Bob: the wifi is tulip99."))
+    said: list[Message] = []
+    for reply, level in (("Hello.", "shared"), ("It is tulip99.", "household")):
+        layout.begin(Reader("alice"))
+        said += [{"role": "user", "content": "And?"}, {"role": "assistant", "content": reply}]
+        layout.take(said)
+        turn = layout.commit()
+        assert turn is not None
+        assert turn.level == level
 
 
 def test_no_summary_has_it(robot: Robot) -> None:
@@ -232,6 +291,45 @@ def test_two_owners_are_nobody(clock: edgemem.clock.Clock) -> None:
     assert (turn.level, turn.owner) == ("private", None)
     assert not any(turn.readable(Reader(name)) for name in ("alice", "bob"))
     assert turn.readable(None)
+
+
+# What replaces private turns
+
+BOTH: list[Message] = [
+    {"role": "user", "content": "my pin is 4711"},
+    {"role": "assistant", "content": "Good."},
+    {"role": "user", "content": "my pin is 8822"},
+    {"role": "assistant", "content": "Fine."},
+]
+SUMMED: Message = {"role": "assistant", "content": "Their pins are 4711 and 8822."}
+
+
+def test_a_stored_summary_of_two_peoples_private_turns_is_nobodys(tmp_path: Path) -> None:
+    """What a loop puts in place of two people's private turns is read by neither, nor with what follows in the same turn."""
+    with SQLiteSessionStore(tmp_path / "sessions.db") as store:
+        said = [StoredMessage(str(message["role"]), str(message["content"])) for message in BOTH]
+        kept = (StoredMessage("user", "any milk?"), StoredMessage("assistant", "yes"))
+        for turn in (
+            Turn("a", 0, tuple(said[:2]), level="private", owner="alice"),
+            Turn("a", 1, tuple(said[2:]), level="private", owner="bob"),
+            Turn("a", 2, kept),
+        ):
+            store.journal.commit(turn, [], accepted=None).result()
+        session = store.load("a")
+        assert session is not None
+        session.messages[:4] = [SUMMED]
+        store.save("a", session)
+        turns = store.journal.read_turns("a")
+        assert [(turn.level, turn.owner) for turn in turns] == [("private", None)]
+
+
+def test_a_loaded_list_that_somebody_changed_is_nobodys() -> None:
+    """Where a store knows messages only, two people's private turns close a list that is not as it was kept."""
+    state = {"edgemem_turns": [[2, "private", "alice"], [2, "private", "bob"]]}
+    turns = turns_of("a", [SUMMED, *BOTH[2:3]], state, "household")
+    assert {(turn.level, turn.owner) for turn in turns} == {("private", None)}
+    (turn,) = turns_of("a", [SUMMED], {"edgemem_turns": [[2, "household", "alice"]]}, "shared")
+    assert turn.level == "household"
 
 
 # What a tool wrote

@@ -13,9 +13,10 @@ from edgemem.recall.lexical import MAX_MATCHES, MAX_TERMS, Statistics, count_doc
 from edgemem.recall.question import MAX_CHARS, read_question, take_apart
 from edgemem.recall.sources import EPISODE, Doc
 from edgemem.recall.stemmer import stem
-from edgemem.recall.words import plain_words, spell_out, terms
+from edgemem.recall.words import plain_words, terms
 from edgemem.records import Reader
 from edgemem.store.database import Database
+from edgemem.store.episodes import spell_out
 from edgemem.store.migrations import INDEX
 
 TEXTS = [

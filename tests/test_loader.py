@@ -19,17 +19,19 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_shipped_attachments_load_by_name() -> None:
-    """Every file in hooks/ defines attach()."""
+    """Every file in hooks/ defines attach(), and is loaded once: it knows what it is attached to."""
     assert "llama_cpp_loop" in available()
     for name in available():
         assert callable(load(name).attach)
+        assert load(name) is load(name)
 
 
 def test_a_file_of_the_operator_loads_by_path(tmp_path: Path) -> None:
-    """A path to a Python file is enough."""
+    """A path to a Python file is enough; it is read each time, since its owner edits it."""
     file = tmp_path / "mine.py"
-    file.write_text("def attach():\n    return 'mine'\n")
-    assert load(file).attach() == "mine"
+    for answer in ("mine", "mine, edited"):
+        file.write_text(f"def attach():\n    return {answer!r}\n")
+        assert load(file).attach() == answer
 
 
 @pytest.mark.parametrize("name", ["no_such_loop", "/does/not/exist.py"])

@@ -53,7 +53,7 @@ def aged(home: Path, spellings: Mapping[str, str], scopes: Mapping[str, str] | N
                 file.execute(f"update {table} set scope = ? where scope = ?", (new, old))
         file.execute(trigger)
         file.execute("drop table names")
-        file.execute("delete from migrations where name >= 'm008_names'")
+        file.execute("delete from migrations where name = 'm008_names'")
     with closing(sqlite3.connect(home / "db" / "index.db")) as file, file:
         for old, new in spellings.items():
             for table, column in (("docs", "owner"), ("docs", "who"), ("sizes", "owner"), ("people", "name")):

@@ -240,13 +240,16 @@ def test_a_person_is_forgotten_and_exported_under_every_spelling(memory: Memory,
     for name in ("Zoë", "ZOË"):
         loop.run(f"I am {len(name)} and a half.", speaker=name)
         memory.store.add_fact("pin", name, scope=f"user:{name}", heard=Heard(name))
+    memory.store.add_fact("cake", unicodedata.normalize("NFD", "for ZOË"))
     log = tmp_path / "audit.jsonl"
     log.write_text('{"speaker": "zoë"}\n{"speaker": "Ben"}\n', encoding="utf-8")
     lines = [json.loads(line) for line in memory.export(speaker=" zOË ")]
     assert [line["record"] for line in lines].count("turn") == 2
     forgotten = memory.forget_person("zoë", logs=[log])
     assert forgotten.erased == {"facts": 1, "turns": 2, "log lines": 1}
-    assert memory.store.facts() == memory.sessions.journal.read_turns("hall") == []
+    assert [mention.text for mention in forgotten.mentions.found] == ["cake: for ZOË"]
+    assert [fact.key for fact in memory.store.facts()] == ["cake"]
+    assert memory.sessions.journal.read_turns("hall") == []
     assert memory.database.query("select * from names") == []
 
 
@@ -321,3 +324,11 @@ def test_a_reply_that_repeats_ones_own_fact_stays_ones_own_under_another_spellin
     turns = memory.sessions.journal.read_turns("hall", reader=Reader("Zoë"))
     assert [(turn.level, turn.owner) for turn in turns] == [("private", "Zoë")] * 2
     assert "4711" in turns[0].block
+
+
+def test_whoever_told_only_what_another_owned_leaves_no_name(memory: Memory) -> None:
+    """Forgetting a person leaves no name either of those who stand in no other row."""
+    memory.store.add_fact("pin", "4711", scope="user:Zoë", heard=Heard("Ben"))
+    memory.store.add_fact("door", "open", scope="household", heard=Heard("Ann"))
+    memory.forget_person("ZOË")
+    assert memory.database.query("select name from names") == [("Ann",)]

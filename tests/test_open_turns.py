@@ -18,6 +18,7 @@ from test_database import ordinary_user
 from test_turn_durability import home_with, loop_of, python, robot, told, turns_of
 
 import edgemem
+from edgemem.clock import Clock
 from edgemem.errors import StoreError
 from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn
@@ -477,7 +478,7 @@ def test_what_replaces_a_turn_that_another_loop_has_taken_up_stands_there_too(
     """Whether the database has the open turn or not, its newest words are those that are read, and erased when thrown away."""
     first = journal.accept(turn("what can I"))
     if stored:
-        assert journal.mark_unfinished("kitchen") == 1
+        journal.settle()
     again = journal.accept(turn("what can I cook?"), replaces=first)
     again.result(30)
     journal.database.flush()
@@ -487,11 +488,17 @@ def test_what_replaces_a_turn_that_another_loop_has_taken_up_stands_there_too(
 
 
 def test_two_processes_at_one_tick_keep_their_turns_apart(path: Path) -> None:
-    """Processes that open a database together may be at the same tick; neither takes the other's turn for its own."""
-    with Database(path) as database:
-        written = [
-            database.write(lambda tx, text=text: Accept(turn(text), 7).run(tx, None))
-            for text in ("good morning", "good night", "good morning")
-        ]
-    assert written == [0, 1, 0]
-    assert [said for _, said in heard(path)] == ["good morning", "good night"]
+    """Whose wall clocks stand may count from the same tick; neither takes the other's turn for its own, after a crash too."""
+    clocks = [Clock(wall=lambda: 0.0, monotonic=lambda: 0.0) for _ in range(2)]
+    with Database(path, clock=clocks[0]) as one, Database(path, clock=clocks[1]) as other:
+        journals = [TurnJournal(database) for database in (one, other)]
+        for clock in clocks:
+            clock.witness(max(clock.high_water() for clock in clocks))
+        ticks = {journal.accept(turn("good morning")).result(30) for journal in journals}
+        assert len(ticks) == 2
+        copies = {file: file.read_bytes() for file in spool_paths(path)}
+        for journal in journals:
+            journal.close()
+    for file, data in copies.items():
+        file.write_bytes(data)
+    assert heard(path) == [("unfinished", "good morning"), ("open", "good morning")]

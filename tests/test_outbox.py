@@ -98,7 +98,7 @@ def test_turns_wait_while_another_program_holds_the_database(memory: Memory) -> 
         assert TURNS_WAIT in failure.message
         with pytest.raises(BusyError):
             memory.sessions.journal.settle()
-        assert memory.sessions.journal.backlog().turns == 3
+        assert memory.sessions.journal.outbox.backlog().turns == 3
         assert check_of(memory, "turns").state == "warn"
     loop.run("four")
     memory.database.flush()
@@ -108,9 +108,7 @@ def test_turns_wait_while_another_program_holds_the_database(memory: Memory) -> 
     assert turns_of(memory)[3].messages[-1].unheard == ": three"
     assert len(memory.store.recent_episodes()) == 1
     assert pending(memory) == []
-    check = check_of(memory, "turns")
-    assert check.state == "ok"
-    assert "3 that had to wait" in check.detail
+    assert check_of(memory, "turns").state == "ok"
     assert check_of(memory, "hooks").detail == "no failure on record"
 
 

@@ -16,6 +16,7 @@ from edgemem.config import LlamaSettings, Profile
 from edgemem.errors import StoreError
 from edgemem.home import make_home
 from edgemem.parts import Parts
+from edgemem.running import Running
 from edgemem.small_models import SmallModels
 
 PROFILE = edgemem.Profile(llama=LlamaSettings(embedder=""))
@@ -23,7 +24,14 @@ PROFILE = edgemem.Profile(llama=LlamaSettings(embedder=""))
 
 def opened(home: Path, profile: Profile = PROFILE) -> Parts:
     """Open the files of a home."""
-    return Parts(make_home(home), profile, SmallModels(home, profile), clock=Clock())
+    return Parts(
+        make_home(home),
+        profile,
+        SmallModels(home, profile),
+        running=Running(),
+        wake=lambda: None,
+        clock=Clock(),
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,7 +42,8 @@ def opened(home: Path, profile: Profile = PROFILE) -> Parts:
         ("backup", "max_mb", 99.0, lambda parts: parts.backups.max_mb),
         ("store", "max_episodes", 44, lambda parts: parts.store.max_episodes),
         ("memory", "doubtful_below", 0.33, lambda parts: parts.store.doubtful_below),
-        ("store", "waiting_turns", 12, lambda parts: parts.sessions.journal.most),
+        ("store", "waiting_turns", 12, lambda parts: parts.sessions.journal.outbox.most),
+        ("context", "utterance_bytes", 50_000, lambda parts: parts.sessions.journal.outbox.room // 4),
         ("notes", "max_chars", 99_000, lambda parts: parts.notes.max_size_chars),
         ("notes", "low_water_chars", 5_000, lambda parts: parts.notes.low_water_chars),
         ("notes", "level", "shared", lambda parts: parts.notes.level),

@@ -22,7 +22,8 @@ from edgemem.recall.sounds import (
 )
 from edgemem.recall.sources import split_key
 from edgemem.recall.stemmer import stem
-from edgemem.recall.words import plain_words, spell_out, terms
+from edgemem.recall.words import plain_words, terms
+from edgemem.store.episodes import spell_out
 
 SAME = """
 Eleen/Helene Jon/John Meyer/Maier Mayer/Meier Katrin/Catherine Kathryn/Katrin Stefan/Stephen Steven/Stephen Neil/Neal

@@ -6,6 +6,7 @@ import logging
 import random
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,7 +61,11 @@ def may_hear(closing: Closing, speaker: str | None, audience: Iterable[str]) -> 
         return False
     if closing.level == "household":
         return True
-    return closing.owner == speaker and not set(audience) - {speaker}
+    return closing.owner == speaker.lower() and {name.lower() for name in audience} <= {closing.owner}
+
+
+class BrokenModelError(Exception):
+    """What the model raises now and then."""
 
 
 class Oracle:
@@ -108,6 +113,11 @@ def told(item: Recalled) -> str:
     return f"{item.text} {item.key} {item.value} {item.doubt} {item.scope} {item.session}"
 
 
+def without_moments(text: str) -> str:
+    """Return a text without times and other measures, which may hold any digits."""
+    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z|\d{10,}|\d+\.\d+", "", text)
+
+
 class Parrot:
     """Repeats in its replies and calls what its prompt holds: all of it, some, or nothing."""
 
@@ -118,6 +128,8 @@ class Parrot:
     def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
         self.prompts += 1
         self.oracle.check_prompt(messages)
+        if self.dice.random() < 0.02:
+            raise BrokenModelError
         text = "\n".join(str(message.get("content")) for message in messages)
         secrets, dice = self.oracle.secrets_in(text), self.dice
         how = dice.random()
@@ -218,7 +230,7 @@ class House:
             word = (
                 "".join(dice.choice(CONSONANTS) + dice.choice(VOWELS) for _ in range(4))
                 if dice.random() < 0.7
-                else str(dice.randrange(10**6, 10**7))
+                else str(dice.randrange(10**8, 10**9))
             )
             if word not in self.oracle.closings:
                 return word
@@ -233,7 +245,7 @@ class House:
         """Have somebody say something, perhaps in private, perhaps while others listen."""
         dice, oracle = self.dice, self.oracle
         loop = dice.choice(self.loops[dice.choice(SESSIONS)])
-        speaker = dice.choice([*PEOPLE, *PEOPLE, None])
+        speaker = dice.choice([*PEOPLE, *PEOPLE, "Alice", "BOB", None])
         audience = frozenset(dice.sample(["", *PEOPLE], dice.choice([0, 0, 0, 1, 2])))
         private = dice.random() < 0.25
         said = [self.secret() for _ in range(dice.choice([0, 1, 1, 2]))]
@@ -242,7 +254,7 @@ class House:
             said.append(dice.choice(heard[-40:]))
         level = "private" if private else "household" if speaker else "shared"
         for secret in said:
-            oracle.say(secret, Closing(level, speaker if private else None))
+            oracle.say(secret, Closing(level, speaker.lower() if private and speaker else None))
         oracle.current, oracle.speaker, oracle.audience = frozenset(said), speaker, audience
         oracle.private = private
         words = dice.sample(EVERYDAY, 5)
@@ -254,21 +266,25 @@ class House:
             how["heard"] = Heard(speaker, asr_confidence=0.2)
         loop.speech_start(speaker=speaker)
         loop.partial(text[: len(text) // 2], speaker=speaker, audience=audience)
-        end = dice.random()
+        with suppress(BrokenModelError):
+            self._have(loop, text, how)
+        oracle.current = frozenset()
+
+    def _have(self, loop: AgentLoop, text: str, how: dict[str, Any]) -> None:
+        """Have a turn: at once, prepared and kept, prepared again, thrown away, or cut off after it."""
+        end = self.dice.random()
         if end < 0.75:
             loop.run(text, **how)
-        else:
-            loop.prepare(text, **how)
-            if end < 0.85:
-                loop.abort()
-            elif end < 0.92:
-                loop.prepare(text + " or so", **how)
-                loop.commit()
-            else:
-                loop.commit()
-        if end < 0.1:
-            loop.interrupt("Well")
-        oracle.current = frozenset()
+            if end < 0.1:
+                loop.interrupt("Well")
+            return
+        loop.prepare(text, **how)
+        if end < 0.85:
+            loop.abort()
+            return
+        if end < 0.92:
+            loop.prepare(f"{text} or so", **how)
+        loop.commit()
 
     def write(self) -> None:
         """Have the operator store something for somebody."""
@@ -311,7 +327,7 @@ class House:
     def look(self) -> None:
         """Look everywhere for what somebody may not read."""
         dice, oracle, memory = self.dice, self.oracle, self.memory
-        speaker = dice.choice([*PEOPLE, ""])
+        speaker = dice.choice([*PEOPLE, "Carol", ""])
         some = " ".join(dice.sample(list(oracle.closings), min(8, len(oracle.closings))))
         query = f"{some} roses thing{dice.randrange(30)}"
         options: dict[str, Any] = dice.choice([{}, {"include_past": True}, {"known_at": memory.clock.now()}])
@@ -329,15 +345,16 @@ class House:
         oracle.check("epochs", str(rows), PEOPLE[0], PEOPLE[1:])
         if dice.random() < 0.1:
             person = dice.choice(PEOPLE)
-            exported = re.sub(r"\d{10,}|\d+\.\d+", "", "\n".join(memory.export(speaker=person)))  # no moments
-            oracle.check("export", exported, person)
+            oracle.check("export", without_moments("\n".join(memory.export(speaker=person))), person)
         oracle.check("the log of all", self._log("shared"), None)
         oracle.check("the log of the household", self._log("household"), PEOPLE[0], PEOPLE[1:])
-        assert oracle.secrets_in(self.caplog.text) == [], "a secret stands in the log of the turns"
+        assert oracle.secrets_in(without_moments(self.caplog.text)) == [], (
+            "a secret stands in the log of the turns"
+        )
         self.caplog.clear()
 
     def _log(self, name: str) -> str:
-        return (self.home / f"{name}.log").read_text()[-20_000:]
+        return without_moments((self.home / f"{name}.log").read_text()[-20_000:])
 
 
 @pytest.mark.long

@@ -154,6 +154,7 @@ def test_what_is_forgotten_meanwhile_leaves_no_trace(tmp_path, truth):
         index.warm()
         store.forget_fact("secret.weddings", scope="household")
         work(index)
+        assert index.erase()
         assert b"xylophon" not in bytes_of(index)
         assert index.postings.having("xylophon").tolist() == []
 

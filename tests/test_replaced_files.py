@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from counts import cases
 from test_cli import refused, run
 
 import edgemem
@@ -135,3 +140,34 @@ def test_others_who_write_and_checkpoint_are_not_mistaken(tmp_path: Path) -> Non
             one.check_files()
             other.check_files()
         assert one.query("select value from meta where key = 'n'") == [(19,)]
+
+
+_WRITES_AND_EMPTIES = """
+import sys
+from edgemem.store.database import Database
+
+with Database(sys.argv[1]) as database:
+    print("open", flush=True)
+    for n in range(100_000):
+        database.write(lambda tx: tx.execute("insert or replace into meta values ('child', ?)", (n,)))
+        database.checkpoint()
+"""
+
+
+@pytest.mark.long
+def test_a_process_that_dies_while_it_empties_the_log_stops_nobody_else(tmp_path: Path) -> None:
+    """Whoever has the same file open writes on, wherever the other was killed."""
+    path = tmp_path / "x.db"
+    rng = random.Random(14)
+    with Database(path) as database:
+        for n in range(cases(200)):
+            child = subprocess.Popen(
+                [sys.executable, "-c", _WRITES_AND_EMPTIES, str(path)], stdout=subprocess.PIPE
+            )
+            with child:
+                assert child.stdout is not None
+                child.stdout.readline()
+                time.sleep(rng.uniform(0, 0.05))
+                child.kill()
+            database.write(lambda tx, n=n: tx.execute("insert or replace into meta values ('n', ?)", (n,)))
+            database.checkpoint()

@@ -245,7 +245,7 @@ def test_12_a_process_that_dies_in_between_leaves_all(tmp_path: Path) -> None:
     """After every row is deleted and before the commit, a process ends: the next one has the fact with its history."""
     program = (
         "import os, sys\n"
-        "from edgemem.store.erasing import erase_fact\n"
+        "from edgemem.store.erase.records import erase_fact\n"
         "from edgemem.store.memory_store import SQLiteMemoryStore\n"
         "store = SQLiteMemoryStore(sys.argv[1])\n"
         "store.add_fact('drink', 'tea')\n"

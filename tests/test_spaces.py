@@ -274,7 +274,7 @@ def test_forgetting_reaches_every_space_and_piece(truth, store, opened):
         assert count(index, "unembedded") == 3
         store.forget_fact("kite")
         store.forget_fact("door.zigzag")
-        index.take_erased()
+        index.erase()
         check(index)
         assert count(index, "vectors") == count(index, "relation_vectors") == 3
         assert count(index, "relations") == 1
@@ -304,7 +304,7 @@ def test_what_is_forgotten_while_it_is_embedded_gets_no_vector(truth, store, tmp
         thread.start()
         assert embedder.begun.wait(10)
         store.forget_fact("secret")
-        index.take_erased()
+        index.erase()
         embedder.go_on.set()
         thread.join()
         assert count(index, "vectors") == count(index, "docs") == 0
@@ -700,7 +700,7 @@ def test_what_is_over_and_forgotten_leaves_no_vector(store, opened, hand):
         assert past.nearest(query, 9)
         assert len(past._packed) == 1
         store.forget_fact("milk.kind")
-        index.take_erased()
+        index.erase()
         assert len(past._packed) == 0
         assert count(index, "vectors") == 0
         assert index.space(index.state(), past=True).nearest(query, 9) == []

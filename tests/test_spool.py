@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 from collections.abc import Iterator
@@ -67,10 +68,10 @@ def test_a_file_is_one_process_s_until_it_is_closed(path: Path) -> None:
     (taken,) = Spool.left(path)
     assert Spool.left(path) == []
     assert [record.text for record in taken.read()] == [b"one"]
-    with Spool.create(path, ROOM) as second:
-        assert second.path != taken.path
-        assert spool_paths(path) == [taken.path, second.path]
-    taken.close()
+    second = Spool.create(path, ROOM)
+    assert spool_paths(path) == [taken.path, second.path]
+    for each in (taken, second):
+        each.close()
 
 
 def test_its_blocks_are_there_before_they_are_needed(spool: Spool) -> None:
@@ -153,3 +154,25 @@ def test_a_child_that_was_forked_lets_the_file_be(spool: Spool, path: Path) -> N
     os.waitpid(child, 0)
     assert Spool.left(path) == []
     spool.put(b"one")
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
+def test_a_file_that_cannot_be_written_is_left_alone(
+    path: Path, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a disk that is mounted read-only nothing is taken over, and nothing fails; what waits there can be counted."""
+    spool = Spool.create(path, ROOM)
+    spool.put(b"one")
+    spool.close()
+    plain = os.open
+
+    def read_only(name: Any, flags: int, *rest: Any) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY):
+            raise OSError(code, os.strerror(code), str(name))
+        return plain(name, flags, *rest)
+
+    monkeypatch.setattr(os, "open", read_only)
+    assert Spool.left(path) == []
+    assert look_into(spool.path) == ([b"one"], 0)
+    with pytest.raises(OSError, match=os.strerror(code)):
+        Spool.create(path, ROOM)

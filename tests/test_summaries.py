@@ -15,7 +15,8 @@ from edgemem.recall.sources import SUMMARY
 from edgemem.records import Epoch, Reader
 from edgemem.replay import Player
 from edgemem.script import Line
-from edgemem.store import epochs, erasing
+from edgemem.store import epochs
+from edgemem.store.erase import records
 from edgemem.store.sessions import SQLiteSessionStore
 
 TOLD = "Alice asked for the ladder.\nThe robot said that it leans in the garage."
@@ -144,11 +145,11 @@ def test_it_is_forgotten_with_what_it_was_made_from(robot, how, when):
         robot.idle()
         assert len(summaries(robot, "zeppelin")) == 1
     if how == "person":
-        robot.truth.write(lambda tx: erasing.erase_person(tx, "alice"))
+        robot.truth.write(lambda tx: records.erase_person(tx, "alice"))
     else:
         SQLiteSessionStore(robot.truth).delete("s")
     assert robot.recall("zeppelin ladder", include_past=True) == []
-    robot.index.take_erased()
+    robot.index.erase()
     robot.truth.checkpoint()
     robot.idle()
     check(robot.index)
@@ -163,9 +164,9 @@ def test_what_a_tool_told_of_a_forgotten_fact_leaves_it(robot, settled):
     sum_up(robot, "The ladder is in the garage.\nrecall_fact -> ladder.code: xylophone")
     settled()
     assert "xylophone" in summaries(robot)[0]
-    robot.truth.write(lambda tx: erasing.erase_fact(tx, "ladder.code", scope="household"))
+    robot.truth.write(lambda tx: records.erase_fact(tx, "ladder.code", scope="household"))
     assert summaries(robot) == ["The ladder is in the garage."]
-    robot.index.take_erased()
+    robot.index.erase()
     robot.truth.checkpoint()
     robot.idle()
     check(robot.index)
@@ -179,7 +180,7 @@ def test_where_nothing_is_left_of_the_newest_the_one_before_stands_again(robot, 
     sum_up(robot, "The ladder is in the garage.", first_turn=3)
     sum_up(robot, "recall_fact -> pin: xylophone")
     settled()
-    robot.truth.write(lambda tx: erasing.erase_fact(tx, "pin", scope="household"))
+    robot.truth.write(lambda tx: records.erase_fact(tx, "pin", scope="household"))
     settled()
     assert summaries(robot) == ["The ladder is in the garage."]
 
@@ -250,7 +251,7 @@ def test_of_one_that_stood_alone_no_word_is_left(robot):
     sum_up(robot, "the zeppelin carries kites", session="t")
     robot.idle()
     SQLiteSessionStore(robot.truth).delete("t")
-    robot.index.take_erased()
+    robot.index.erase()
     robot.idle()
     data = bytes_of(robot.index)
     assert not [word for word in (b"zeppelin", b"umbrella", b"kite") if word in data]

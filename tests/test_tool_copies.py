@@ -16,7 +16,7 @@ from edgemem.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import Epoch, StoredMessage
 from edgemem.store.epochs import append_epoch
-from edgemem.store.tool_copies import ERASED, Erased, summary_without, without_copies
+from edgemem.store.erase.copies import ERASED, Erased, summary_without, without_copies
 from edgemem.toolbox import ToolCall
 
 SECRET = "TOOLX77"

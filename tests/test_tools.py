@@ -83,7 +83,10 @@ def test_a_fact_is_remembered_looked_up_and_forgotten(memory: Memory) -> None:
     told = robot.answer("it's cashews", "remember_fact", key="allergy", value="cashews")
     assert told == "Remembered: allergy: cashews. Before, it was: peanuts."
     told = robot.answer("please forget my allergy", "forget_fact", key="allergy")
-    assert told == "Erased for good: allergy: cashews (household), and 1 older value."
+    assert (
+        told
+        == "Forgotten; erased from this device within moments. It was: allergy: cashews (household), and 1 older value."
+    )
     assert memory.store.fact_history("allergy", scope="household") == []
 
 
@@ -168,7 +171,7 @@ def test_a_private_version_of_a_shared_name_is_neither_replaced_nor_erased(memor
     assert "watch" not in told
     memory.store.add_fact("gift", "a book", scope="household")
     assert "somebody else" in robot.answer("forget gift", "forget_fact", key="gift", speaker="bob")
-    assert "Erased" in robot.answer("forget gift", "forget_fact", key="gift", speaker="alice")
+    assert "Forgotten" in robot.answer("forget gift", "forget_fact", key="gift", speaker="alice")
 
 
 def test_an_unknown_voice_has_what_is_shared(memory: Memory) -> None:
@@ -184,7 +187,7 @@ def test_an_unknown_voice_has_what_is_shared(memory: Memory) -> None:
         assert "knows who is speaking" in told or "somebody else" in told
     assert "wifi" not in robot.answer("list all", "list_facts", speaker=None)
     assert "Nothing was erased" in robot.answer("forget wifi", "forget_fact", speaker=None, key="wifi")
-    assert "Erased" in robot.answer("forget the weather", "forget_fact", speaker=None, key="weather")
+    assert "Forgotten" in robot.answer("forget the weather", "forget_fact", speaker=None, key="weather")
     assert {fact.key for fact in memory.store.facts()} == {"wifi"}
 
 
@@ -276,7 +279,7 @@ def test_a_name_in_several_scopes_is_asked_back(memory: Memory) -> None:
     told = robot.answer("forget my drink", "forget_fact", key="drink")
     assert "several have this name" in told
     assert "drink: cocoa (me)" in told
-    assert "Erased" in robot.answer("forget my own drink", "forget_fact", key="drink", scope="me")
+    assert "Forgotten" in robot.answer("forget my own drink", "forget_fact", key="drink", scope="me")
     assert [fact.value for fact in memory.store.facts()] == ["tea"]
 
 
@@ -288,7 +291,7 @@ def test_a_forget_can_ask_first(memory: Memory) -> None:
 
     def forget(said: str, speaker: str = "alice") -> str:
         told = robot.answer(said, "forget_fact", key="city", speaker=speaker)
-        assert ("Erased" in told) == (memory.store.get_fact("city") is None)
+        assert ("Forgotten" in told) == (memory.store.get_fact("city") is None)
         return told
 
     assert "shall I erase this for good? city: Berlin" in forget("forget the city")
@@ -297,7 +300,9 @@ def test_a_forget_can_ask_first(memory: Memory) -> None:
     assert "Not erased yet" in forget("yes", speaker="bob")
     robot.turn("what time is it", "recall_fact", key="city", speaker="bob")
     assert "Not erased yet" in forget("yes", speaker="bob")
-    assert "Erased for good: city: Berlin" in forget("yes", speaker="bob")
+    assert "Forgotten; erased from this device within moments. It was: city: Berlin" in forget(
+        "yes", speaker="bob"
+    )
 
 
 ANSWERS = (
@@ -323,10 +328,10 @@ def test_only_a_yes_is_a_yes(memory: Memory, answer: str, confirm: bool) -> None
     robot = Robot(memory, tools=memory_tools(memory.store, confirm=confirm))
     asked = "forget the city" if confirm else "I always forget the city"
     assert "Not erased yet" in robot.answer(asked, "forget_fact", key="city")
-    assert "Erased" not in robot.answer(answer, "forget_fact", key="city")
+    assert "Forgotten" not in robot.answer(answer, "forget_fact", key="city")
     assert memory.store.get_fact("city") == "Berlin"
     robot.answer(asked, "forget_fact", key="city")
-    assert "Erased for good" in robot.answer("Yes, please.", "forget_fact", key="city")
+    assert "Forgotten" in robot.answer("Yes, please.", "forget_fact", key="city")
 
 
 @pytest.mark.parametrize("said", ["did you forget the city", "hello", "glöm staden", "забудь город"])
@@ -455,7 +460,7 @@ def test_the_schema_offers_what_the_speaker_may_use(memory: Memory, store: SQLit
     for tool in memory.tools():
         schema = tool.schema()["function"]["parameters"]
         assert set(schema["required"]) <= set(schema["properties"])
-        if tool.name not in ("search_memory", "read_more"):
+        if tool.name not in ("search_memory", "notes", "read_more"):
             assert schema["properties"]["scope"]["enum"] == ["global", "household", "me"]
     tools = memory_tools(store, speaker="alice", places=("kitchen",))
     enum = of(tools, "recall_fact").parameters["properties"]["scope"]["enum"]
@@ -471,7 +476,7 @@ def test_the_tools_of_the_seed_work_without_a_turn(store: SQLiteMemoryStore) -> 
     assert of(tools, "remember_fact").run(key="city", value="Hanoi") == "Remembered: city: Hanoi."
     assert store.get_fact("city") == "Hanoi"
     assert "Hanoi" in of(tools, "recall_fact").run(key="city")
-    assert "Erased" in of(tools, "forget_fact").run(key="city")
+    assert "Forgotten" in of(tools, "forget_fact").run(key="city")
     assert store.facts() == []
     assert [tool.name for tool in memory_tools(store, include=("recall_fact",))] == ["recall_fact"]
 
@@ -527,7 +532,7 @@ def test_any_store_will_do_and_its_scopes_are_kept_closed() -> None:
     assert "Nothing was erased" in of(tools, "forget_fact").run(bob, key="pin")
     assert "Remembered" in of(tools, "remember_fact").run(bob, key="pin", value="9", scope="me")
     assert "- pin: 1234 (me)" in of(tools, "recall_fact").run(alice, key="pin")
-    assert "Erased" in of(tools, "forget_fact").run(alice, key="pin")
+    assert "Forgotten" in of(tools, "forget_fact").run(alice, key="pin")
     assert [fact.scope for fact in store.facts()] == ["user:bob"]
 
 
@@ -542,8 +547,8 @@ def test_an_unknown_voice_erases_nothing_that_a_known_one_said(store: SQLiteMemo
     assert "Remembered" in of(tools, "remember_fact").run(stranger, key="wifi", value="toads")
     assert [fact.value for fact in store.fact_history("wifi")] == ["frogs", "toads"]
     assert "Refused" in of(tools, "forget_fact").run(stranger, key="wifi")
-    assert "Erased" in of(tools, "forget_fact").run(stranger, key="oven")
-    assert "Erased" in of(tools, "forget_fact").run(ToolTurn("forget the wifi", Reader("bob")), key="wifi")
+    assert "Forgotten" in of(tools, "forget_fact").run(stranger, key="oven")
+    assert "Forgotten" in of(tools, "forget_fact").run(ToolTurn("forget the wifi", Reader("bob")), key="wifi")
 
 
 def test_many_facts_are_told_up_to_a_bound(store: SQLiteMemoryStore) -> None:
@@ -558,11 +563,12 @@ def test_many_facts_are_told_up_to_a_bound(store: SQLiteMemoryStore) -> None:
 
 
 def test_a_forgotten_fact_is_in_no_file_of_the_home(memory: Memory) -> None:
-    """Truth, index and logs: only the conversation itself still says what was said."""
+    """Truth, index and logs, as soon as idle time came: only the conversation itself still says what was said."""
     memory.store.add_fact("code", "rhubarb", scope="household")
     memory.idle(5)
     tools = memory.tools(speaker="alice")
     assert "rhubarb" in of(tools, "forget_fact").run(key="code")
+    assert memory.idle(5)
     files = [path for path in memory.home.rglob("*") if path.is_file()]
     assert not [path for path in files if b"rhubarb" in path.read_bytes()]
 

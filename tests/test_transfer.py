@@ -194,7 +194,7 @@ def test_every_column_of_the_truth_is_carried(homes):
     left = {"fact_keys.id", "facts.key_id", "doubts.key_id", "turns.session_id", "messages.session_id"}
     left |= {"epochs.session_id", "turns.first_message", "turns.last_message", "messages.turn"}
     heard = {"speaker", "speaker_confidence", "asr_confidence", "device", "room", "event_time"}
-    derived = {"meta", "migrations", "index_queue", "sqlite_sequence"}
+    derived = {"meta", "migrations", "index_queue", "sqlite_sequence", "erasings"}
     left |= {"tool_outputs.session_id", "tool_outputs.bytes", "tool_outputs.id"}
     left |= {"epochs.head"}  # of the robot's own instructions, and noted anew by its next turn
     with sqlite3.connect(home.db.path) as db:

@@ -223,7 +223,7 @@ def test_a_turn_that_is_pending_belongs_to_its_speaker_alone(tmp_path: Path) -> 
         (turn,) = journal.read_turns("kitchen", reader=Reader("alice"))
         assert (turn.state, turn.level, turn.owner) == ("unfinished", "private", "alice")
         assert memory.recall("secret", speaker="bob") == []
-        loop_of(memory).run("a timer")
+        loop_of(memory).run("good night")
         assert turns_of(memory)[-1].level == "household"
 
 

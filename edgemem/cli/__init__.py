@@ -27,7 +27,7 @@ COMMANDS = {
     "stats": "Count what there is, what it takes and what waits.",
     "export": "Write what is remembered as JSON lines, whole or by person.",
     "import": "Take in an export, or what EdgeVox remembers.",
-    "forget": "Erase a fact, a conversation or a person for good.",
+    "forget": "Erase a fact, an episode, a conversation or a person for good.",
     "backup": "Copy the memory, whole and checked.",
     "restore": "Put a backup in the place of the memory.",
     "check": "Tell what works on this machine, and what to do about the rest.",

@@ -19,6 +19,7 @@ from edgemem.cli.options import (
     open_existing,
     open_home,
     speaker_option,
+    tell_pending,
 )
 from edgemem.cli.printing import count, moment, plain, print_json, print_table, shortened
 from edgemem.errors import InvalidInputError
@@ -220,7 +221,10 @@ def history(key: str, scope: str | None, last: int, ascii_only: bool, home: Path
 @home_option
 @json_option
 def forget(key: str, scope: str | None, yes: bool, home: Path, as_json: bool) -> None:
-    """Erase the fact KEY with every version of it, from the file and every index; it cannot be taken back."""
+    """Erase the fact KEY with every version of it, from the file and every index; it cannot be taken back.
+
+    Exit code 3: forgotten, but not yet gone from every file; `edgemem forget --help` tells more.
+    """
     with open_existing(home) as memory:
         scopes = _scopes(memory, key)
         if scope is None and len(scopes) > 1:
@@ -233,14 +237,15 @@ def forget(key: str, scope: str | None, yes: bool, home: Path, as_json: bool) ->
         what = f"{plain(key)} ({plain(one)}): {count(len(told), 'version')}, last {quoted}"
         if not yes:
             agreed(f"Erase {what}?")
-        memory.forget(key, scope=one)
+        forgotten = memory.forget(key, scope=one)
     if as_json:
-        print_json({"key": key, "scope": one, "versions": len(told)})
+        print_json({"key": key, "scope": one, "versions": len(told), "pending": forgotten.pending})
     else:
         click.echo(f"Erased {what}.")
+    tell_pending(forgotten)
 
 
-@facts.command(short_help="Give what stands under a scope of an unknown form one of a known form.")
+@facts.command(short_help="Move what stands under a scope of an unknown form: SCOPE TO.")
 @click.argument("scope")
 @click.argument("to")
 @home_option
@@ -257,7 +262,7 @@ def move(scope: str, to: str, home: Path, as_json: bool) -> None:
     to = checked_scope(to)
     with open_existing(home) as memory:
         moved = memory.database.write(lambda tx: move_scope(tx, scope, to))
-        memory.index.take_erased()  # what stands there now is found by the next who asks
+        memory.index.take_changes()  # what stands there now is found by the next who asks
         to = _written(memory, to)
     if as_json:
         print_json({"scope": scope, "to": to, "facts": moved.facts, "preferences": moved.preferences})

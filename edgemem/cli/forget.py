@@ -1,4 +1,4 @@
-"""`edgemem forget`: erase a fact, a conversation or a person, in the truth, its log and every index."""
+"""`edgemem forget`: erase a fact, an episode, a conversation or a person, in the truth and every copy of it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ import msgspec
 
 from edgemem.cli.completion import fact_keys, session_ids
 from edgemem.cli.facts import forget as forget_fact
-from edgemem.cli.options import agreed, home_option, json_option, open_existing
+from edgemem.cli.options import agreed, home_option, json_option, open_existing, tell_pending
 from edgemem.cli.printing import count, plain, print_json
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id
+from edgemem.store.episodes import episode_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from edgemem.store.erasing import Forgotten
+    from edgemem.store.erase.eraser import Forgotten
 
 _KINDS = ("fact", "preference", "episode", "turn")
 
@@ -28,6 +29,7 @@ _KINDS = ("fact", "preference", "episode", "turn")
 @click.command()
 @click.argument("key", required=False, shell_complete=fact_keys)
 @click.option("--scope", help="Of the fact; needed where several scopes have the key.")
+@click.option("--episode", help="Erase the episode with this id, as `edgemem recall` tells it.")
 @click.option("--session", shell_complete=session_ids, help="Erase this conversation instead of a fact.")
 @click.option("--speaker", help="Erase all that this person said or owns.")
 @click.option(
@@ -45,6 +47,7 @@ def forget(
     ctx: click.Context,
     key: str | None,
     scope: str | None,
+    episode: str | None,
     session: str | None,
     speaker: str | None,
     logs: tuple[Path, ...],
@@ -52,18 +55,44 @@ def forget(
     home: Path,
     as_json: bool,
 ) -> None:
-    """Erase the fact KEY with every version of it, a conversation, or a person; it cannot be taken back.
+    """Erase the fact KEY with every version of it, an episode, a conversation, or a person; it cannot be taken back.
 
     What will be erased is quoted first. Backups go too; exports and NOTES.md are yours, and are left alone.
+
+    Exit code 3: it is forgotten, and nobody recalls it any more, but a program that reads a file keeps bytes of it there.
+    They go by themselves, when a robot that has this home open is idle; `edgemem check` tells which file it is.
     """
-    if sum(given is not None for given in (key, session, speaker)) != 1:
-        raise InvalidInputError("Say what to forget: `edgemem forget KEY`, --session ID, or --speaker NAME.")
-    if session is not None:
+    if sum(given is not None for given in (key, episode, session, speaker)) != 1:
+        raise InvalidInputError(
+            "Say what to forget: `edgemem forget KEY`, --episode ID, --session ID, or --speaker NAME."
+        )
+    if episode is not None:
+        _forget_episode(episode, yes=yes, home=home, as_json=as_json)
+    elif session is not None:
         _forget_session(session, yes=yes, home=home, as_json=as_json)
     elif speaker is not None:
         _forget_person(speaker, logs=logs, yes=yes, home=home, as_json=as_json)
     else:
         ctx.invoke(forget_fact, key=key, scope=scope, yes=yes, home=home, as_json=as_json)
+
+
+def _forget_episode(episode_id: str, *, yes: bool, home: Path, as_json: bool) -> None:
+    with open_existing(home) as memory:
+        episode = memory.store.get_episode(episode_id)
+        if episode is None:
+            raise InvalidInputError(
+                f"There is no episode {episode_id!r}; `edgemem recall` tells the ids of those that it finds."
+            )
+        text = episode_text(episode.kind, episode.payload, episode.outcome)
+        what = f"the episode {plain(episode_id)}: “{plain(text):.60}”"
+        if not yes:
+            agreed(f"Erase {what}?")
+        forgotten = memory.forget_episode(episode_id)
+    if as_json:
+        print_json({"episode": episode_id, "pending": forgotten.pending})
+    else:
+        click.echo(f"Erased {what}.")
+    tell_pending(forgotten)
 
 
 def _forget_session(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
@@ -77,11 +106,12 @@ def _forget_session(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
         what = f"the conversation {plain(name)}: {count(len(turns), 'turn')}{quoted}"
         if not yes:
             agreed(f"Erase {what}?")
-        memory.forget_session(name)
+        forgotten = memory.forget_session(name)
     if as_json:
-        print_json({"session": name, "turns": len(turns)})
+        print_json({"session": name, "turns": len(turns), "pending": forgotten.pending})
     else:
         click.echo(f"Erased {what}.")
+    tell_pending(forgotten)
 
 
 def _forget_person(name: str, *, logs: tuple[Path, ...], yes: bool, home: Path, as_json: bool) -> None:
@@ -98,10 +128,11 @@ def _forget_person(name: str, *, logs: tuple[Path, ...], yes: bool, home: Path, 
         raise InvalidInputError(f"Nothing here was said by {name!r}, or is theirs.")
     if as_json:
         print_json({"speaker": name, **msgspec.to_builtins(forgotten)})
-        return
-    told = ", ".join(count(number, kind.removesuffix("s")) for kind, number in erased.items())
-    click.echo(f"Erased what {plain(name)} said or owned: {told or 'nothing was there'}.")
-    _tell_what_stays(name, forgotten)
+    else:
+        told = ", ".join(count(number, kind.removesuffix("s")) for kind, number in erased.items())
+        click.echo(f"Erased what {plain(name)} said or owned: {told or 'nothing was there'}.")
+        _tell_what_stays(name, forgotten)
+    tell_pending(forgotten)
 
 
 def _tell_what_stays(name: str, forgotten: Forgotten) -> None:

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from edgemem.memory import Memory
+    from edgemem.store.erase.eraser import Forgotten
     from edgemem.truth import TruthFile
+
+NOT_YET_ERASED = 3
+"""The exit code of a command that forgot, where bytes of it still stand in a file."""
 
 
 class HomePath(click.Path):
@@ -158,6 +162,14 @@ def agreed(question: str, *, otherwise: str = "Nothing was erased") -> None:
         raise InvalidInputError(f"{otherwise}.")
 
 
+def tell_pending(forgotten: Forgotten) -> None:
+    """Tell which files still hold bytes of what was forgotten, and exit with 3; return where none does."""
+    if forgotten.pending:
+        files = ", ".join(f"{plain(name)} ({plain(why)})" for name, why in forgotten.pending.items())
+        click.echo(f"Not yet gone from {files}; that goes on by itself, in a robot's idle time.", err=True)
+        click.get_current_context().exit(NOT_YET_ERASED)
+
+
 def open_existing(home: Path, **settings: Any) -> Memory:
     """Open a home that is there already; reading commands make none."""
     return open_home(existing(home), **settings)
@@ -194,10 +206,10 @@ def open_home(home: Path, **settings: Any) -> Memory:
     import edgemem
 
     memory: Memory = edgemem.open(home, **settings)
-    if memory.database.read_only:
-        click.echo(f"edgemem: {plain(str(memory.home))} is read-only; nothing can be stored.", err=True)
     for told in _newly_joined(memory):
         click.echo(told, err=True)
+    if memory.database.read_only:
+        click.echo(f"edgemem: {plain(str(memory.home))} is read-only; nothing can be stored.", err=True)
     return memory
 
 

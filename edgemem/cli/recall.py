@@ -88,7 +88,9 @@ def _print(item: Recalled) -> None:
     """Print an item, its reasons behind it."""
     from rich.text import Text
 
-    what = _said(item).append(f" ({', '.join(item.why)})", style="dim italic")
+    # What is said and known is forgotten by its conversation or name, an episode by its id.
+    name = (f"episode {item.id}",) if item.kind == "episode" else ()
+    what = _said(item).append(f" ({', '.join((*item.why, *name))})", style="dim italic")
     day = _day(item.event_time or item.recorded_at)
     print_hanging(console(), Text(f"{item.score:.2f}  {item.kind:<10}  {day:<10}  "), what)
 

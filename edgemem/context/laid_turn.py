@@ -11,7 +11,7 @@ import msgspec
 
 from edgemem.context.grouping import repair_orphans
 from edgemem.context.level import Passage, passages_of
-from edgemem.context.said import heard_in, is_part, newest_user, whole
+from edgemem.context.said import UTTERANCE_BYTES, bounded, heard_in, is_part, newest_user, whole
 from edgemem.context.seen import Says
 from edgemem.context.shown import Shown
 from edgemem.llama.template import text_of
@@ -40,8 +40,14 @@ class LaidTurn(msgspec.Struct):
     """What was heard in it before somebody cut the robot off; None: nobody did."""
     told: bool = False
     """Whether a model has been told that."""
+    unfinished: bool = False
+    """Whether its loop left it open; the loop's list may not have it."""
+    listed: int | None = None
+    """How many of its messages the loop's list had, where the reply came from elsewhere."""
     uncut: dict[int, Message] = msgspec.field(default_factory=dict)
-    """By their numbers, messages as they were before only what was heard of them stayed."""
+    """By their numbers, messages as the loop has them, of which only what was heard stayed, or as much as is kept."""
+    utterance_bytes: int = UTTERANCE_BYTES
+    """As much is kept of an utterance; 0: all of it."""
     whole: list[Message] | None = None
     """Of a committed turn: its messages as every template takes them; made anew after a change."""
     says: Says | None = None
@@ -63,7 +69,9 @@ class LaidTurn(msgspec.Struct):
 
     def unheard(self, n: int) -> str:
         """Return what nobody heard of a message; all of it where what was heard is not its beginning."""
-        return self.text(n).removeprefix(text_of(self.said[n])) if n in self.uncut else ""
+        if n not in self.uncut or self.said[n].get("role") == "user":
+            return ""
+        return self.text(n).removeprefix(text_of(self.said[n]))
 
     def cut(self, n: int, heard: str) -> None:
         """Keep of a message what was heard."""
@@ -83,10 +91,46 @@ class LaidTurn(msgspec.Struct):
         return out
 
     def take(self, said: Sequence[Message]) -> None:
-        """Learn what has been said in it; what was cut stays so, unless the loop has put something else there."""
+        """Learn what has been said in it; what was cut stays so, unless the loop has put something else there.
+
+        Of an utterance without end its beginning is what was said: all that follows is done with it, and takes as long as it is.
+        """
         heard = self.as_heard(said)
         self.uncut = {n: uncut for n, uncut in self.uncut.items() if heard[n : n + 1] == self.said[n : n + 1]}
         self.said = heard
+        for n, message in enumerate(heard):
+            if message.get("role") == "user":
+                kept = bounded(message, self.utterance_bytes)
+                if kept is not message:
+                    self.uncut[n], self.said[n] = message, kept
+
+    def as_listed(self) -> list[Message]:
+        """Return what was said as the loop has it, also what nobody heard, and what is too long to be kept."""
+        return [self.uncut.get(n, message) for n, message in enumerate(self.said)]
+
+    def take_reply(self, reply: str) -> None:
+        """Learn the reply where the loop's list does not have it yet."""
+        if self.said and self.said[-1].get("role") in ("user", "tool"):
+            self.listed = len(self.said)
+            self.said = [*self.said, {"role": "assistant", "content": reply}]
+
+    def standing(self, messages: Sequence[Message], at: int) -> int:
+        """Return how many messages of a list are this turn's, from a place on; 0: it does not stand there."""
+        part = list(messages[at : at + len(self.said)])
+        if part == self.said or (
+            self.uncut and len(part) == len(self.said) and self.as_heard(part) == self.said
+        ):
+            return len(part)
+        listed = self.without_reply
+        return listed if part[:listed] == self.said[:listed] else 0
+
+    @property
+    def without_reply(self) -> int:
+        """Return with how many messages the turn may stand in a list that never had its reply; 0: it had."""
+        if self.listed is not None:
+            return self.listed
+        replied = len(self.said) > 1 and self.said[-1].get("role") == "assistant"
+        return len(self.said) - 1 if self.unfinished and replied else 0
 
     def as_whole(self) -> list[Message]:
         """Return the messages of a committed turn as every template takes them; history is looked through once."""
@@ -139,6 +183,7 @@ def resumed(turn: Turn) -> LaidTurn:
         owner=turn.owner,
         heard=turn.heard,
         heard_until=heard_in(said) if turn.state == "interrupted" else None,
+        unfinished=turn.state in ("open", "unfinished"),
         uncut={
             n: {**message, "content": text_of(message) + rest}
             for n, message in enumerate(said)

@@ -15,17 +15,18 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
 
+from edgemem.context.alignment import unknown_turns
 from edgemem.context.epoch_head import carried_by, head_of
-from edgemem.context.laid_turn import INTERRUPTION, LaidTurn, as_heard, has_told, interruption, resumed
+from edgemem.context.history import History
+from edgemem.context.laid_turn import INTERRUPTION, LaidTurn, has_told, interruption, resumed
 from edgemem.context.level import Closing, Passage, Terms, closing_of, joined, passages_of
-from edgemem.context.said import heard_in, newest_user, prefixed
+from edgemem.context.said import UTTERANCE_BYTES, heard_in, instructions, newest_user, prefixed
 from edgemem.context.seen import Seen
-from edgemem.context.shown import RANK, Shown, Visible
+from edgemem.context.shown import Shown, Visible
 from edgemem.fence import fence
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Heard, Level, Message, Reader, Turn
@@ -74,24 +75,18 @@ class Layout:
     def __init__(self, session: str = "", *, default_level: Level = "household") -> None:
         self.session = session
         self.default_level = default_level
+        self.utterance_bytes = UTTERANCE_BYTES
+        """As much is kept of an utterance; 0: all of it."""
         self.epoch = Epoch(session=session, first_turn=0)
         self.reader: Reader | None = None
         self._system: list[Message] = []
-        self._turns: list[LaidTurn] = []
-        self._said: list[Message] = []
-        """The messages of all turns, one after the other."""
+        self._history = History()
         self._open: LaidTurn | None = None
         self._sections: dict[str, Section] = {}
         self._head: tuple[Epoch, str, tuple[Shown, ...]] = (self.epoch, "", ())
         """An epoch, the block that stands at its head, and what of memory that shows."""
-        # The newest view and what of it was said, both without instructions.
-        self._issued: list[Message] = []
-        self._issued_said: tuple[int, list[Message]] = (0, [])
-        """How many messages of all turns that was, and those of the open one."""
-        self._past = 0
-        """How many messages of the turns stand before the epoch."""
-        self._changes = 0
-        """How often committed turns became other ones."""
+        self._aborted: list[Message] | None = None
+        """What the turn said that was aborted since the newest one began."""
         self._held: _Holding | None = None
         self._viewed: _View | None = None
         self._committed: tuple[_Of | None, list[Message], str] = (None, [], "")
@@ -106,16 +101,26 @@ class Layout:
         """
         if epoch is not None:
             self.epoch = epoch
-        self._turns = [resumed(turn) for turn in turns if turn.messages]
-        for n, turn in enumerate(self._turns):
+        laid = [resumed(turn) for turn in turns if turn.messages]
+        for n, turn in enumerate(laid):
             if turn.heard_until is not None:
-                turn.told = any(has_told(later, turn) for later in self._turns[n + 1 :])
-        self._flatten()
+                turn.told = any(has_told(later, turn) for later in laid[n + 1 :])
+        self._history.replace(laid)
+        self._history.begin_at(self.epoch.first_turn)
+
+    def recognise(self, turns: Iterable[Turn], messages: Sequence[Message]) -> None:
+        """Take up those turns of a stored session that stand in a list that a loop has from elsewhere."""
+        laid = [resumed(turn) for turn in turns if turn.messages]
+        for turn in laid:
+            if len(turn.said) > 1 and turn.said[-1].get("role") == "assistant":
+                turn.listed = len(turn.said) - 1  # the list may be from before its reply
+        known = any(message in turn.said for turn in laid for message in messages)
+        self._history.replace(laid if known else [])
 
     @property
     def turns(self) -> Sequence[LaidTurn]:
         """Return the committed turns, oldest first."""
-        return self._turns
+        return self._history.turns
 
     @property
     def system(self) -> Sequence[Message]:
@@ -125,12 +130,12 @@ class Layout:
     @property
     def said(self) -> list[Message]:
         """Return the committed messages as they were said, without anything injected."""
-        return list(self._said)
+        return list(self._history.said)
 
     @property
     def next_n(self) -> int:
         """Return the number of the turn that runs now or comes next."""
-        return self._turns[-1].n + 1 if self._turns else self.epoch.first_turn
+        return self._history.turns[-1].n + 1 if self._history.turns else self.epoch.first_turn
 
     def begin(
         self, reader: Reader | None = None, heard: Heard | None = None, *, level: Level | None = None
@@ -144,7 +149,9 @@ class Layout:
         speaker = reader.speaker if reader is not None else None
         if level is None:
             level = self.default_level if speaker is not None or reader is None else "shared"
-        turn = self._open = LaidTurn(self.next_n, [], level=level, owner=speaker, heard=heard)
+        turn = self._open = LaidTurn(
+            self.next_n, [], level=level, owner=speaker, heard=heard, utterance_bytes=self.utterance_bytes
+        )
         return turn
 
     def take(self, messages: Sequence[Message]) -> None:
@@ -164,88 +171,106 @@ class Layout:
             and viewed.messages == messages
         ):
             return  # one hook after the other is given the newest view, and says nothing new with it
-        start = 0
-        while start < len(messages) and messages[start].get("role") == "system":
-            start += 1
+        start = instructions(messages)
         if start:  # the list that a loop ends a turn with may come without its instructions
             self._system = list(messages[:start])
-        known = len(self._said)
-        issued = self._is_issued(messages[start : start + len(self._issued)])
-        # A view that is shorter than what was said, because its reader may read little of that, can be how what was said
-        # begins. The rest would then be taken for new: said by this reader, and open to whoever hears this one.
-        # Comparing lists is quick while the messages are the very same objects, as in a loop that only appends.
-        if (
-            not (issued and len(self._issued) > known)
-            and len(messages) >= start + known
-            and self._stands(messages[start + self._past : start + known])
-        ):
-            current.n = self.next_n
-            current.take(messages[start + known :])
-            return
-        if issued:
-            before, newest = self._issued_said
-            rest = [*self._said[:before], *newest, *messages[start + len(self._issued) :]]
-        else:
-            rest = list(messages[start:])
-        if rest[:known] != self._said:
-            rest = self.as_heard(rest)
-        if rest[:known] != self._said:
-            self._rewind(rest)
         current.n = self.next_n
-        current.take(rest[len(self._said) :])
+        new = self._history.beyond(messages[start:], current.as_listed())
+        if not new and not current.said:
+            new = self._history.asked_again(messages)
+        if new:  # a loop that takes back what was said has not aborted the turn
+            current.n = self.next_n
+            current.take(new)
+
+    def arrive(self, messages: Sequence[Message], task: str | None) -> list[LaidTurn]:
+        """Look at a loop's list as a turn begins; return turns that were laid of what no turn had brought.
+
+        What an aborted turn has left there is left out from now on. Messages from before the first turn are history that
+        the loop has from elsewhere, and as open as what is said now; whoever said the others is not known.
+
+        Args:
+            task: the utterance, which may stand at the end already.
+        """
+        current, aborted = self._opened(), self._aborted
+        self._aborted = None
+        listed = list(messages[instructions(messages) :])
+        self._history.list.look(listed)
+        early = self._history.is_early(listed, task, aborted or ())
+        if aborted:
+            place = next((n for n, message in enumerate(listed) if message is aborted[0]), len(listed))
+            self._history.list.leave_out(place, listed[place : len(listed) - early])
+        new = self._history.beyond(listed[: len(listed) - early], (), early=True)
+        current.n = self.next_n
+        if not new:
+            return []
+        if aborted is not None:
+            place = len(listed) - early - len(new)
+            self._history.list.leave_out(place, listed[place : place + len(new)])
+            return []
+        before = self._history.turns[-1] if self._history.turns else None
+        if before is None and not any(message.get("role") == "user" for message in new):
+            return []  # a greeting belongs to the turn that follows it
+        if before is None:
+            level = self.default_level if current.level == "private" else current.level
+            laid = [LaidTurn(current.n, new, level=level)]
+        else:
+            laid = unknown_turns(new, n=current.n, before=before)
+        for number, turn in enumerate(laid):
+            turn.n = current.n + number
+        for turn in laid:
+            self._history.add(turn)
+        self._history.beyond(listed[: len(listed) - early], (), early=True)
+        current.n = self.next_n
+        return laid
+
+    def take_left(self, messages: Sequence[Message], task: str | None) -> None:
+        """Learn what a loop has added to a turn that it left open.
+
+        Args:
+            task: the utterance of the turn that begins now, which may stand at the end already.
+        """
+        current = self._opened()
+        listed = list(messages[instructions(messages) :])
+        opened = current.as_listed()
+        early = self._history.is_early(listed, task, opened)
+        new = self._history.beyond(listed[: len(listed) - early], opened, left=True)
+        if not opened:
+            # A turn begins with an utterance; what stands before that may be anybody's.
+            new = new[next((n for n, each in enumerate(new) if each.get("role") == "user"), len(new)) :]
+        if new and (not opened or new[0] == opened[0]):
+            current.take(new)
+
+    def brought(self, messages: Sequence[Message], task: str | None) -> list[Message]:
+        """Return the history that a list has from elsewhere, before the first turn.
+
+        Args:
+            task: the utterance of that turn, which may stand at the end already.
+        """
+        listed = list(messages[instructions(messages) :])
+        return listed[: len(listed) - self._history.is_early(listed, task, ())]
+
+    def bring_up(self, messages: list[Message], task: str | None) -> None:
+        """Tell the list of a loop that takes over what was said since it spoke last.
+
+        Args:
+            task: the utterance of the turn that begins, which may stand at the end already.
+        """
+        start = instructions(messages)
+        place = len(messages) - self._history.is_early(messages[start:], task, ())
+        messages[place:place] = self._history.since(messages[start:place])
+
+    def brings_utterance(self, messages: Sequence[Message]) -> bool:
+        """Tell whether a list has a user message that no turn knows; may be asked while none is open."""
+        new = self._history.beyond(messages[instructions(messages) :], ())
+        return any(message.get("role") == "user" for message in new)
 
     def as_heard(self, messages: Sequence[Message]) -> list[Message]:
         """Return a loop's list without instructions, with only what was heard of the turns that were cut off."""
-        return as_heard(self._turns, messages)
-
-    def _stands(self, past: Sequence[Message]) -> bool:
-        """Tell whether these are the messages of the epoch's committed turns, as they were heard or as they were said."""
-        said = self._said[self._past :]
-        if past == said:
-            return True
-        turns = self.epoch_turns()
-        return any(turn.uncut for turn in turns) and as_heard(turns, past) == said
-
-    def _is_issued(self, head: Sequence[Message]) -> bool:
-        """Tell whether a list begins with the newest view, and not only with what was said."""
-        if list(head) != self._issued:
-            return False
-        # A view without anything injected is the same list as what was said, and is taken as such.
-        before, newest = self._issued_said
-        return len(self._issued) != before + len(newest) or self._issued != [*self._said[:before], *newest]
+        return self._history.as_heard(messages)
 
     def _opened(self) -> LaidTurn:
         """Return the open turn; a loop that never said that one begins gets it here."""
         return self._open if self._open is not None else self.begin(self.reader)
-
-    def _rewind(self, said: list[Message]) -> None:
-        """Keep the turns that still stand word for word at the head of `said`, and lay the others anew."""
-        kept, at = 0, 0
-        for turn in self._turns:
-            if said[at : at + len(turn.said)] != turn.said:
-                break
-            kept, at = kept + 1, at + len(turn.said)
-        # What replaces a turn may repeat it, so it is as closed as the most private one that it replaces.
-        strictest = max(self._turns[kept:], key=lambda turn: RANK[turn.level], default=None)
-        level, owner = (
-            (strictest.level, strictest.owner) if strictest is not None else (self.default_level, None)
-        )
-        self._turns = self._turns[:kept]
-        users = [i for i in range(at, len(said)) if said[i].get("role") == "user"]
-        # What stands before the first user message (a greeting) belongs to the turn that follows it.
-        starts = [at, *users[1:]]
-        for begin, end in pairwise(starts):
-            self._turns.append(LaidTurn(self.next_n, said[begin:end], level=level, owner=owner))
-        self._flatten()
-
-    def _flatten(self) -> None:
-        self._changes += 1
-        self._said = [message for turn in self._turns for message in turn.said]
-        self._count_past()
-
-    def _count_past(self) -> None:
-        first = bisect_left(self._turns, self.epoch.first_turn, key=lambda turn: turn.n)
-        self._past = sum(len(turn.said) for turn in self._turns[:first])
 
     # -- what memory adds ----------------------------------------------------------------------------
 
@@ -318,20 +343,22 @@ class Layout:
 
     def _shown_now(self) -> _Of:
         """Return what the committed part of the prompt hangs on: it is asked for at every hop, by several hooks."""
-        return _Of(self.epoch, self.reader, self._changes, len(self._turns))
+        return _Of(self.epoch, self.reader, self._history.changes, len(self._history.turns))
 
     def _added(self, before: _Of | None, now: _Of) -> list[LaidTurn] | None:
         """Return the turns that came to a prompt which else is as before; None: it is another one."""
         if before is None or before[:3] != now[:3] or before.turns > now.turns:
             return None
-        return self._turns[before.turns :]
+        return self._history.turns[before.turns :]
 
     def epoch_turns(self) -> list[LaidTurn]:
         """Return the committed turns that stand in the prompt word for word, whoever reads it."""
         return self._turns_in(self.epoch)
 
     def _turns_in(self, epoch: Epoch) -> list[LaidTurn]:
-        return self._turns[bisect_left(self._turns, epoch.first_turn, key=lambda turn: turn.n) :]
+        return self._history.turns[
+            bisect_left(self._history.turns, epoch.first_turn, key=lambda turn: turn.n) :
+        ]
 
     # -- what the model sees -------------------------------------------------------------------------
 
@@ -348,9 +375,9 @@ class Layout:
                 new, head = self._laid(self._readable(added), head)
                 laid = [*laid, *new]
             self._committed = of, laid, head
-        self._issued = [*laid, *self._laid([current] if current is not None and said else [], head)[0]]
-        self._issued_said = len(self._said), list(said)
-        messages = [*self._system, *self._issued]
+        issued = [*laid, *self._laid([current] if current is not None and said else [], head)[0]]
+        self._history.list.issue(issued, current, len(self._history.said), list(said))
+        messages = [*self._system, *issued]
         self._viewed = _View(list(messages), of, current)
         return messages
 
@@ -401,20 +428,24 @@ class Layout:
         """Return the prepared turn, or None."""
         return self._open
 
-    def commit(self) -> LaidTurn | None:
-        """Make the prepared turn history; what it showed has been shown."""
+    def commit(self, *, unfinished: bool = False) -> LaidTurn | None:
+        """Make the prepared turn history; what it showed has been shown.
+
+        Args:
+            unfinished: its loop has left it open.
+        """
         turn = self._open
         self._sections = {}
         if turn is None or not turn.said:
             self._open = None
             return None
         turn.level, turn.owner = self.level_of(turn)
+        turn.unfinished = unfinished
         ids, told = {item.id for item in turn.shown if item.id.startswith(INTERRUPTION)}, False
         for earlier in reversed(self._in_prompt() if ids else ()):
             # Who is told of one is not told of an older one any more.
             told = earlier.told = earlier.told or told or interruption(earlier) in ids
-        self._turns.append(turn)
-        self._said += turn.said
+        self._history.add(turn)
         self._open = None  # last: idle time must not find a prompt between two turns that lacks the newer one
         return turn
 
@@ -459,6 +490,12 @@ class Layout:
         self._open = None
         self._sections = {}
 
+    def abort(self) -> None:
+        """Throw the prepared turn away, and what its loop may have kept of it."""
+        if self._open is not None:
+            self._aborted = self._open.as_listed()
+        self.discard()
+
     @property
     def cut_off(self) -> LaidTurn | None:
         """Return the newest turn in the present reader's prompt that was cut off, if no model has been told of it yet.
@@ -480,7 +517,7 @@ class Layout:
         turn.told = False
         if turn is self._open:
             return None
-        self._flatten()
+        self._history.replace(self._history.turns)
         return turn
 
     def switch(self, epoch: Epoch) -> None:
@@ -489,4 +526,4 @@ class Layout:
         They stay known here, because the loop's own list still begins with them.
         """
         self.epoch = epoch if epoch.head else msgspec.structs.replace(epoch, head=self.epoch.head)
-        self._count_past()
+        self._history.begin_at(epoch.first_turn)

@@ -17,7 +17,7 @@ from edgemem.context.sentences import split_sentences, spoken_lines
 from edgemem.context.summary_counts import way
 from edgemem.errors import ContextOverflowError, ModelError
 from edgemem.fence import fence
-from edgemem.store.tool_copies import MEMORY_TOOLS
+from edgemem.store.erase.copies import MEMORY_TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from edgemem.config import ContextSettings
 from edgemem.context.grouping import INSTRUCTIONS, repair_orphans, tool_calls
 from edgemem.context.spoken import speeches_of
+from edgemem.fence import storable
 from edgemem.llama.template import text_of
 from edgemem.records import Message
+
+UTTERANCE_BYTES = ContextSettings().utterance_bytes
+"""As much is kept of an utterance where no profile says how much."""
+
+CUT = "… (cut here)"
+"""Ends an utterance that was longer."""
 
 UNANSWERED: Message = {"role": "assistant", "content": "…"}
 """Stands in the prompt where a turn never got its answer."""
@@ -16,6 +24,11 @@ UNANSWERED: Message = {"role": "assistant", "content": "…"}
 def newest_user(said: Sequence[Message]) -> int | None:
     """Return the number of the newest user message, or None."""
     return next((n for n in range(len(said) - 1, -1, -1) if said[n].get("role") == "user"), None)
+
+
+def instructions(messages: Sequence[Message]) -> int:
+    """Return how many system messages a list begins with."""
+    return next((n for n, message in enumerate(messages) if message.get("role") != "system"), len(messages))
 
 
 def heard_in(said: Sequence[Message]) -> str:
@@ -42,11 +55,50 @@ def whole(said: Sequence[Message]) -> list[Message]:
     last = next(
         (role for message in reversed(out) if (role := message.get("role")) not in INSTRUCTIONS), None
     )
-    return out if last == "assistant" else [*out, dict(UNANSWERED)]
+    return out if last in ("assistant", None) else [*out, dict(UNANSWERED)]
 
 
 def _is_mute(message: Message) -> bool:
     return message.get("role") == "assistant" and not tool_calls(message) and not text_of(message).strip()
+
+
+def bounded(message: Message, most_bytes: int) -> Message:
+    """Return a message with at most so many bytes of text, the mark of the cut among them; 0: all of it.
+
+    Args:
+        message: one whose text fits is returned itself; of a content list, what is no text stays.
+    """
+    content = message.get("content")
+    if not most_bytes or not isinstance(content, (str, list)):
+        return message
+    if isinstance(content, str):
+        kept = _beginning(content, most_bytes)
+        return message if kept is content else {**message, "content": kept}
+    left, parts = most_bytes, []
+    for part in content:
+        text = part.get("text") if isinstance(part, dict) else None
+        if isinstance(text, str):
+            kept = _beginning(text, left)
+            left -= len(storable(kept).encode())
+            parts.append(part if kept is text else {**part, "text": kept})
+        else:
+            parts.append(part)
+    return (
+        message
+        if all(kept is part for kept, part in zip(parts, content, strict=True))
+        else {**message, "content": parts}
+    )
+
+
+def _beginning(text: str, most_bytes: int) -> str:
+    """Return the text, or as much of it as fits with a mark behind it."""
+    if 4 * len(text) <= most_bytes:
+        return text  # no character has more bytes than that
+    data = storable(text[: max(0, most_bytes) + 1]).encode()
+    if len(text) <= most_bytes and len(data) <= most_bytes:
+        return text
+    room = most_bytes - len(CUT.encode())
+    return data[:room].decode(errors="ignore").rstrip() + CUT if room > 0 else ""
 
 
 def prefixed(message: Message, lead: str) -> Message:

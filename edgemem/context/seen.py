@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.context.grouping import call_name, tool_calls
 from edgemem.llama.template import text_of
-from edgemem.recall.sources import episode_text
 from edgemem.records import Recalled
+from edgemem.store.episodes import episode_text
 
 if TYPE_CHECKING:
     from edgemem.context.laid_turn import LaidTurn

@@ -7,6 +7,12 @@ from typing import Any
 from edgemem.errors import InvalidInputError
 
 
+def attachable(hook: object) -> str:
+    """Represent a hook by how an EdgeVox agent takes it; EdgeVox quotes that where it refuses one of ours."""
+    call = "edgemem.hooks.load('edgevox_loop').attach_hooks(agent, hooks)"
+    return f"<edgemem {type(hook).__name__}; for an EdgeVox agent: {call}>"
+
+
 def needs(hook: object, given: Any, *methods: str, what: str) -> None:
     """Raise InvalidInputError unless the object has the methods that a hook calls.
 

@@ -1,6 +1,7 @@
 """AuditLogHook: what the robot was asked to do and did, one JSON object a line, in files of bounded size.
 
-An audit log is a copy of what happened, and `forget` does not reach into it. So by default it says who, when, which
+An audit log is a copy of what happened: forgetting a person or a conversation takes its lines out, but a single fact or
+episode is not looked for in what was said. So by default it says who, when, which
 tool and how it went, and nothing of what was said; names of tools and arguments are written only where the model was
 offered them, because one that it made up may say anything. `text` says
 up to which level words are written as well: `"household"` leaves out whatever only one person may know.
@@ -23,6 +24,7 @@ from edgemem.clock import Clock
 from edgemem.context.level import values_in
 from edgemem.errors import ClosedError, DiskFullError, InvalidInputError, StoreError
 from edgemem.fence import storable
+from edgemem.hooks.arguments import attachable
 from edgemem.hooks.conversation import STATE_KEY, Conversation
 from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, ON_ABORT, ON_RUN_END, HookResult
 from edgemem.store.files import create_private
@@ -53,6 +55,7 @@ class AuditLogHook:
     points = frozenset({BEFORE_LLM, AFTER_LLM, AFTER_TOOL, ON_RUN_END, ON_ABORT})
     # Behind all others: what is logged is what really went on.
     priority = 0
+    __repr__ = attachable
 
     def __init__(
         self,

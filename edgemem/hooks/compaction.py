@@ -12,6 +12,7 @@ import msgspec
 from edgemem.context.quick_summary import QuickSummarizer
 from edgemem.context.summary_counts import read_ahead
 from edgemem.errors import ClosedError, ModelError
+from edgemem.hooks.arguments import attachable
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import BEFORE_LLM, ON_IDLE, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.store.turn_steps import BeginEpoch
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from edgemem.context.summarizer import Summarizer
     from edgemem.hooks.warming import Warming
     from edgemem.records import Epoch, Message
-    from edgemem.store.tool_copies import Erased
+    from edgemem.store.erase.copies import Erased
 
 _log = logging.getLogger("edgemem.hooks")
 
@@ -33,6 +34,7 @@ class ContextCompactionHook:
     points = frozenset({ON_RUN_START, BEFORE_LLM, ON_RUN_END, ON_IDLE})
     # After memory and notes have put their lines in, before the budget has the last word.
     priority = 70
+    __repr__ = attachable
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ EdgeVox, still put their lines into one block and their records into one transac
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Any, Protocol
@@ -21,10 +22,10 @@ from edgemem.hooks.points import ON_ABORT
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Heard, Level, Reader, Session, StoredMessage, Turn, TurnState
 from edgemem.store.epochs import without_memory
-from edgemem.store.forgotten import last_forgotten
+from edgemem.store.erase.copies import Erased, summary_without, without_copies, without_outcomes
+from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.messages import stored_message
 from edgemem.store.speeches import keep_heard
-from edgemem.store.tool_copies import Erased, summary_without, without_copies, without_outcomes
 from edgemem.store.turn_steps import DropErased
 
 STATE_KEY = "__edgemem"
@@ -34,8 +35,12 @@ STATE_KEY = "__edgemem"
 class Journal(Protocol):
     """What can write one turn in one transaction; the SQLite session store is one."""
 
-    def accept(self, turn: Turn) -> Future[int]:
-        """Keep an open turn so that it survives a crash of the process; the result is when that was."""
+    def accept(self, turn: Turn, *, replaces: Future[int] | None = None) -> Future[int]:
+        """Keep an open turn so that it survives a crash of the process; the result is when that was.
+
+        Args:
+            replaces: what `accept` returned for it before.
+        """
         ...
 
     def commit(
@@ -76,6 +81,18 @@ class Conversation:
         """The ids that the model generated, one entry for each of its messages."""
         self.accepted: Future[int] | None = None
         """The running turn as the journal keeps it already."""
+        self._accepted: Turn | None = None
+        """The same, as it was then."""
+        self.answered: str | None = None
+        """What the model answered last in the running turn, unless it called tools."""
+        self.called_tools = False
+        """Whether tools were called in the running turn."""
+        self._accepting = threading.Lock()
+        """Held while it is accepted: some frameworks run several tools at once, each in a thread."""
+        self._session: Session | None = None
+        """The loop's session in which the running turn began."""
+        self._openers: list[object] = []
+        """The hooks that know of the running turn."""
         self.erased: list[Erased] = []
         """What was forgotten since this conversation was opened."""
         self._erased_now: list[Erased] = []
@@ -92,15 +109,74 @@ class Conversation:
         """What a voice told of the running turn when it was cut off; the rest of its reply may still come."""
         self._running: list[Future[Any]] = []
 
-    def begin(self, ctx: Any, payload: Any, *, speaker: str | None = None, known: bool = True) -> None:
-        """Open a turn, once for all hooks of it; what an aborted one had collected is dropped."""
-        running = self.layout.running
-        if running is not None and not running.said:
-            return
-        reader = reader_of(ctx, payload, speaker=speaker) if known else None
+    def begin(
+        self, ctx: Any, payload: Any, *, speaker: str | None = None, by: object = None, private: bool = False
+    ) -> bool:
+        """Open a turn, once for all hooks of it; one that is still open is closed as its own speaker's.
+
+        Returns whether the loop's list holds words that nobody knows the speaker of.
+
+        Args:
+            by: the hook that is called at the begin of a turn; called a second time, it begins another turn.
+            private: nobody but the speaker may read it.
+        """
+        if self.layout.running is not None:
+            if by is None or not any(by is hook for hook in self._openers):
+                self._openers.append(by)
+                return False
+            self.close_left(ctx, payload)
         self.reset()
         self._renumber()
-        self.layout.begin(reader, _heard(ctx, payload, reader), level=_level(payload))
+        reader = reader_of(ctx, payload, speaker=speaker)
+        level: Level | None = "private" if private else _level(ctx, payload)
+        self.layout.begin(reader, _heard(ctx, payload, reader), level=level)
+        self._session, self._openers = ctx.session, [by]
+        if by is None:
+            return False
+        is_first = not self.layout.turns
+        unknown = self.layout.arrive(ctx.session.messages, task_of(payload))
+        for turn in unknown:
+            self.write(self.record(turn, "unfinished"), turn, wait_s=0.0)
+        return not is_first and any(turn.owner is None for turn in unknown)
+
+    def close_left(self, ctx: Any, payload: Any) -> bool:
+        """Close the turn that a loop left open as its speaker's, if there is one; return whether there was.
+
+        Raises:
+            StoreError: as `write`.
+        """
+        if self.layout.running is None:
+            return False
+        session = self._session or ctx.session
+        self.layout.take_left(session.messages, task_of(payload) if session is ctx.session else None)
+        if self.answered:
+            self.layout.running.take_reply(self.answered)
+        return self.finish("interrupted" if self.hear_out() else "unfinished", wait_s=0.0)
+
+    def finish(self, state: TurnState, *, wait_s: float | None = None) -> bool:
+        """Make the running turn history, and commit it; return whether anything was said in it.
+
+        Args:
+            wait_s: as for `write`.
+
+        Raises:
+            StoreError: as `write`.
+        """
+        running = self.layout.running
+        if running is None or not running.said:
+            self.layout.discard()
+            self.reset()
+            return False
+        try:
+            record = self.record(running, state)
+        finally:
+            # Also where it cannot be kept it is over, and was said by whom it was said.
+            self.layout.commit(unfinished=state == "unfinished")
+        try:
+            self.write(record, running, wait_s=wait_s)
+        finally:
+            self.reset()
+        return True
 
     def forget(self, erased: Erased) -> None:
         """Keep out of all records that are still to be written what was just forgotten.
@@ -130,17 +206,18 @@ class Conversation:
         if self.layout.running is None:
             return
         if point == ON_ABORT:
-            self.layout.discard()
+            self.abort()
         else:
             self.layout.take(ctx.session.messages)
-            self.layout.commit()
-        self.reset()
+            self.finish("complete")
 
     def reset(self) -> None:
         """Forget what the running turn has collected."""
         self.also = []
         self.generated = []
-        self.accepted = None
+        self.accepted = self._accepted = None
+        self.answered = None
+        self.called_tools = False
         self.caller = None
         self._told = None
         self._erased_now = []
@@ -186,13 +263,21 @@ class Conversation:
         )
 
     def accept(self, turn: Turn) -> None:
-        """Keep the open turn, off the hot path."""
-        if self.journal is not None and self.accepted is None:
-            self.accepted = self.journal.accept(turn)
+        """Keep the open turn as it is now, off the hot path; what was kept of it before is replaced."""
+        with self._accepting:
+            if self.journal is None or turn == self._accepted:
+                return
+            before, self._accepted = self.accepted, turn
+            self.accepted = self.journal.accept(turn, replaces=before)
+            # Why the one before could not be kept, this one will say again.
+            self._running = [future for future in self._running if future is not before]
             self._running.append(self.accepted)
 
-    def write(self, turn: Turn, laid: LaidTurn) -> None:
-        """Commit the turn; a slow disk goes on in the background after `commit_wait_s` seconds.
+    def write(self, turn: Turn, laid: LaidTurn, *, wait_s: float | None = None) -> None:
+        """Commit the turn; a slow disk goes on in the background.
+
+        Args:
+            wait_s: how long to wait for the disk; None: `commit_wait_s` seconds.
 
         Raises:
             StoreError: this write failed, or an earlier one that was still running when its turn ended.
@@ -208,7 +293,7 @@ class Conversation:
         newest = self.journal.commit(turn, also, accepted=self.accepted)
         self._committed = (laid, newest)
         self._running.append(newest)
-        wait([newest], self.commit_wait_s)
+        wait([newest], self.commit_wait_s if wait_s is None else wait_s)
         self._renumber()
         ended = [future for future in self._running if future.done()]
         self._running = [future for future in self._running if future not in ended]
@@ -280,10 +365,12 @@ class Conversation:
             also.append(before_reply)
         self._running.append(self.journal.amend(session, turn.n, heard[-1], also, committed=committed))
 
-    def erase(self) -> None:
-        """Take back what was accepted of the running turn."""
+    def abort(self) -> None:
+        """Throw the running turn away, and take back what was accepted of it."""
         if self.journal is not None and self.accepted is not None:
             self._running.append(self.journal.discard(self.layout.session, self.accepted))
+        self.layout.abort()
+        self.reset()
 
     def newest_forgetting(self) -> int | None:
         """Return the tick of the newest forgetting in the file that keeps the session; None if none does."""
@@ -305,7 +392,7 @@ def conversation_of(ctx: Any, given: Conversation | None = None) -> Conversation
     turn is still open, and is told the tool's result.
     """
     state = ctx.session.state
-    if given is not None and (given.caller is None or given.caller is ctx.session):
+    if given is not None and (given.caller is None or given.caller.state is state):
         state[STATE_KEY] = given
         return given
     found = state.get(STATE_KEY)
@@ -334,8 +421,15 @@ def _heard(ctx: Any, payload: Any, reader: Reader | None) -> Heard | None:
     return Heard(speaker=reader.speaker) if reader is not None and reader.speaker else None
 
 
-def _level(payload: Any) -> Level | None:
-    return "private" if isinstance(payload, dict) and payload.get("private") else None
+def _level(ctx: Any, payload: Any) -> Level | None:
+    said: dict[str, Any] = payload if isinstance(payload, dict) else {}
+    return "private" if said.get("private") or getattr(ctx, "private", False) else None
+
+
+def task_of(payload: Any) -> str | None:
+    """Return the utterance that a turn begins with, if its loop tells."""
+    task = payload.get("task") if isinstance(payload, dict) else None
+    return task if isinstance(task, str) else None
 
 
 def _speeches(turn: LaidTurn) -> list[str]:

@@ -145,4 +145,4 @@ class EarlyRecallHook:
     def _is_within_tool(self, ctx: Any) -> bool:
         """Tell whether this is the turn of an agent that runs within a tool of the conversation's."""
         caller = self._conversation.caller
-        return caller is not None and caller is not ctx.session
+        return caller is not None and caller.state is not ctx.session.state

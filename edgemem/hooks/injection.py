@@ -21,14 +21,14 @@ from edgemem.context.shown import About, Shown
 from edgemem.context.sizes import Sizes
 from edgemem.context.told import LINE_CHARS
 from edgemem.fence import CLOSE, OPEN, clean, storable
-from edgemem.hooks.arguments import header_line, needs, one_store
+from edgemem.hooks.arguments import attachable, header_line, needs, one_store
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.listing import Listing
 from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.llama.estimate import EstimateTokenizer
 from edgemem.records import Held, Preference, Reader, Recalled
 from edgemem.scopes import level_of_scope
-from edgemem.store.forgotten import last_forgotten
+from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.later import Later, settled
 from edgemem.store.own_records import as_ours
 from edgemem.store.rights import readable
@@ -58,6 +58,7 @@ class MemoryInjectionHook:
 
     points = frozenset({ON_RUN_START, BEFORE_LLM, ON_RUN_END, ON_ABORT})
     priority = 80
+    __repr__ = attachable
 
     def __init__(
         self,
@@ -119,7 +120,7 @@ class MemoryInjectionHook:
         """Open the turn, and fill the block before the first call of the model."""
         conversation = conversation_of(ctx, self._conversation)
         if point == ON_RUN_START:
-            conversation.begin(ctx, payload, speaker=self.speaker)
+            conversation.begin(ctx, payload, speaker=self.speaker, by=self)
             return None
         if point != BEFORE_LLM:
             conversation.end(point, ctx)

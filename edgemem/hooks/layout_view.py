@@ -53,7 +53,9 @@ class LayoutHook:
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Open the turn, and lay out its prompt."""
         conversation = conversation_of(ctx, self._conversation)
-        if point == ON_RUN_START or conversation.layout.running is None:
+        if point == ON_RUN_START:
+            conversation.begin(ctx, payload, speaker=self.speaker, by=self)
+        elif conversation.layout.running is None:
             conversation.begin(ctx, payload, speaker=self.speaker)
         if point == ON_RUN_START:
             return None

@@ -54,20 +54,24 @@ def available() -> list[str]:
 
 
 def load(name_or_path: str | Path) -> ModuleType:
-    """Load an attachment such as `"llama_cpp_loop"` or a hook file of the operator's own.
+    """Load an attachment such as `"llama_cpp_loop"`, once, or a hook file of the operator's own, each time anew.
 
     Raises:
         ConfigError: there is no such file, or it fails while it is loaded.
     """
     text = str(name_or_path)
     path = Path(text).expanduser()
-    if not (path.suffix == ".py" or "/" in text):
+    is_name = not (path.suffix == ".py" or "/" in text)
+    if is_name:
         path = hooks_folder() / f"{text}.py"
     if not path.is_file():
         raise ConfigError(
             f"There is no hook {text!r}. Give the path of a .py file, or one of: {', '.join(available())}"
         )
     name = f"edgemem_hook_{path.stem}"
+    loaded = sys.modules.get(name) if is_name else None
+    if loaded is not None and loaded.__file__ == str(path):
+        return loaded  # it knows what it is attached to
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"{path} is not a Python file")

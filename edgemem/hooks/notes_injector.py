@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.context.gauge import about
 from edgemem.context.shown import Shown
 from edgemem.fence import clean
-from edgemem.hooks.arguments import header_line, needs
+from edgemem.hooks.arguments import attachable, header_line, needs
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.store.rights import readable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
     from edgemem.store.notes import NotesFile
 
-LINE_CHARS = 240
+_LINE_CHARS = 240
 
 CLOSED = (
     "{file} is for recognised speakers and was left out, because nobody knows who speaks ([notes] level)."
@@ -26,11 +26,17 @@ CLOSED = (
 log = logging.getLogger("edgemem.hooks")
 
 
+def shown_line(line: str) -> str:
+    """Return a line of the notes as a model is shown it; empty where it says nothing."""
+    return clean(line.lstrip("# "), max_chars=_LINE_CHARS)
+
+
 class NotesInjectorHook:
     """Put the tail of the notes into the newest user message, and later only lines not shown yet."""
 
     points = frozenset({ON_RUN_START, BEFORE_LLM, ON_RUN_END, ON_ABORT})
     priority = 79
+    __repr__ = attachable
 
     def __init__(
         self,
@@ -67,7 +73,7 @@ class NotesInjectorHook:
         """Open the turn, and add the notes before the first call of the model."""
         conversation = conversation_of(ctx, self._conversation)
         if point == ON_RUN_START:
-            conversation.begin(ctx, payload, speaker=self.speaker)
+            conversation.begin(ctx, payload, speaker=self.speaker, by=self)
             return None
         if point != BEFORE_LLM:
             conversation.end(point, ctx)
@@ -89,7 +95,7 @@ class NotesInjectorHook:
         visible, seen = layout.visible(), layout.seen()
         lines = []
         for text in tail:
-            line = clean(text.lstrip("# "), max_chars=LINE_CHARS)
+            line = shown_line(text)
             item = Shown(f"note:{line}", f"- {line}", level)
             if line and item.id not in visible and not seen.holds_note(text):
                 lines.append(item)
@@ -108,7 +114,7 @@ class NotesInjectorHook:
         left = self.max_tokens - len(self._tokenizer.encode(f"{self.header}\n"))
         first = len(lines)
         while first > 0:
-            line = clean(lines[first - 1].lstrip("# "), max_chars=LINE_CHARS)
+            line = shown_line(lines[first - 1])
             left -= len(self._tokenizer.encode(f"- {line}\n")) if line else 0
             if left < 0:
                 break

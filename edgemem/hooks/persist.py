@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgemem.context.grouping import tool_calls
 from edgemem.context.spoken import CHARS_A_SECOND
-from edgemem.errors import StoreError
+from edgemem.errors import InvalidInputError, StoreError
 from edgemem.fence import check_session_id
-from edgemem.hooks.arguments import needs
-from edgemem.hooks.conversation import Conversation, conversation_of
+from edgemem.hooks.arguments import attachable, needs
+from edgemem.hooks.conversation import Conversation, conversation_of, reader_of, task_of
 from edgemem.hooks.points import (
     AFTER_LLM,
     AFTER_TOOL,
+    BEFORE_LLM,
     BEFORE_TOOL,
     ON_ABORT,
     ON_IDLE,
@@ -23,7 +25,7 @@ from edgemem.hooks.points import (
     HookResult,
 )
 from edgemem.hooks.turn_levels import turns_of, with_levels
-from edgemem.records import Session, TurnState
+from edgemem.records import Session
 from edgemem.store.journal import TurnJournal
 from edgemem.store.later import Later, settled
 from edgemem.store.sessions import read_state, state_text
@@ -37,6 +39,16 @@ TURNS_WAIT = "A turn cannot be written now, and is tried again"
 """How the failure begins that is over as soon as they are written."""
 
 
+LEFT_OPEN = (
+    "The turn before got no on_run_end, and is kept as its own speaker's, unfinished. Fire on_run_end also where the model"
+    " fails, or on_abort to throw a turn away."
+)
+
+UNKNOWN = (
+    "The loop's list holds words that were said in no turn of these hooks; they are kept for the operator alone, and stand"
+    " in no prompt. Fire on_run_start before what is said is put into the list."
+)
+
 MOST_WITHIN = 8
 """Turns that other agents may have within one tool; with one more, the tool is taken for given up."""
 
@@ -49,10 +61,21 @@ class PersistSessionHook:
     """
 
     points = frozenset(
-        {ON_RUN_START, AFTER_LLM, BEFORE_TOOL, AFTER_TOOL, ON_RUN_END, ON_INTERRUPT, ON_ABORT, ON_IDLE}
+        {
+            ON_RUN_START,
+            BEFORE_LLM,
+            AFTER_LLM,
+            BEFORE_TOOL,
+            AFTER_TOOL,
+            ON_RUN_END,
+            ON_INTERRUPT,
+            ON_ABORT,
+            ON_IDLE,
+        }
     )
     # Before every other hook at the start (the history must be there), and before them at the end.
     priority = 90
+    __repr__ = attachable
 
     def __init__(
         self,
@@ -98,26 +121,32 @@ class PersistSessionHook:
             # A store of files makes them whole; one of rows has nothing to do.
             settled(self._later.flush(), float(payload.get("seconds", 0.0)))
             return None
-        if self._tools and ctx.session is not self._session and self._is_within(point):
+        if self._tools and not self._is_own(ctx.session) and self._is_within(point):
             return None  # an agent that runs within a tool: its few messages are not this conversation
         conversation = conversation_of(ctx, self._conversation)
         # One conversation for one session id, whatever session object a loop comes with.
         self._conversation = conversation
         if point == ON_RUN_START:
-            self._tools = 0
-            self.resume(ctx.session, conversation)
-            self._session = ctx.session
-            self._close_open(conversation)
-            conversation.begin(ctx, payload, speaker=self.speaker)
+            self._begin(ctx, conversation, payload)
+        elif point == BEFORE_LLM:
+            if conversation.layout.running is None:
+                conversation.begin(ctx, payload, speaker=self.speaker)
+            conversation.layout.take(payload["messages"])
+            conversation.answered = None
+            self._accept(conversation)
         elif point == AFTER_LLM:
             conversation.generated.append(tuple(payload.get("tokens") or ()))
             if not payload.get("tool_calls"):
-                self._accept(ctx, conversation, payload.get("content"))
+                conversation.answered = payload.get("content") or None
+                self._accept(conversation)
         elif point == BEFORE_TOOL:
             self._tools += 1
             self._within = 0
             conversation.caller = ctx.session
-            self._accept(ctx, conversation)
+            conversation.called_tools = True
+            if conversation.layout.running is not None:
+                conversation.layout.take(ctx.session.messages)
+            self._accept(conversation)
         elif point == AFTER_TOOL:
             self._tools = max(0, self._tools - 1)
             conversation.caller = ctx.session if self._tools else None
@@ -130,8 +159,28 @@ class PersistSessionHook:
                 return HookResult.replace({**payload, "heard_text": heard[-1], "speeches": heard})
         else:
             self._tools = 0
-            self._abort(conversation)
+            conversation.abort()
         return None
+
+    def _begin(self, ctx: Any, conversation: Conversation, payload: Any) -> None:
+        """Close what a loop left open, take the session up, and open the turn."""
+        self._tools = 0
+        left = False
+        try:
+            left = conversation.close_left(ctx, payload)
+        finally:
+            if not self._resumed:
+                self.resume(ctx.session, conversation, task_of(payload))
+            elif ctx.session is not self._session:
+                conversation.layout.bring_up(ctx.session.messages, task_of(payload))
+            self._session = ctx.session
+            unknown = conversation.begin(ctx, payload, speaker=self.speaker, by=self)
+        if left or unknown:
+            raise InvalidInputError(LEFT_OPEN if left else UNKNOWN)
+
+    def _is_own(self, session: Session) -> bool:
+        """Tell whether this is the session that had the newest turn; some attachments wrap it, with its own state."""
+        return self._session is not None and session.state is self._session.state
 
     def _is_within(self, point: str) -> bool:
         """Tell whether a tool still runs: some frameworks end a turn there, and never say so."""
@@ -143,30 +192,38 @@ class PersistSessionHook:
                     self._conversation.caller = None
         return self._tools > 0
 
-    def resume(self, session: Session, conversation: Conversation) -> None:
-        """Take the stored session up, once; later, tell a loop that takes over what was said without it."""
-        if self._resumed:
-            if session is not self._session:
-                said, known = conversation.layout.said, len(session.messages)
-                if conversation.layout.as_heard(session.messages) == said[:known]:
-                    session.messages.extend(said[known:])
-            return
+    def resume(self, session: Session, conversation: Conversation, task: str | None = None) -> None:
+        """Take the stored session up, before its first turn.
+
+        Args:
+            task: the utterance that it begins with, which may stand in the loop's list already.
+        """
         self._resumed = True
         layout = conversation.layout
         layout.session = self.session_id
         journal = getattr(self.session_store, "journal", None)
+        brought = layout.brought(session.messages, task)
         if journal is None:
-            stored = self.session_store.load(self.session_id) if self._resume else None
-            if stored is not None and not session.messages:
+            stored = self.session_store.load(self.session_id) if self._resume or brought else None
+            if stored is not None:
                 state = dict(stored.state)
-                layout.resume(turns_of(self.session_id, stored.messages, state, layout.default_level), None)
-                session.messages.extend(layout.said)
+                turns = turns_of(self.session_id, stored.messages, state, layout.default_level)
+                if brought:
+                    layout.recognise(turns, brought)
+                    return
+                layout.resume(turns, None)
+                layout.bring_up(session.messages, task)
                 session.state.update(state)
             return
         conversation.journal = journal
         # Before anything is read: what is forgotten in between may stand in that.
         conversation.opened_as_of = conversation.newest_forgetting()
-        if not self._resume or session.messages:
+        if brought:
+            # A loop with a history of its own goes on with that; who said what of it is known here.
+            layout.recognise(journal.read_turns(self.session_id), brought)
+            self.unfinished = journal.mark_unfinished(self.session_id)
+            return
+        if not self._resume:
             return
         epoch = journal.latest_epoch(self.session_id)
         if epoch is None and layout.epoch.started_at:
@@ -175,7 +232,7 @@ class PersistSessionHook:
             conversation.opening = [BeginEpoch(begun)]
         turns = journal.read_turns(self.session_id, from_n=epoch.first_turn if epoch else 0)
         layout.resume(turns, epoch)
-        session.messages.extend(layout.said)
+        layout.bring_up(session.messages, task)
         stored_state = read_state(journal.database, self.session_id)
         self._state = state_text(stored_state, self._warned)
         for key, value in stored_state.items():
@@ -183,62 +240,52 @@ class PersistSessionHook:
         # Last: where nothing can be written now, the talk goes on with its history all the same.
         self.unfinished = journal.mark_unfinished(self.session_id)
 
-    def _accept(self, ctx: Any, conversation: Conversation, reply: str | None = None) -> None:
-        """Keep the open turn before its first tool runs, or before its reply is spoken, off the hot path.
+    def _accept(self, conversation: Conversation) -> None:
+        """Keep the open turn before the model answers, before a tool runs, or before its reply is spoken, off the hot path.
 
         A robot that crashes while it speaks has said what it said; the turn comes back unfinished.
         """
-        running = conversation.layout.running
-        if running is None or conversation.accepted is not None:
+        running, reply = conversation.layout.running, conversation.answered
+        if running is None or not running.said or conversation.journal is None:
             return
-        conversation.layout.take(ctx.session.messages)
         said = [*running.said, {"role": "assistant", "content": reply}] if reply else running.said
         record = conversation.record(msgspec.structs.replace(running, said=said), "open")
-        if not reply:
+        if conversation.called_tools or any(map(tool_calls, said)):
             # How private it is depends on what its tools tell; if nobody lives to know, it stays the speaker's.
             record = msgspec.structs.replace(record, level="private")
         conversation.accept(record)
 
-    def _close_open(self, conversation: Conversation) -> None:
-        """Keep a turn that was accepted and never ended, marked unfinished."""
-        running = conversation.layout.running
-        if running is None or not running.said or conversation.accepted is None:
-            return
-        self._finish(conversation, "unfinished")
-
     def _commit(self, ctx: Any, conversation: Conversation, payload: Any) -> None:
+        layout = conversation.layout
+        if layout.running is None and self._session is not None and not self._is_new(ctx, conversation):
+            return  # ended twice, or nothing was said
+        layout.take(ctx.session.messages)
+        reply = getattr(payload, "reply", None) or conversation.answered
+        if reply and layout.running is not None:
+            layout.running.take_reply(str(reply))
+        interrupted = conversation.hear_out() or bool(getattr(payload, "interrupted", False))
+        failed = getattr(payload, "error", None) is not None
         if conversation.journal is None:
-            conversation.layout.take(ctx.session.messages)
-            conversation.hear_out()
-            conversation.layout.commit()
-            kept = Session(conversation.layout.said, with_levels(ctx.session.state, conversation.layout))
+            conversation.finish("complete")
+            kept = Session(layout.said, with_levels(ctx.session.state, layout))
             self.session_store.save(self.session_id, kept)
             return
-        conversation.layout.take(ctx.session.messages)
         state = state_text(ctx.session.state, self._warned)
         if state != self._state:
             self._state = state
             conversation.also.append(KeepState(self.session_id, state))
-        interrupted = conversation.hear_out() or bool(getattr(payload, "interrupted", False))
-        failed = getattr(payload, "error", None) is not None
-        self._finish(conversation, "interrupted" if interrupted else "unfinished" if failed else "complete")
-
-    def _finish(self, conversation: Conversation, state: TurnState) -> None:
-        running = conversation.layout.running
-        if running is None or not running.said:
-            conversation.layout.discard()
-            return
-        record = conversation.record(running, state)
-        conversation.layout.commit()
-        try:
-            conversation.write(record, running)
-        finally:
-            conversation.reset()
-        if (
-            isinstance(conversation.journal, TurnJournal)
-            and (backlog := conversation.journal.backlog()).turns
-        ):
+        conversation.finish("interrupted" if interrupted else "unfinished" if failed else "complete")
+        journal = conversation.journal
+        if isinstance(journal, TurnJournal) and (backlog := journal.outbox.backlog()).turns:
             raise StoreError(f"{TURNS_WAIT}; {backlog}")
+
+    def _is_new(self, ctx: Any, conversation: Conversation) -> bool:
+        """Open a turn that ends without having begun, where another hook ended it before this one knew who spoke."""
+        if not conversation.layout.brings_utterance(ctx.session.messages):
+            return False
+        known = reader_of(ctx, {}).speaker is not None
+        conversation.begin(ctx, {}, private=not known)
+        return True
 
     def _interrupt(self, ctx: Any, conversation: Conversation, payload: dict[str, Any]) -> list[str]:
         """Keep of what was said in the turn that is spoken what was heard, and return that."""
@@ -256,8 +303,3 @@ class PersistSessionHook:
         elif changed is not None:
             conversation.amend(changed)
         return heard
-
-    def _abort(self, conversation: Conversation) -> None:
-        conversation.erase()
-        conversation.layout.discard()
-        conversation.reset()

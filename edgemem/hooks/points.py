@@ -161,3 +161,5 @@ class TurnContext(msgspec.Struct):
     speaker: str | None = None
     heard: Heard | None = None
     llm: Any = None
+    audience: tuple[str, ...] = ()
+    private: bool = False

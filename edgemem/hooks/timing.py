@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from edgemem.hooks.arguments import attachable
 from edgemem.hooks.points import (
     AFTER_LLM,
     AFTER_TOOL,
@@ -61,6 +62,7 @@ class TimingHook:
     points = frozenset({ON_RUN_START, BEFORE_LLM, AFTER_LLM, BEFORE_TOOL, AFTER_TOOL, ON_RUN_END, ON_ABORT})
     # Behind all others, so that the time between two points is the model's and the tools' own.
     priority = 0
+    __repr__ = attachable
 
     def __init__(self, *, log: bool = False, now: Callable[[], float] = time.perf_counter) -> None:
         """Make the hook.

@@ -19,7 +19,7 @@ from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, HookResult
 from edgemem.hooks.shortening import READ_MORE, as_text, shorten
 from edgemem.store.arguments import whole_number
-from edgemem.store.tool_copies import MEMORY_TOOLS
+from edgemem.store.erase.copies import MEMORY_TOOLS
 from edgemem.store.tool_outputs import pointer_to
 from edgemem.store.turn_steps import KeepOutput
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.context.grouping import split_turns
+from edgemem.context.level import joined
 from edgemem.records import Level, Turn
 from edgemem.store.messages import stored_message
 
@@ -54,8 +55,8 @@ def turns_of(session: str, messages: Sequence[Message], state: dict[str, Any], d
     else:
         # Somebody has changed the messages: all of them are as closed as the most private of them was.
         cut = list(split_turns(messages)[1])
-        private = [each for each in kept if each[1] == "private"]
-        kept = [private[0] if private else (0, default, None)] * len(cut)
+        closing = joined([(default, None), *(each[1:] for each in kept)])
+        kept = [(0, *closing)] * len(cut)
     return [
         Turn(session, n, tuple(stored_message(message) for message in said), level=level, owner=owner)
         for n, (said, (_, level, owner)) in enumerate(zip(cut, kept, strict=True))

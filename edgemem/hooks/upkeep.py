@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from edgemem.hooks.arguments import attachable
 from edgemem.hooks.points import (
     ON_ABORT,
     ON_IDLE,
@@ -44,6 +45,7 @@ class UpkeepBeginHook:
     points = frozenset({ON_SPEECH_START, ON_PARTIAL, ON_RUN_START})
     # Before memory is looked up, so that nothing competes with that.
     priority = 100
+    __repr__ = attachable
 
     def __init__(self, upkeep: UpkeepHook) -> None:
         self._upkeep = upkeep
@@ -64,6 +66,7 @@ class UpkeepHook:
     points = frozenset({ON_SPEECH_START, ON_PARTIAL, ON_RUN_START, ON_RUN_END, ON_ABORT, ON_IDLE})
     # Behind all others: the turn is not over before it is written.
     priority = -1001
+    __repr__ = attachable
 
     def __init__(
         self,

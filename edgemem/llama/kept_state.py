@@ -267,7 +267,8 @@ class KeptState:
             self._stamp,
             ids,
             self._chat.log.dump() if kind == "whole" else b"",
-            self._since,
+            # The instructions alone hold nothing of what was said.
+            self._since if kind == "whole" else self._forgotten(),
             at,
             data.size,
             self._name,

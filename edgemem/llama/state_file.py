@@ -22,7 +22,7 @@ import msgspec
 from edgemem.errors import CorruptError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from typing_extensions import Buffer
@@ -134,13 +134,7 @@ def check_state(
 
 def headers_in(folder: Path) -> list[tuple[Path, StateHeader]]:
     """Return the files of kept states that say what they are, without a look at their data."""
-    found = []
-    for path in sorted(folder.glob(_GLOB)):
-        with suppress(OSError, CorruptError), path.open("rb") as file:
-            begin = file.read(_BEGIN)
-            length = _LENGTH.unpack(begin[-_LENGTH.size :])[0] if len(begin) == _BEGIN else 0
-            found.append((path, _header(path, memoryview(begin + file.read(min(length, _CHUNK))))[0]))
-    return found
+    return _headers(sorted(folder.glob(_GLOB)))
 
 
 def make_room(newest: Path, *, max_bytes: int) -> None:
@@ -153,10 +147,28 @@ def make_room(newest: Path, *, max_bytes: int) -> None:
             path.unlink(missing_ok=True)
 
 
-def remove_states(folder: Path) -> None:
-    """Delete every kept state, and what a writing that was cut off left."""
-    for path in (*folder.glob(_GLOB), *folder.glob("state-*.part")):
-        path.unlink(missing_ok=True)
+def remove_states(folder: Path, *, before: int | None = None) -> None:
+    """Delete every kept state, and what a writing that was cut off left.
+
+    Args:
+        before: only what was made before something was forgotten at this tick; None: all.
+    """
+    paths = [*folder.glob(_GLOB), *folder.glob("state-*.part")]
+    newer = {path for path, header in _headers(paths) if before is not None and header.forgotten >= before}
+    for path in paths:
+        if path not in newer:
+            path.unlink(missing_ok=True)
+
+
+def _headers(paths: Iterable[Path]) -> list[tuple[Path, StateHeader]]:
+    """Return those files that say what they are, in the order given."""
+    found = []
+    for path in paths:
+        with suppress(OSError, CorruptError), path.open("rb") as file:
+            begin = file.read(_BEGIN)
+            length = _LENGTH.unpack(begin[-_LENGTH.size :])[0] if len(begin) == _BEGIN else 0
+            found.append((path, _header(path, memoryview(begin + file.read(min(length, _CHUNK))))[0]))
+    return found
 
 
 def _header(path: Path, raw: memoryview) -> tuple[StateHeader, int]:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from edgemem.recall.docs import remove_doc, replace_doc
 from edgemem.recall.relations import drop_unused
 from edgemem.recall.sounds import drop_sounds
-from edgemem.recall.sources import EPISODE, SOURCES, SUMMARY, Doc, bound, marks, read_docs
+from edgemem.recall.sources import SOURCES, Doc, read_docs
 from edgemem.recall.state import State, get_meta, set_meta
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
     from edgemem.store.database import Database, Transaction
 
@@ -27,15 +27,6 @@ class Changes(NamedTuple):
     erased: list[tuple[int, int]]
     """Kind and ref of docs that are not in the truth any more."""
     changed: list[Doc]
-    replaced: frozenset[int] = frozenset()
-    """The summaries among them that are in the truth still, behind a newer one of their session."""
-
-    @property
-    def forgotten(self) -> bool:
-        """Tell whether somebody wanted something gone; episodes vanish only because their ring is full."""
-        return any(
-            kind != EPISODE and not (kind == SUMMARY and ref in self.replaced) for kind, ref in self.erased
-        )
 
 
 def read_changes(truth: Database, state: State, limit: int) -> Changes | None:
@@ -54,9 +45,7 @@ def read_changes(truth: Database, state: State, limit: int) -> Changes | None:
         there = read_docs(truth, source, refs, truth.clock.now())
         changes.changed.extend(there.values())
         changes.erased.extend((source.kind, ref) for ref in refs - there.keys())
-    return changes._replace(
-        replaced=_replaced(truth, [ref for kind, ref in changes.erased if kind == SUMMARY])
-    )
+    return changes
 
 
 def apply_changes(tx: Transaction, changes: Changes) -> None:
@@ -67,8 +56,6 @@ def apply_changes(tx: Transaction, changes: Changes) -> None:
         remove_doc(tx, kind, ref)
     for doc in changes.changed:
         replace_doc(tx, doc)
-    if changes.forgotten:
-        purge(tx)
     set_meta(tx, "queue", changes.upto)
 
 
@@ -86,14 +73,6 @@ def shorten_queue(truth: Database, upto: int) -> None:
     old = min(upto, int(truth.clock.now() * 1e6) - _KEEP_US)
     if truth.query("select 1 from index_queue where id <= ? limit 1", (old,)):
         truth.submit(lambda tx: tx.execute("delete from index_queue where id <= ?", (old,)), durable=False)
-
-
-def _replaced(truth: Database, refs: Sequence[int]) -> frozenset[int]:
-    """Return the summaries that another has taken the place of, of those that are not to be found any more."""
-    if not refs:
-        return frozenset()
-    rows = truth.query(f"select id from epochs where summary <> '' and id in ({marks(refs)})", bound(refs))  # noqa: S608 - ours
-    return frozenset(number for (number,) in rows)
 
 
 def _origins(truth: Database, refs: Collection[int]) -> set[int]:

@@ -19,13 +19,13 @@ from edgemem.recall.sources import (
     SUMMARY,
     TURN,
     bound,
-    episode_text,
     fact_text,
     marks,
     who_said,
 )
 from edgemem.records import Recalled
 from edgemem.store.beliefs import believed_at
+from edgemem.store.episodes import episode_text
 from edgemem.store.rights import LEVELS, readable, reading_rule
 from edgemem.store.summaries import SUMMARIES
 

@@ -16,8 +16,8 @@ from edgemem.patterns import Pattern
 from edgemem.recall.common_words import COMMON_WORDS
 from edgemem.recall.function_words import FUNCTION_WORDS
 from edgemem.recall.stemmer import stem
-from edgemem.recall.words import spell_out
 from edgemem.records import Reader
+from edgemem.store.episodes import spell_out
 from edgemem.store.rights import reading_rule
 
 if TYPE_CHECKING:

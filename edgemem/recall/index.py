@@ -17,7 +17,7 @@ import msgspec
 
 from edgemem.config import RecallSettings
 from edgemem.errors import CorruptError, InvalidInputError, StoreError
-from edgemem.recall.changes import apply_changes, read_changes, shorten_queue
+from edgemem.recall.changes import apply_changes, purge, read_changes, shorten_queue
 from edgemem.recall.embedding import Embedding, Progress
 from edgemem.recall.index_file import NOT_BROKEN, file_at, is_sound, open_index_file, remake_index_file
 from edgemem.recall.intake import is_due, take_notes, take_rows
@@ -26,7 +26,8 @@ from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.renewal import count_older, renew_some
 from edgemem.recall.segments import merge_due, merge_some
 from edgemem.recall.sources import SOURCES, Source
-from edgemem.recall.state import DamagedIndexError, State
+from edgemem.recall.state import DamagedIndexError, State, set_meta
+from edgemem.store.erase.erasings import last_forgotten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -78,8 +79,8 @@ class Index:
         self.embedding: Embedding | None = None
         self._upkeep = threading.Lock()
         self._open(embedder)
-        if truth.migrated:
-            self.take_erased()  # what a step changed shall be found at once
+        if truth.migrated and not self.damaged:
+            self.take_changes()  # what a step changed shall be found at once
 
     @property
     def vec_version(self) -> str | None:
@@ -170,8 +171,8 @@ class Index:
     ) -> int:
         """Take up to `limit` changes and rows of the truth into full text, and renew what older rules made; return how many.
 
-        What was erased there is erased here first, also from the log. Between steps of some milliseconds `stop` is
-        asked.
+        What was erased there is found no more; `erase` leaves no byte of it. Between steps of some milliseconds `stop`
+        is asked.
 
         Args:
             least: leave what was said and done for later while it is fewer rows than this, because each commit of
@@ -190,20 +191,48 @@ class Index:
         with self._upkeep:
             return self._work(steps, limit, _SLICE, stop)
 
-    def take_erased(self) -> None:
-        """Erase here what was erased in the truth, at once: a model that is embedding meanwhile is not waited for.
+    def take_changes(self, stop: Stop = lambda: False) -> None:
+        """Take what was changed or erased in the truth at once: a model that is embedding meanwhile is not waited for.
 
         That is safe as it is between processes: whoever works on the file sees in its transaction how far it has come.
+
+        Args:
+            stop: asked between steps of some milliseconds; once it is true, the rest is left for later.
         """
         if self.damaged:
-            self.catch_up()
+            self.catch_up(stop=stop)
             return
         try:
-            while self._take_changes(10_000):
+            while not stop() and self._take_changes(_SLICE):
                 pass
         except StoreError as error:
             if not self.blame(error):
                 raise
+
+    def erase(self, stop: Stop = lambda: False) -> bool:
+        """Erase here what was forgotten in the truth, at once; return whether no byte of it is left, in the log neither.
+
+        A reader that keeps the log from being emptied is not waited for.
+
+        Args:
+            stop: as in `take_changes`.
+        """
+        forgotten = last_forgotten(self.truth)
+        self.take_changes(stop)
+        try:
+            if self.state().erased >= forgotten:
+                return True
+            if self.damaged or stop():
+                return False
+            self.database.write(purge)
+            if not self.database.checkpoint(wait_s=0.0) or not self.database.wipe_slack(stop=stop):
+                return False
+            self.database.write(lambda tx: set_meta(tx, "erased", forgotten))
+        except StoreError as error:
+            if not self.blame(error):
+                raise
+            return False
+        return True
 
     def embed_pending(self, limit: int = 64, *, stop: Stop | None = None) -> int:
         """Make vectors of up to `limit` relations and docs, what is newest and of most use first; return of how many.
@@ -294,8 +323,6 @@ class Index:
         self.database.write(lambda tx: apply_changes(tx, changes))
         if changes.erased:
             self._follow_removals()
-        if changes.forgotten:
-            self.database.checkpoint()
         shorten_queue(self.truth, changes.upto)
         return changes.seen
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import InvalidInputError
-from edgemem.recall.words import spell_out, terms
+from edgemem.recall.words import terms
+from edgemem.store.episodes import episode_text, spell_out
 from edgemem.store.summaries import SUMMARIES
 
 if TYPE_CHECKING:
@@ -173,20 +174,6 @@ def split_key(key: str) -> tuple[str | None, str | None]:
     return " ".join(stems), relation
 
 
-def episode_text(kind: str, payload: Any, outcome: str) -> str:
-    """Return an episode as people read it."""
-    if kind == "tool_call" and isinstance(payload, dict) and isinstance(payload.get("name"), str):
-        given = payload.get("args")
-        values = list(given.values()) if isinstance(given, dict) else given
-        called = " ".join(
-            [spell_out(payload["name"]), *_flat(values), *([] if outcome == "ok" else [outcome])]
-        )
-        told = " ".join(_flat(payload.get("error" if outcome == "failed" else "result")))
-        return f"{called}: {told}" if told else called
-    said = " ".join(_flat(payload))
-    return f"{spell_out(kind)}: {said} ({outcome})" if said else f"{spell_out(kind)} ({outcome})"
-
-
 def who_said(role: str, speaker: str | None, extra: str | None) -> str | None:
     """Return whose message it is: the speaker of the turn, or the name that a message carries."""
     if extra and '"name"' in extra:
@@ -267,11 +254,3 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
     ref, session_id, turn, role, content, extra, level, owner, speaker, at = row
     who = who_said(role, speaker, extra)
     return Doc(kind, ref, content[:MAX_CHARS], level, owner, who, session_id, turn, at or ref / 1e6)
-
-
-def _flat(value: Any) -> list[str]:
-    if isinstance(value, dict):
-        return [word for key, each in value.items() for word in (spell_out(str(key)), *_flat(each))]
-    if isinstance(value, list):
-        return [word for each in value for word in _flat(each)]
-    return [] if value is None else [str(value)]

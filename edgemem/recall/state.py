@@ -42,6 +42,8 @@ class State(msgspec.Struct, frozen=True):
     messages: int = 0
     epochs: int = 0
     queue: int = 0
+    erased: int = 0
+    """The newest forgetting of which no byte is left in the file and its log."""
     docs: int = 0
     terms: int = 0
     last_message: int = 0

@@ -72,6 +72,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
         super().__init__(path, clock=clock, max_episodes=max_episodes, doubtful_below=doubtful_below)
         try:
             self.index = Index(index_path(self.database.path), self.database, embedder=self._embedder)
+            self.index.erase()  # a forgetting that was cut off
         except BaseException:
             super().close()
             raise
@@ -135,19 +136,30 @@ class VectorMemoryStore(SQLiteMemoryStore):
         # Only facts are searched here: whatever else the truth holds is left to its own index.
         while self.index.catch_up(sources=FACTS, stop=stop):
             pass
+        self.index.erase()
         return self.index.embed_pending(limit, stop=stop)
 
     def forget_fact(self, key: str, *, scope: str = "global") -> bool:
         """Erase a fact with every version of it, from both files; tell whether there was one."""
-        found = super().forget_fact(key, scope=scope)
-        if found:
-            self.index.take_erased()
-        return found
+        return self._erased_here(super().forget_fact(key, scope=scope))
+
+    def forget_preference(self, key: str, *, scope: str = "global") -> bool:
+        """Erase a preference, from both files; tell whether there was one."""
+        return self._erased_here(super().forget_preference(key, scope=scope))
+
+    def forget_episode(self, id: str) -> bool:  # noqa: A002 - as an episode names it
+        """Erase one episode, from both files; tell whether there was one."""
+        return self._erased_here(super().forget_episode(id))
 
     def close(self) -> None:
         """Close the index, and the truth if this store opened it; may be called twice."""
         self.index.close()
         super().close()
+
+    def _erased_here(self, erased: bool) -> bool:
+        if erased:
+            self.index.erase()
+        return erased
 
     # Searching
 

@@ -17,14 +17,13 @@ from edgemem.recall.stemmer import stem, stems_version
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = ["STOP_WORDS", "WORDS_VERSION", "language_in", "plain_words", "spell_out", "terms", "words_version"]
+__all__ = ["STOP_WORDS", "WORDS_VERSION", "language_in", "plain_words", "terms", "words_version"]
 
 WORDS_VERSION = "5"
 """Changes with every rule below, see `words_version`."""
 
 _RUN = re.compile(r"[^\W_]+")
 _ACCENT = re.compile("[\u0300-\u036f]")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MAX_LETTERS = 64
 _SIGNS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 """Chinese and Japanese."""
@@ -112,11 +111,6 @@ def language_in(text: str) -> str:
         return "other"
     spelled = _spelled(text)
     return language_of([_plain(word) for word in spelled], _signs_of(text, spelled))
-
-
-def spell_out(key: str) -> str:
-    """Return the words of a key such as `user.favouriteColour` or `door_code`, with spaces between them."""
-    return " ".join(_HUMP.sub(" ", key).replace("_", " ").replace(".", " ").replace("-", " ").split())
 
 
 def _spelled(text: str) -> list[str]:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from edgemem.errors import DiskFullError, InvalidInputError, StoreError
 from edgemem.store.copying import copy_name, stamp_of
 from edgemem.store.database import Origin, origin_of
+from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.files import sync
-from edgemem.store.forgotten import last_forgotten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,8 +98,7 @@ class Backups:
         Raises:
             StoreError: one cannot be removed.
         """
-        forgotten = last_forgotten(self._database)
-        older = [path for path in (*backup_paths(self.folder), *self._begun()) if stamp_of(path) <= forgotten]
+        older = self._older()
         if not older:
             return False
         try:
@@ -109,6 +108,11 @@ class Backups:
             _log.warning("Backups that may hold what was forgotten go, and there is no fresh one: %s", error)
         self._remove(older)
         return True
+
+    def erase(self, stop: Callable[[], bool]) -> bool:
+        """Replace the backups that may hold what was forgotten; return whether none of them is left."""
+        self.replace_all(stop)
+        return not self._older()
 
     def newest(self) -> Path | None:
         """Return the newest backup of this truth; it was found good when it was made."""
@@ -134,6 +138,11 @@ class Backups:
             raise StoreError(
                 f"{self.folder} {what}, so no backup can be made; make it a folder that only its owner may open."
             )
+
+    def _older(self) -> list[Path]:
+        """Return the backups that are older than the newest forgetting."""
+        forgotten = last_forgotten(self._database)
+        return [path for path in (*backup_paths(self.folder), *self._begun()) if stamp_of(path) <= forgotten]
 
     def _begun(self) -> list[Path]:
         return list(self.folder.glob(".memory-*.part")) if self.folder.is_dir() else []

@@ -18,6 +18,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -36,6 +37,7 @@ from edgemem.store.filelock import FileLock
 from edgemem.store.files import OpenedFiles, create_private
 from edgemem.store.migrations import TRUTH, Migration, check_schema, migrate, missing_steps
 from edgemem.store.readers import Readers
+from edgemem.store.slack import RawFile
 from edgemem.store.sqlite_errors import meaning_of
 from edgemem.store.ticks import Ticks
 from edgemem.store.transaction import Transaction
@@ -56,6 +58,8 @@ T = TypeVar("T")
 _Mode = Literal["rw", "ro", "ro&immutable=1"]
 
 _log = logging.getLogger(__name__)
+
+_AGAIN_S = 0.01  # between two tries to empty the log
 
 _FOREIGN = (sqlite3.Error, OSError, UnicodeError, OverflowError)
 """What SQLite and the system raise; `meaning_of` says it in edgemem's words."""
@@ -153,6 +157,7 @@ class Database:
                 self._lock.close()
             self._copy.close()
             raise
+        self._raw = RawFile(self.path)
         self._log = WriteAheadLog(
             self._connection, self.path, exclusively=self._exclusively, limit_mb=wal_limit_mb
         )
@@ -251,12 +256,37 @@ class Database:
         """Wait until everything that was submitted is durable; not from inside of a write."""
         self._run(self._log.sync)
 
-    def checkpoint(self) -> None:
-        """Move the log into the database file and empty it; what was erased is then gone from both.
+    def checkpoint(self, *, wait_s: float | None = None) -> bool:
+        """Move the log into the database file and empty it; what was erased is then gone from both, durably.
 
-        A reader of another program that holds an old snapshot can keep the log from being emptied.
+        Args:
+            wait_s: seconds to try, while a reader that holds an old snapshot keeps the log from being emptied; None:
+                as long as it waits for other processes.
+
+        Returns:
+            whether the log is empty.
         """
-        self._run(self._log.checkpoint)
+        end = monotonic() + (self._busy_timeout_s if wait_s is None else wait_s)
+        # Between two tries others write: a turn does not wait for a reader.
+        while not self._run(self._log.checkpoint):
+            if monotonic() >= end:
+                return False
+            sleep(_AGAIN_S)
+        return True
+
+    def wipe_slack(self, *, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Overwrite the copies of erased rows that SQLite left between the cells of its pages, see `slack`.
+
+        Args:
+            stop: asked every few milliseconds; once it is true, the result is False.
+
+        Returns:
+            whether all of the file was looked through; not where a reader keeps the log from being emptied.
+        """
+        begin: int | None = 0
+        while begin is not None and begin >= 0 and not stop():
+            begin = self._run(partial(self._log.wipe_slack, self._raw, begin))
+        return begin is None
 
     def check_files(self) -> None:
         """Raise ReplacedError if another program has removed, replaced or written the files since they were opened."""
@@ -282,12 +312,15 @@ class Database:
             return
         if os.getpid() != self._pid:
             self.closed = True
+            if self._lock is not None:
+                self._lock.close()  # else it is held for as long as this child lives, should the parent die in a write
             return  # the parent's file, and a thread that does not exist here
         self._writer.stop()
         self.closed = True
         self._readers.close()
         if self._lock is None:
             self._connection.close()
+            self._raw.close()
             self._copy.close()
             return
         self._log.empty()
@@ -297,6 +330,7 @@ class Database:
         except BusyError:
             # Whoever holds the lock has the file open, so this connection is not the last: nothing is moved.
             self._connection.close()
+        self._raw.close()
         self._lock.close()
 
     def __enter__(self) -> Self:
@@ -512,8 +546,14 @@ def _meaningful(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _exclusive(path: Path, lock: FileLock | None, files: OpenedFiles | None) -> Iterator[None]:
-    """Keep other processes from writing; raise ReplacedError where the files are others than those that were opened."""
+def _exclusive(
+    path: Path, lock: FileLock | None, files: OpenedFiles | None, *, moving: bool = False
+) -> Iterator[None]:
+    """Keep other processes from writing; raise ReplacedError where the files are others than those that were opened.
+
+    Args:
+        moving: the database itself is written, and not only its log.
+    """
     if lock is None:  # nobody writes here
         with _meaningful(path):
             yield
@@ -523,6 +563,8 @@ def _exclusive(path: Path, lock: FileLock | None, files: OpenedFiles | None) -> 
             yield
             return
         files.check(lock)
+        if moving:
+            lock.write_note(b"")
         try:
             yield
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 MAX_PAYLOAD_BYTES = 64 * 1024
 _MAX_DEPTH = 32
 _MAX_INT = 2**63
+_ID_DIGITS = 18
 _LEFT = "episodes left"
 """Under which is remembered how many more may be kept before there can be too many, and of which `keep`."""
 
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _COLUMNS = """
   kind, payload, outcome, agent, id, level, owner,
   speaker, speaker_confidence, asr_confidence, device, room, event_time
@@ -90,6 +93,41 @@ def recent_episodes(
         {**values, "keep": keep, "kind": kind, "n": n},
     )
     return [episode_of(row) for row in reversed(rows)]
+
+
+def episode_text(kind: str, payload: Any, outcome: str) -> str:
+    """Return an episode as people read it."""
+    if kind == "tool_call" and isinstance(payload, dict) and isinstance(payload.get("name"), str):
+        given = payload.get("args")
+        values = list(given.values()) if isinstance(given, dict) else given
+        called = " ".join(
+            [spell_out(payload["name"]), *_flat(values), *([] if outcome == "ok" else [outcome])]
+        )
+        told = " ".join(_flat(payload.get("error" if outcome == "failed" else "result")))
+        return f"{called}: {told}" if told else called
+    said = " ".join(_flat(payload))
+    return f"{spell_out(kind)}: {said} ({outcome})" if said else f"{spell_out(kind)} ({outcome})"
+
+
+def spell_out(key: str) -> str:
+    """Return the words of a key such as `user.favouriteColour` or `door_code`, with spaces between them."""
+    return " ".join(_HUMP.sub(" ", key).replace("_", " ").replace(".", " ").replace("-", " ").split())
+
+
+def read_episode(db: Database, episode_id: str, *, reader: Reader | None = None) -> Episode | None:
+    """Return one episode by its id; None: there is none that the reader may read."""
+    rule, values = reading_rule(reader)
+    rows = db.query(
+        f"select {_COLUMNS} from episodes where id = :id and {rule}",  # noqa: S608 - our own constants
+        {**values, "id": episode_number(episode_id)},
+    )
+    return episode_of(rows[0]) if rows else None
+
+
+def episode_number(episode_id: str) -> int:
+    """Return the number of an episode's row; -1 where no id looks like this."""
+    text = lookup(episode_id, "the id of an episode")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _ID_DIGITS else -1
 
 
 def checked_payload(payload: dict[str, Any]) -> bytes:
@@ -168,3 +206,11 @@ def _plain(value: Any, depth: int = 0) -> Any:
             return {storable(str(key)): _plain(each, depth + 1) for key, each in value.items()}
         return [_plain(each, depth + 1) for each in value]
     return storable(str(value))
+
+
+def _flat(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [word for key, each in value.items() for word in (spell_out(str(key)), *_flat(each))]
+    if isinstance(value, list):
+        return [word for each in value for word in _flat(each)]
+    return [] if value is None else [str(value)]

@@ -24,9 +24,9 @@ from edgemem.store.doubts import (
     settle_doubts,
     since_first_heard,
 )
-from edgemem.store.forgotten import note_forgotten
+from edgemem.store.erase.erasings import note_forgotten
 from edgemem.store.heard import heard_columns
-from edgemem.store.names import drop_unused, scope_in_sql, spell_heard, spell_owner, spell_scope
+from edgemem.store.names import scope_in_sql, spell_heard, spell_owner, spell_scope
 from edgemem.store.rectangles import Rectangle, cut, is_news
 from edgemem.store.rights import level_and_owner
 
@@ -153,14 +153,18 @@ def forget_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
         return False
     note_forgotten(tx)
     rows = sorted(tx.execute(ROWS_OF_KEY, {"key": key_id}))
-    people = tx.execute(_PEOPLE_OF_KEY, {"key": key_id})
     for (row_id,) in rows:
         _queue(tx, row_id)
     tx.executemany("delete from facts where id = ?", rows)
     forget_doubts(tx, key_id)
     tx.execute("delete from fact_keys where id = ?", (key_id,))
-    drop_unused(tx, (name for (name,) in people))
     return True
+
+
+def people_of(tx: Transaction, key: str, *, scope: str) -> set[str | None]:
+    """Return whose names stand in the rows of a fact."""
+    key_id = find_key(tx, scope, key)
+    return {name for (name,) in tx.execute(_PEOPLE_OF_KEY, {"key": key_id})}
 
 
 def checked_fact(

@@ -11,7 +11,7 @@ import errno
 import fcntl
 import os
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from edgemem.errors import BusyError
@@ -44,8 +44,9 @@ class FileLock:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def write_note(self, note: bytes) -> None:
-        """Leave a note in the file for the others who take this lock; it is held."""
-        os.pwrite(self._fd, note.ljust(_NOTE), 0)
+        """Leave a note in the file for the others who take this lock, where the disk has room for it; it is held."""
+        with suppress(OSError):
+            os.pwrite(self._fd, note.ljust(_NOTE), 0)
 
     def read_note(self) -> bytes:
         """Return the newest note; the lock is held."""

@@ -66,8 +66,9 @@ class OpenedFiles:
     """The files of a database as this process opened them: what is written to others, or over others, would be gone.
 
     A commit goes to the log; the database itself is written by checkpoints only, which all of our processes make under one
-    lock. Whoever has made one leaves in the lock file how the database looks now. So what was copied over it in place, into
-    the very same inode, is noticed as well.
+    lock. Whoever makes one leaves in the lock file how the database looks after it, and nothing while it goes on: where a kill
+    or a full disk cuts it off, nobody knows how the database looks. So what was copied over it in place, into the very same
+    inode, is noticed as well.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,18 +78,18 @@ class OpenedFiles:
 
     def note(self, lock: FileLock) -> None:
         """Take the files for what they are now, while nobody else of ours can write them."""
-        now = self._look()
-        if now is not None:
-            if self._seen is not None and now.content != self._seen.content:
-                lock.write_note(now.content)
-            self._seen = now
+        before, self._seen = self._seen, self._look() or self._seen
+        if self._seen is not None and (
+            before is None or self._seen.content != before.content or not lock.read_note()
+        ):
+            lock.write_note(self._seen.content)
 
     def check(self, lock: FileLock) -> None:
         """Raise ReplacedError if another program has taken, replaced or written them; the lock is held."""
         now = self._compare()
         if now is None or self._seen is None or now.content == self._seen.content:
             return
-        if now.content != lock.read_note():
+        if lock.read_note() not in (now.content, b""):
             raise self._error("written by another program")
 
     def check_names(self) -> None:

@@ -88,6 +88,14 @@ class JsonMemory:
             del self.episodes[:-keep]
         return True
 
+    def forget_episode(self, episode_id: str) -> bool:
+        """Erase an episode."""
+        at = next((n for n, episode in enumerate(self.episodes) if episode.id == episode_id), None)
+        if at is None:
+            return False
+        del self.episodes[at]
+        return True
+
     # Questions
 
     def believed(self, t: float, known_at: int | None = None) -> Iterator[Fact]:

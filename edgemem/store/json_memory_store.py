@@ -22,13 +22,15 @@ from edgemem.store.markdown import as_markdown
 from edgemem.store.rights import LEVELS, readable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
     from types import TracebackType
 
     from typing_extensions import Self
 
     from edgemem.records import Episode, Fact, Heard, Level, Preference, Reader
     from edgemem.store.json_memory import JsonMemory
+
+_TELLING = 4  # characters of a text that tells a copy which holds it from one that does not
 
 _log = logging.getLogger(__name__)
 
@@ -295,6 +297,21 @@ class JSONMemoryStore:
             ]
         return found[-n:] if n else []
 
+    def get_episode(self, id: str, *, reader: Reader | None = None) -> Episode | None:  # noqa: A002 - as it names it
+        """Return one episode by its id; None: there is none that the reader may read."""
+        id_ = lookup(id, "the id of an episode")
+        with self._keeper.reading() as memory:
+            episodes = (episode for episode in memory.episodes if episode.id == id_)
+            return next((each for each in episodes if readable(reader, each.level, each.owner)), None)
+
+    def forget_episode(self, id: str) -> bool:  # noqa: A002 - as an episode names it
+        """Erase one episode, from the file too; tell whether there was one."""
+        episode = self.get_episode(id)
+        if episode is None:
+            return False
+        texts = {text for text in _texts_in(episode.payload) if len(text) >= _TELLING}
+        return self._erased(self._keeper.change(lambda memory: memory.forget_episode(id)), texts)
+
     # All of it
 
     def render_for_prompt(self, *, max_facts: int = 20, max_episodes: int = 5) -> str:
@@ -331,3 +348,13 @@ class JSONMemoryStore:
             for copy in self._keeper.erase_aside(texts):
                 _log.warning("%s held what was just forgotten, and was erased with it.", copy)
         return found
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from _texts_in(each)
+    elif isinstance(value, str):
+        yield value

@@ -14,8 +14,8 @@ from edgemem.errors import BusyError, ClosedError, DiskError, DiskFullError, Rea
 _MOST = 500
 """Writes that wait at once; a further one is refused."""
 
-_LATER = (BusyError, DiskFullError, ReadOnlyError, DiskError)
-"""What may be possible later."""
+LATER = (BusyError, DiskFullError, ReadOnlyError, DiskError)
+"""What may be possible later. Any other failure of a write would come back each time, and hold up all behind it."""
 
 _log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class Later:
             except BusyError as error:
                 self._again(error)
                 return
-            except _LATER as error:
+            except LATER as error:
                 # It fails at once each time, so the next write or turn tries again.
                 _log.warning("%d writes wait: %s", len(self._waiting), error)
                 return
@@ -129,6 +129,6 @@ def settled(written: Future[None], wait_s: float) -> bool:
         return False
     try:
         written.result()
-    except _LATER:
+    except LATER:
         return False
     return True

@@ -9,8 +9,8 @@ from edgemem.store import beliefs, episodes, facts, preferences
 from edgemem.store.arguments import checked_count, checked_said, lookup
 from edgemem.store.database import Database
 from edgemem.store.doubts import read_doubts
-from edgemem.store.erasing import erase_fact, erase_preference
-from edgemem.store.forgotten import last_forgotten
+from edgemem.store.erase.erasings import erase_in_truth, last_forgotten
+from edgemem.store.erase.records import erase_episode, erase_fact, erase_preference
 from edgemem.store.markdown import as_markdown
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class SQLiteMemoryStore:
         self.max_episodes = 500 if max_episodes is None else checked_count(max_episodes, "max_episodes")
         self.doubtful_below = doubtful_below
         self._checked_scope = not_mistyped if any_scope else checked_scope
+        if self._owned:  # a forgetting that was cut off
+            erase_in_truth(self.database, alone=True, wait_s=0.0)
 
     # Facts
 
@@ -214,6 +216,15 @@ class SQLiteMemoryStore:
         """Return the newest `n` episodes, the oldest of them first."""
         return episodes.recent_episodes(self.database, n, kind=kind, reader=reader, keep=self.max_episodes)
 
+    def get_episode(self, id: str, *, reader: Reader | None = None) -> Episode | None:  # noqa: A002 - as it names it
+        """Return one episode by its id; None: there is none that the reader may read."""
+        return episodes.read_episode(self.database, id, reader=reader)
+
+    def forget_episode(self, id: str) -> bool:  # noqa: A002 - as an episode names it
+        """Erase one episode, from the file too; tell whether there was one."""
+        erased = self.database.write(lambda tx: erase_episode(tx, id))
+        return self._erased(erased is not None)
+
     # All of it
 
     def render_for_prompt(self, *, max_facts: int = 20, max_episodes: int = 5) -> str:
@@ -247,5 +258,5 @@ class SQLiteMemoryStore:
     def _erased(self, found: bool) -> bool:
         # The erased bytes are overwritten in the pages, but old pages still stand in the log until it is emptied.
         if found:
-            self.database.checkpoint()
+            erase_in_truth(self.database, alone=self._owned)
         return found

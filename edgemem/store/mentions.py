@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Literal
+from unicodedata import normalize
 
 import msgspec
 
@@ -77,13 +78,14 @@ def find_mentions(
         names: a person's name, and what else they are called.
         most: how many are quoted; all are counted.
     """
-    wanted = "|".join(re.escape(name.strip()) for name in names if name.strip())
+    wanted = "|".join(re.escape(normalize("NFC", name.strip())) for name in names if name.strip())
     if not wanted:
         return Mentions()
     pattern = re.compile(rf"(?<!\w)(?:{wanted})(?!\w)", re.IGNORECASE)
     found: list[Mention] = []
     count = 0
-    for mention in _everything(db, notes):
+    for place in _everything(db, notes):
+        mention = msgspec.structs.replace(place, text=normalize("NFC", place.text))
         if pattern.search(mention.text):
             count += 1
             if len(found) < most:

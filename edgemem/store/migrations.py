@@ -296,6 +296,14 @@ _M008_NAMES = (
     "create table names (key text primary key, name text not null) without rowid",
 )
 
+_M009_ERASING = (
+    # A forgetting whose bytes may still stand in some file; its id is the tick of the transaction. log_lines: whose
+    # lines are still to be taken out of which audit logs, as JSON; null if none.
+    "create table erasings (id integer primary key, log_lines text)",
+    # One that was cut off before there was this table is finished now.
+    "insert into erasings (id) select value from meta where key = 'forgotten'",
+)
+
 # Where truth and index keep ticks of the clock. meta holds one more, once the rows that bore the newest are erased.
 _TICKS = {
     "facts": "(select max(id) from facts)",
@@ -321,6 +329,7 @@ TRUTH: tuple[Migration, ...] = (
     Migration("m006_carried_values", _M006_CARRIED_VALUES),
     Migration("m007_private_turns", _M007_PRIVATE_TURNS),
     Migration(NAMES_STEP, _M008_NAMES, join_spellings),
+    Migration("m009_erasing", _M009_ERASING),
 )
 """`db/memory.db`."""
 
@@ -467,6 +476,7 @@ def keeping_apart(called: Mapping[str, str]) -> tuple[Migration, ...]:
 
 def migrate(connection: Any, steps: Sequence[Migration], *, clock: Clock) -> None:
     """Run the steps that the file has not seen, each in one transaction with the record that it ran."""
+    tick, is_new = clock.tick(), False
     for step in steps:
         connection.execute("begin immediate")
         try:
@@ -476,15 +486,14 @@ def migrate(connection: Any, steps: Sequence[Migration], *, clock: Clock) -> Non
             if connection.execute("select 1 from migrations where name = ?", (step.name,)).fetchone():
                 connection.execute("rollback")
                 continue
+            is_new = is_new or step is steps[0]
             for statement in step.statements:
                 connection.execute(statement)
-            if step.work is not None:
+            if step.work is not None and not is_new:  # a new file holds nothing to work on
                 tables = {row[0] for row in connection.execute("select name from sqlite_master")}
                 clock.witness(connection.execute(newest_tick(tables)).fetchone()[0])
                 step.work(Transaction(connection, clock))
-            connection.execute(
-                "insert into migrations (name, recorded) values (?, ?)", (step.name, clock.tick())
-            )
+            connection.execute("insert into migrations (name, recorded) values (?, ?)", (step.name, tick))
             connection.execute("commit")
         except BaseException:
             if connection.in_transaction:

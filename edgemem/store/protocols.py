@@ -77,6 +77,19 @@ class LevelledStore(Protocol):
 
 
 @runtime_checkable
+class EpisodeStore(Protocol):
+    """A memory store that finds and erases single episodes."""
+
+    def get_episode(self, id: str, *, reader: Reader | None = None) -> Episode | None:  # noqa: A002 - as it names it
+        """Return one episode by its id, if the reader may read it."""
+        ...
+
+    def forget_episode(self, id: str) -> bool:  # noqa: A002
+        """Erase one episode; tell whether there was one."""
+        ...
+
+
+@runtime_checkable
 class SessionStore(Protocol):
     """Whole conversations by id."""
 

@@ -8,12 +8,15 @@ from typing import Any
 import msgspec
 
 from edgemem.records import Message, StoredMessage
+from edgemem.scopes import name_key
 from edgemem.store import messages
 from edgemem.store.database import Transaction
+from edgemem.store.rights import LEVELS
 
 _COLUMNS = "level, owner, block, shown, speaker, speaker_confidence, asr_confidence, device, room, event_time"
 
 _Inherited = tuple[Any, ...]
+_PRIVATE = LEVELS.index("private")
 
 
 class Revision:
@@ -48,9 +51,8 @@ class Revision:
             (session_id, stored[0][1]),
         ):
             self._turns[n] = tuple(inherited)
-            if inherited[0] > self._new[0]:
-                # What stands for private turns, such as a summary, is private too.
-                self._new = (*inherited[:2], *self._new[2:])
+            # What stands for private turns, such as a summary, is private too.
+            self._new = (*_closing(self._new, self._turns[n]), *self._new[2:])
         for _, turn, message in stored:
             said, _ = split_block(messages.stored_message(message), blocks)
             self._said_in.setdefault((said.role, said.content), turn)
@@ -72,14 +74,23 @@ class Revision:
         block: str | None,
     ) -> None:
         """Write the row of a turn; one that was said before keeps its level, owner, block and speaker."""
-        keys = ((message.role, message.content) for message in said)
+        keys = [(message.role, message.content) for message in said]
         old = next((self._said_in[key] for key in keys if key in self._said_in), None)
         level, owner, old_block, *rest = self._new if old is None else self._turns[old]
+        if keys[0] not in self._said_in:  # a summary before what was kept
+            level, owner = _closing((level, owner), self._new)
         tx.execute(
             "insert into turns (session_id, n, first_message, last_message, state, recorded,"  # noqa: S608 - our own
             f" {_COLUMNS}) values ({', '.join('?' * 16)})",
             (session_id, n, ids[0], ids[-1], state, tx.recorded, level, owner, block or old_block, *rest),
         )
+
+
+def _closing(turn: _Inherited, other: _Inherited) -> _Inherited:
+    """Return level and owner of what two turns say; what two people keep to themselves is nobody's."""
+    if turn[0] == other[0] == _PRIVATE and name_key(turn[1] or "") != name_key(other[1] or ""):
+        return _PRIVATE, None
+    return (turn if turn[0] >= other[0] else other)[:2]
 
 
 def split_block(message: StoredMessage, blocks: Collection[str]) -> tuple[StoredMessage, str | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,14 +16,12 @@ from edgemem.fence import check_session_id, storable
 from edgemem.records import Level, Message, Session, StoredMessage
 from edgemem.store import messages
 from edgemem.store.arguments import check_session, checked_tick
-from edgemem.store.blocks import erase_blocks_quoting
 from edgemem.store.database import Database, Transaction
-from edgemem.store.forgotten import note_forgotten
+from edgemem.store.erase.erasings import erase_in_truth
+from edgemem.store.erase.records import erase_session
 from edgemem.store.journal import TurnJournal
-from edgemem.store.names import drop_unused
 from edgemem.store.revisions import Revision, split_block
 from edgemem.store.rights import LEVELS
-from edgemem.store.summaries import erase_epochs
 from edgemem.store.turns import LIVE, STATES, ensure_session
 
 _log = logging.getLogger(__name__)
@@ -107,6 +105,8 @@ class SQLiteSessionStore:
     ) -> None:
         self._owned = not isinstance(path, Database)
         self.database = path if isinstance(path, Database) else Database(path, clock=clock)
+        if self._owned:  # a forgetting that was cut off
+            erase_in_truth(self.database, alone=True, wait_s=0.0)
         self.journal = TurnJournal(self.database)
         self._level = LEVELS.index(level)
         self._saved: dict[str, _Saved] = {}
@@ -151,12 +151,20 @@ class SQLiteSessionStore:
 
     def delete(self, id: str) -> bool:  # noqa: A002
         """Erase a conversation with all its versions, also from the log; return whether there was one."""
+        erased = self.erase(id) >= 0
+        if erased:
+            erase_in_truth(self.database, alone=self._owned)
+        return erased
+
+    def erase(self, id: str, *, logs: Iterable[Path] = ()) -> int:  # noqa: A002
+        """Erase a conversation without waiting for its bytes to leave the log; return its turns, -1 if there was none.
+
+        Args:
+            logs: audit logs, whose lines of this conversation are to be erased later.
+        """
         with self._lock:
             self._saved.pop(id, None)
-            found = self.database.write(lambda tx: _erase(tx, id))
-        if found:
-            self.database.checkpoint()
-        return found
+            return self.database.write(lambda tx: erase_session(tx, id, logs=logs))
 
     def list_ids(self, *, since: float | None = None) -> list[str]:
         """Return the ids of conversations, the one that was spoken in last first.
@@ -290,24 +298,6 @@ def _newest(select: Select, name: str) -> int | None:
         (name,),
     )
     return rows[0][0] if rows else None
-
-
-def _erase(tx: Transaction, name: str) -> bool:
-    found = tx.execute("select id from sessions where name = ?", (name,))
-    if not found:
-        return False
-    note_forgotten(tx)
-    (session_id,) = found[0]
-    # A session's id is a tick as well: its messages, dropped ones too, all came later.
-    rows = tx.execute("select id from messages where id > ? and session_id = ?", (session_id, session_id))
-    tx.executemany("delete from messages where id = ?", rows)
-    messages.enqueue(tx, [number for (number,) in rows])
-    erase_blocks_quoting(tx, "turn", [number for (number,) in rows])
-    gone = tx.execute("delete from turns where session_id = ? returning owner, speaker", (session_id,))
-    drop_unused(tx, (name for turn in gone for name in turn))
-    erase_epochs(tx, session_id)
-    tx.execute("delete from sessions where id = ?", (session_id,))
-    return True
 
 
 def state_text(state: Mapping[Any, Any], warned: set[str]) -> str:

@@ -11,6 +11,7 @@ the file over. The first file stays when it is empty, with its room.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -24,9 +25,6 @@ from edgemem.store.files import sync
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from types import TracebackType
-
-    from typing_extensions import Self
 
 ROOM = 65_536
 """Bytes that are reserved for what waits; more is taken where the disk has it."""
@@ -46,6 +44,10 @@ class Record(NamedTuple):
     spool: Spool
     begin: int
     text: bytes
+
+    def erase(self) -> None:
+        """Zero it."""
+        self.spool.erase(self)
 
 
 class Spool:
@@ -85,6 +87,10 @@ class Spool:
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
         except (FileNotFoundError, FileExistsError):
             return None
+        except OSError as error:
+            if flags or error.errno not in (errno.EACCES, errno.EROFS):
+                raise
+            return None  # nothing can be written here; what stands in it is counted as another program's
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Whoever held it may have removed it meanwhile.
@@ -174,8 +180,13 @@ class Spool:
     def note(self, unkept: int) -> None:
         """Tell other processes how many turns wait in the memory of this one alone."""
         if unkept != self._unkept:
-            self._write(_HEAD % unkept, 0)
             self._unkept = unkept
+            try:
+                self._write(_HEAD % unkept, 0)
+            except OSError as error:
+                _log.warning(
+                    "%d turns wait in memory only; %s could not be told: %s", unkept, self.path, error
+                )
 
     def sync(self) -> None:
         """Wait until it would survive a pulled plug; raise OSError."""
@@ -197,14 +208,6 @@ class Spool:
             self._fd = -1
 
     __del__ = close  # a journal that is dropped without a close() leaves its file to the next
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _write(self, data: bytes, at: int) -> None:
         rest = memoryview(data)

@@ -12,10 +12,10 @@ import msgspec
 
 from edgemem.records import Epoch, Heard, Level, Turn
 from edgemem.store import turns
-from edgemem.store.blocks import erase_blocks
 from edgemem.store.episodes import append_episode
 from edgemem.store.epochs import append_epoch, keep_head, without_memory
-from edgemem.store.forgotten import forgotten_until
+from edgemem.store.erase.erasings import forgotten_until
+from edgemem.store.erase.records import erase_blocks
 from edgemem.store.tool_outputs import keep_output
 
 if TYPE_CHECKING:
@@ -32,27 +32,29 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
     turn: Turn
     tick: int | None = None
     """When it was accepted, which tells it from all others; None: nobody knows (an earlier version kept it)."""
+    n: int | None = None
+    """The number under which it is known to be written as an open one."""
 
-    def find(self, tx: Transaction) -> int | None:
-        """Return nothing: what is taken over is written by `run`, if it is missing."""
+    def run(self, tx: Transaction) -> int | None:
+        """Write it, in place of what was accepted of it before; return its number.
 
-    def run(self, tx: Transaction, known: int | None) -> int | None:
-        """Write it, in place of what was accepted of it before, whose number is `known`; return its number.
-
-        Without such a number it is left out if it is written already, or older than a forgetting.
+        It is left out if it has ended; or if something was forgotten since, unless it is known what stands in it.
         """
-        if known is None and self.tick is not None:
+        number = self.n
+        if number is None and self.tick is not None:
             tx.clock.witness(self.tick)
-            written = turns.find_turn(tx, self.turn, self.tick)
-            if written is not None:
-                return written
+            written = turns.find_turn(tx, self.turn.session, self.tick, from_n=self.turn.n)
+            number = None if written is None else written[0]
+            if written is not None and written[1] != "open":
+                return number
             if self.tick < forgotten_until(tx):
-                # Another process forgot something while this turn was open: nobody can tell whether it stands here.
-                _log.warning(
-                    "A turn that was cut off is left out: something was forgotten while it was open."
-                )
-                return None
-        placed = _placed(tx, self.turn, known)
+                if number is None:
+                    # Another process forgot something while it was open: nobody can tell whether it stands here.
+                    _log.warning(
+                        "A turn that was cut off is left out: something was forgotten while it was open."
+                    )
+                return number
+        placed = _placed(tx, self.turn, number)
         turns.begin_turn(tx, placed.session, placed.n, placed, recorded=self.tick)
         return placed.n
 
@@ -64,13 +66,10 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
     tick: int | None = None
     """When it was accepted, or given; None: an earlier version kept it."""
 
-    def find(self, tx: Transaction) -> int | None:
-        """Return the number of the open turn that it replaces."""
-        return None if self.tick is None else turns.find_turn(tx, self.turn, self.tick)
-
-    def run(self, tx: Transaction, known: int | None) -> int:
-        """Write it in place of the accepted one, whose number is `known`; return its number."""
-        placed = _placed(tx, self.turn, known)
+    def run(self, tx: Transaction) -> int:
+        """Write it in place of the accepted one; return its number."""
+        written = turns.find_turn(tx, self.turn.session, self.tick, from_n=self.turn.n)
+        placed = _placed(tx, self.turn, None if written is None else written[0])
         turns.commit_turn(tx, placed, recorded=self.tick)
         return placed.n
 
@@ -85,13 +84,11 @@ class Amend(msgspec.Struct, frozen=True, tag="amend"):
     tick: int | None = None
     """That of the commit."""
 
-    def find(self, tx: Transaction) -> int | None:
-        """Return the turn's number."""
-        return turns.find_tick(tx, self.session, self.tick)
-
-    def run(self, tx: Transaction, known: int | None) -> bool:
+    def run(self, tx: Transaction) -> bool:
         """Amend the turn; return whether there is one."""
-        number = known if self.n is None else self.n
+        number = self.n
+        if number is None and (written := turns.find_turn(tx, self.session, self.tick)) is not None:
+            number = written[0]
         return number is not None and turns.amend_turn(tx, self.session, number, heard_text=self.heard_text)
 
 
@@ -102,13 +99,10 @@ class Discard(msgspec.Struct, frozen=True, tag="discard"):
     tick: int | None = None
     """When it was accepted."""
 
-    def find(self, tx: Transaction) -> int | None:
-        """Return the turn's number."""
-        return turns.find_tick(tx, self.session, self.tick)
-
-    def run(self, tx: Transaction, known: int | None) -> bool:
+    def run(self, tx: Transaction) -> bool:
         """Erase it; return whether there was one."""
-        return known is not None and _erase(tx, self.session, known)
+        written = turns.find_turn(tx, self.session, self.tick)
+        return written is not None and _erase(tx, self.session, written[0])
 
 
 Step = Accept | Commit | Amend | Discard

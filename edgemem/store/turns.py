@@ -53,31 +53,16 @@ def commit_turn(tx: Transaction, turn: Turn, *, recorded: int | None = None) -> 
     _write(tx, turn, recorded)
 
 
-def find_turn(tx: Transaction, turn: Turn, recorded: int) -> int | None:
-    """Return the number that a turn was written under, from its own on; None if it is not written.
-
-    Args:
-        recorded: the tick at which it was accepted. Two processes may have been at the same one, so what was said tells
-            their turns apart.
-    """
-    first = turn.messages[0].content if turn.messages else None
+def find_turn(
+    tx: Transaction, session: str, recorded: int | None, *, from_n: int = 0
+) -> tuple[int, TurnState] | None:
+    """Return the number and state of the turn of a session that was accepted at a tick; None if it is not written."""
     rows = tx.execute(
-        "select t.n from turns t join messages m on m.id = t.first_message"
-        " where t.session_id = (select id from sessions where name = ?)"
-        " and t.n >= ? and t.recorded = ? and m.content is ?",
-        (turn.session, turn.n, recorded, None if first is None else storable(first)),
+        "select n, state from turns where session_id = (select id from sessions where name = ?) and recorded = ?"
+        " and n >= ? order by n desc limit 1",
+        (session, recorded, from_n),
     )
-    return int(rows[0][0]) if rows else None
-
-
-def find_tick(tx: Transaction, session: str, recorded: int | None) -> int | None:
-    """Return the number of the newest turn of a session that was accepted at a tick; None if there is none."""
-    rows = tx.execute(
-        "select n from turns where session_id = (select id from sessions where name = ?) and recorded = ?"
-        " order by n desc limit 1",
-        (session, recorded),
-    )
-    return int(rows[0][0]) if rows else None
+    return (int(rows[0][0]), STATES[rows[0][1]]) if rows else None
 
 
 def amend_turn(tx: Transaction, session: str, n: int, *, heard_text: str) -> bool:

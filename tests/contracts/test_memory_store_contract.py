@@ -288,7 +288,7 @@ def test_files_are_their_owners_alone(store, tmp_path):
 
 def test_who_may_read_is_decided_for_every_record(store):
     """Fault 35: strangers read what is shared, recognised speakers the household's, owners alone what is private."""
-    for scope in ("global", "family", "user:alice"):
+    for scope in ("global", "household", "user:alice"):
         store.add_fact("k", scope, scope=scope)
         store.set_preference("p", scope, scope=scope)
     store.add_fact("gift", "watch", level="private", heard=Heard("alice"))
@@ -303,7 +303,7 @@ def test_who_may_read_is_decided_for_every_record(store):
             {episode.payload["of"] for episode in store.recent_episodes(9, reader=reader)},
         )
 
-    shared, household = {"global"}, {"global", "family"}
+    shared, household = {"global"}, {"global", "household"}
     alices = household | {"user:alice"}
     assert read(None) == read(Reader("alice")) == (alices | {"watch"}, alices, {"all", "alice", "weather"})
     assert read(Reader()) == read(Reader("")) == read(Reader(" ")) == (shared, shared, {"weather"})

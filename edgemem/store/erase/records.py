@@ -1,11 +1,13 @@
-"""Erasing: a fact, or all that one person said or owns, with the blocks that carried it before a model.
+"""Records: facts, preferences, episodes, sessions and all that one person said, deleted with the blocks that showed them.
 
-Erased is gone from the file; the caller empties the log and the index behind it. What others said stays, and so does
-the shape of history: where a person's version of a fact stood among those of others, no value stands.
+Deleted is gone from the file's pages; the eraser takes the bytes out of the log and all copies behind it. What others
+said stays, and so does the shape of history: where a person's version of a fact stood among those of others, no value
+stands. A conversation that is taken up again without its blocks is told anew what still holds.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,31 +16,28 @@ from edgemem.fence import storable
 from edgemem.scopes import name_key
 from edgemem.store import facts, messages
 from edgemem.store.arguments import lookup
-from edgemem.store.blocks import erase_blocks, erase_blocks_quoting
-from edgemem.store.forgotten import note_forgotten
-from edgemem.store.mentions import Mentions
+from edgemem.store.episodes import episode_number, episode_text
+from edgemem.store.erase.copies import Erased, erase_tool_copies, read_erased
+from edgemem.store.erase.erasings import note_forgotten, note_log_lines
+from edgemem.store.line import as_text
 from edgemem.store.names import drop_unused, scope_in_sql, written_scope
 from edgemem.store.preferences import erase_preferences
 from edgemem.store.summaries import erase_epochs
-from edgemem.store.tool_copies import erase_tool_copies, read_erased
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
+    from pathlib import Path
 
     from edgemem.store.database import Transaction
 
+_ITEM = re.compile(r"\b(?:turn|episode):\d+")
 _THEIRS = "(owner = :name or speaker = :name)"
-
-
-class Forgotten(msgspec.Struct, frozen=True):
-    """What forgetting a person erased, and what it left for the operator to decide."""
-
-    erased: dict[str, int]
-    """How much of each kind: `facts`, `doubts`, `preferences`, `episodes`, `turns`, `log lines`."""
-    mentions: Mentions = Mentions()
-    """Where the name stands in what others said, and in NOTES.md."""
-    files: tuple[str, ...] = ()
-    """Damaged files that were set aside, and may hold anything."""
+_BESIDE = " union ".join(
+    f"select {column} from {table} where {_THEIRS}"  # noqa: S608 - our own constants
+    for table in ("facts", "doubts", "episodes", "turns")
+    for column in ("owner", "speaker")
+)
+"""Whose names stand beside a person's: who said what that person owns, and who owns what they said."""
 
 
 def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
@@ -50,7 +49,10 @@ def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     scope = written_scope(tx.execute, scope)
     erase_blocks(tx, [(scope, key)])
     erase_tool_copies(tx, [read_erased(tx, key, scope=scope)])
-    return facts.forget_fact(tx, key, scope=scope)
+    people = facts.people_of(tx, key, scope=scope)
+    found = facts.forget_fact(tx, key, scope=scope)
+    drop_unused(tx, people)
+    return found
 
 
 def erase_preference(tx: Transaction, key: str, *, scope: str = "global") -> bool:
@@ -62,13 +64,63 @@ def erase_preference(tx: Transaction, key: str, *, scope: str = "global") -> boo
     return found
 
 
-def erase_person(tx: Transaction, name: str) -> dict[str, int]:
+def erase_episode(tx: Transaction, episode_id: str) -> Erased | None:
+    """Erase an episode, also where it was shown to a model; return what finds its copies; None: there is none.
+
+    What the memory's own tools repeated of it goes as well; what people said in their own words stays.
+    """
+    number = episode_number(episode_id)
+    rows = tx.execute("select kind, payload, outcome, owner, speaker from episodes where id = ?", (number,))
+    if not rows:
+        return None
+    kind, payload, outcome, *people = rows[0]
+    text = episode_text(kind, msgspec.json.decode(payload), outcome)
+    erased = Erased.of("episode", f"episode:{number}", [text])
+    note_forgotten(tx)
+    erase_blocks_quoting(tx, "episode", [number])
+    erase_tool_copies(tx, [erased])
+    _announce(tx, "episode", [number])
+    tx.execute("delete from episodes where id = ?", (number,))
+    drop_unused(tx, people)
+    return erased
+
+
+def erase_session(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> int:
+    """Erase a conversation with all its versions; return how many turns it had, and -1 where there is none.
+
+    Args:
+        logs: the lines of audit logs that it caused are erased later, by the eraser.
+    """
+    rows = tx.execute("select id from sessions where name = ?", (name,))
+    if not rows:
+        return -1
+    note_forgotten(tx)
+    note_log_lines(tx, "session", name, logs)
+    (session_id,) = rows[0]
+    # A session's id is a tick as well: its messages, dropped ones too, all came later.
+    numbers = tx.execute("select id from messages where id > ? and session_id = ?", (session_id, session_id))
+    tx.executemany("delete from messages where id = ?", numbers)
+    messages.enqueue(tx, [number for (number,) in numbers])
+    erase_blocks_quoting(tx, "turn", [number for (number,) in numbers])
+    turns = tx.execute("delete from turns where session_id = ? returning owner, speaker", (session_id,))
+    drop_unused(tx, (person for turn in turns for person in turn))
+    erase_epochs(tx, session_id)
+    tx.execute("delete from sessions where id = ?", (session_id,))
+    return len(turns)
+
+
+def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> dict[str, int]:
     """Erase what a person said or owns; return how much of each kind that was.
 
     Summaries and the loop's state of the conversations that they took part in go with it.
+
+    Args:
+        logs: the lines of audit logs that they caused are erased later, by the eraser.
     """
     found_as = tx.execute("select name from names where key = ?", (name_key(name),))
     bound = {"name": found_as[0][0] if found_as else storable(name)}
+    people = {bound["name"], *(other for (other,) in tx.execute(_BESIDE, bound))}
+    note_log_lines(tx, "speaker", name, logs)
     erased = {
         "facts": _erase_facts(tx, bound),
         "doubts": _delete(tx, f"doubts where {_THEIRS}", bound),
@@ -79,7 +131,7 @@ def erase_person(tx: Transaction, name: str) -> dict[str, int]:
     found = {kind: number for kind, number in erased.items() if number}
     if found:
         note_forgotten(tx)
-    drop_unused(tx, [bound["name"]])
+    drop_unused(tx, people)
     return found
 
 
@@ -164,3 +216,36 @@ def _announce(tx: Transaction, kind: str, refs: Sequence[int]) -> None:
     tx.executemany(
         "insert into index_queue (id, kind, ref) values (?, ?, ?)", [(tx.tick(), kind, ref) for ref in refs]
     )
+
+
+# Blocks: what memory put before a model
+
+
+def erase_blocks(tx: Transaction, keys: Collection[tuple[Any, ...]]) -> None:
+    """Erase the blocks that showed facts or preferences.
+
+    Args:
+        keys: scope and key of each.
+    """
+    # An entry is JSON within JSON: {"fact":["global","door"],…} as a text in a list.
+    pairs = [as_text(as_text(pair))[1:-1] for pair in keys]
+    if pairs:
+        _erase(tx, lambda shown: any(pair in shown for pair in pairs))
+        for number, carried in tx.execute("select id, carried from epochs where carried is not null"):
+            if any(pair in carried for pair in pairs):
+                tx.execute("update epochs set carried = null where id = ?", (number,))
+
+
+def erase_blocks_quoting(tx: Transaction, kind: str, ids: Collection[int]) -> None:
+    """Erase the blocks that quoted messages (kind `turn`) or episodes."""
+    names = {f"{kind}:{number}" for number in ids}
+    if names:
+        _erase(tx, lambda shown: not names.isdisjoint(_ITEM.findall(shown)))
+
+
+def _erase(tx: Transaction, meant: Callable[[str], bool]) -> None:
+    for session_id, n, shown in tx.execute("select session_id, n, shown from turns where shown is not null"):
+        if meant(shown):
+            tx.execute(
+                "update turns set block = null, shown = null where session_id = ? and n = ?", (session_id, n)
+            )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgemem.store.transaction import Transaction
 
 MEMORY_TOOLS = frozenset(
-    {"remember_fact", "forget_fact", "recall_fact", "list_facts", "search_memory", "read_more"}
+    {"remember_fact", "forget_fact", "recall_fact", "list_facts", "search_memory", "notes", "read_more"}
 )
 """The tools of the memory itself."""
 

@@ -1,0 +1,247 @@
+"""The eraser: forgets on behalf of a home, and takes the bytes out of every file that may hold them.
+
+Forgetting is one transaction; with its commit nobody recalls it any more. The bytes are taken out of each place behind
+it, by whoever forgot, or in idle time, also by another process that opens the home later. Each step may be repeated.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from time import monotonic, sleep
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgemem.errors import StoreError
+from edgemem.store.erase.copies import Erased, read_erased
+from edgemem.store.erase.erasings import (
+    end_erasings,
+    erase_in_truth,
+    last_forgotten,
+    log_lines,
+    newest_erasing,
+    note_log_lines_erased,
+)
+from edgemem.store.erase.records import erase_episode, erase_fact, erase_person
+from edgemem.store.line_log import forget_in_log
+from edgemem.store.mentions import Mentions, find_mentions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from edgemem.store.database import Database
+    from edgemem.store.notes import NotesFile
+    from edgemem.store.sessions import SQLiteSessionStore
+
+    Stop = Callable[[], bool]
+
+_AGAIN_S = 0.02  # between two looks whether a reader is gone
+_READ = "somebody reads it"
+_LATER = "there was no time yet"
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A file, or several of one kind, in which bytes of what was forgotten may stand."""
+
+    name: str
+    erase: Callable[[int, Stop], bool]
+    """Take out what was forgotten until a tick, and return whether no byte of it is left; waits for nobody, and may be
+    called again and again. Raises StoreError or OSError where it cannot."""
+
+
+class Forgotten(msgspec.Struct, frozen=True):
+    """What a forgetting erased, what it left for the operator to decide, and where bytes still stand; true if it erased."""
+
+    erased: dict[str, int]
+    """How much of each kind: `facts`, `doubts`, `preferences`, `episodes`, `turns`, `sessions`, `log lines`."""
+    pending: dict[str, str] = {}
+    """The files that still hold bytes of it, and why: this goes on by itself. Nobody recalls it all the same."""
+    mentions: Mentions = Mentions()
+    """Where the name of a forgotten person stands in what others said, and in NOTES.md."""
+    files: tuple[str, ...] = ()
+    """Damaged files that were set aside, and may hold anything."""
+
+    def __bool__(self) -> bool:
+        return bool(self.erased)
+
+
+class Eraser:
+    """Forgets in one truth, and takes the bytes out of every place; safe to use from several threads and processes.
+
+    Args:
+        sessions: the conversations; turns that wait to be written are written before something is forgotten.
+        places: where copies of the truth stand; itself comes before them.
+        on_forgotten: told what finds the copies of a fact, for what running conversations will still say.
+        wake: has idle time go on with what is pending.
+        wait_s: how long a forgetting waits for the bytes to be gone.
+    """
+
+    def __init__(
+        self,
+        sessions: SQLiteSessionStore,
+        places: Sequence[Place],
+        *,
+        on_forgotten: Callable[[Erased], None],
+        wake: Callable[[], None],
+        wait_s: float,
+    ) -> None:
+        self._sessions = sessions
+        self._database: Database = sessions.database
+        truth = Place(self._database.path.name, lambda _forgotten, stop: self._erase_in_truth(stop))
+        # Whose lines are erased stands in the truth, and what a backup copies are the pages of the truth.
+        self._places = (
+            Place("audit logs", lambda _forgotten, _stop: self._erase_log_lines()),
+            truth,
+            *places,
+        )
+        self._on_forgotten = on_forgotten
+        self._wake = wake
+        self._wait_s = wait_s
+        self._clean = 0
+        """The newest forgetting of which no byte was left when this process looked."""
+        self._done: dict[str, tuple[int, int]] = {}
+        """Of which erasing and which forgetting this process left no byte in a place."""
+        self.left: dict[str, str] = {}
+        """The places that this process found bytes in when it looked last, and why they stayed."""
+        self._erased_lines = 0
+        self._lock = threading.Lock()
+
+    # Forgetting
+
+    def fact(self, key: str, *, scope: str, wait_s: float | None = None, at_once: bool = True) -> Forgotten:
+        """Erase a fact with its history, also from what running conversations will say.
+
+        Args:
+            wait_s: seconds to wait for turns that must be written before.
+            at_once: wait for the bytes to be gone; else they go in idle time.
+        """
+        self._sessions.journal.settle(wait_s=wait_s)
+        copies, erased = self._database.write(
+            lambda tx: (read_erased(tx, key, scope=scope), erase_fact(tx, key, scope=scope))
+        )
+        if erased:
+            self._on_forgotten(copies)
+        return self._forgotten({"facts": 1} if erased else {}, at_once=at_once and erased)
+
+    def episode(self, episode_id: str, *, wait_s: float | None = None, at_once: bool = True) -> Forgotten:
+        """Erase one episode; the arguments are those of `fact`."""
+        self._sessions.journal.settle(wait_s=wait_s)
+        copies = self._database.write(lambda tx: erase_episode(tx, episode_id))
+        if copies is not None:
+            self._on_forgotten(copies)
+        erased = copies is not None
+        return self._forgotten({"episodes": 1} if erased else {}, at_once=at_once and erased)
+
+    def session(self, session_id: str, *, logs: Iterable[Path]) -> Forgotten:
+        """Erase a conversation, and the lines of audit logs that it caused."""
+        self._sessions.journal.settle()
+        turns = self._sessions.erase(session_id, logs=logs)
+        erased = {} if turns < 0 else {"sessions": 1, "turns": turns}
+        return self._forgotten(erased, at_once=bool(erased))
+
+    def person(
+        self, name: str, *, called: Collection[str], logs: Iterable[Path], notes: NotesFile
+    ) -> Forgotten:
+        """Erase what a person said or owns, and tell where the name still stands.
+
+        Args:
+            called: other names of theirs, that are looked for as well.
+            logs: audit logs, whose lines of this person are erased too.
+        """
+        self._sessions.journal.settle()
+        erased = self._database.write(lambda tx: erase_person(tx, name, logs=logs))
+        forgotten = self._forgotten(erased, at_once=True)
+        return msgspec.structs.replace(
+            forgotten,
+            mentions=find_mentions(self._database, (name, *called), notes=notes),
+            files=tuple(
+                str(path) for path in sorted(self._database.path.parent.iterdir()) if _is_aside(path)
+            ),
+        )
+
+    # Erasing the bytes
+
+    def work(self, stop: Stop = lambda: False) -> bool:
+        """Take out of every place what was forgotten, if that is not done; return whether anything was done.
+
+        Nothing is waited for: what a reader holds is tried again by the next call.
+        """
+        with self._lock:
+            return self._work(stop)
+
+    def pending(self) -> dict[str, str]:
+        """Return the places that may hold bytes of what was forgotten, and why; empty if all of it is gone."""
+        if not newest_erasing(self._database):
+            return {}
+        return self.left or {place.name: "upkeep has not looked yet" for place in self._places}
+
+    def finish(self, wait_s: float) -> dict[str, str]:
+        """Work until every place is clean, for at most so many seconds; return what is pending then."""
+        end = monotonic() + wait_s
+
+        def late() -> bool:
+            return monotonic() >= end
+
+        while True:
+            if self._lock.acquire(timeout=max(0.0, end - monotonic())):
+                try:
+                    self._work(late)
+                finally:
+                    self._lock.release()
+            pending = self.pending()
+            if not pending or late():
+                return pending
+            sleep(_AGAIN_S)
+
+    def _forgotten(self, erased: dict[str, int], *, at_once: bool) -> Forgotten:
+        before = self._erased_lines
+        pending = self.finish(self._wait_s) if at_once else {}
+        if pending or not at_once:
+            self._wake()
+        lines = self._erased_lines - before
+        return Forgotten({**erased, "log lines": lines} if lines else erased, pending)
+
+    def _work(self, stop: Stop) -> bool:
+        upto, forgotten = newest_erasing(self._database), last_forgotten(self._database)
+        if self._database.read_only or (upto == 0 and forgotten == self._clean):
+            return False
+        for place in self._places:
+            if self._done.get(place.name) != (upto, forgotten):
+                why = _erased_in(place, forgotten, stop)
+                if not why:
+                    self._done[place.name] = upto, forgotten
+                elif not stop() or place.name not in self.left:
+                    self.left[place.name] = why
+        self.left = {
+            name: why for name, why in self.left.items() if self._done.get(name) != (upto, forgotten)
+        }
+        if self.left:
+            return False
+        if upto:
+            end_erasings(self._database, upto)
+        self._clean = forgotten
+        return upto > 0
+
+    def _erase_in_truth(self, stop: Stop) -> bool:
+        return erase_in_truth(self._database, alone=False, wait_s=0.0, stop=stop)
+
+    def _erase_log_lines(self) -> bool:
+        for number, lines in log_lines(self._database):
+            for path in lines.paths:
+                self._erased_lines += forget_in_log(Path(path), lines.field, lines.name)
+            # Before the truth's log is emptied: the name goes with it.
+            note_log_lines_erased(self._database, number)
+        return True
+
+
+def _is_aside(path: Path) -> bool:
+    return any(word in path.name for word in (".aside-", ".damaged"))
+
+
+def _erased_in(place: Place, forgotten: int, stop: Stop) -> str:
+    """Erase in one place, and return why bytes are left there; empty if none are."""
+    try:
+        return "" if place.erase(forgotten, stop) else _LATER if stop() else _READ
+    except (StoreError, OSError) as error:
+        return str(error) or type(error).__name__

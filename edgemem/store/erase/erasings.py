@@ -1,0 +1,103 @@
+"""Erasings: which forgetting was committed last, and which of them still has bytes in some file.
+
+A transaction that forgets writes a row of `erasings`. Nobody recalls what was forgotten from its commit on; the row
+stays until no file holds a byte of it any more, so that a forgetting that is cut off is finished by whoever opens the
+home next. Copies of the truth that are older than the newest forgetting still hold it, and must go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from edgemem.store.database import Database
+    from edgemem.store.transaction import Transaction
+
+_KEY = "forgotten"
+
+
+class LogLines(msgspec.Struct, frozen=True):
+    """The lines of logs that an erasing takes out: those that bear a name in a field."""
+
+    field: str
+    name: str
+    paths: tuple[str, ...]
+
+
+def note_forgotten(tx: Transaction) -> None:
+    """Note that this transaction erases what somebody wanted forgotten."""
+    tx.execute("insert or replace into meta values (?, ?)", (_KEY, tx.tick()))
+    tx.execute("insert or ignore into erasings (id) values (?)", (tx.recorded,))
+
+
+def note_log_lines(tx: Transaction, field: str, name: str, logs: Iterable[Path]) -> None:
+    """Note that the lines of logs that bear a name are to be erased as well; the name is erased with them."""
+    lines = LogLines(field, name, tuple(sorted({str(log) for log in logs})))
+    if lines.paths:
+        tx.execute(
+            "insert into erasings (id, log_lines) values (?, ?)"
+            " on conflict (id) do update set log_lines = excluded.log_lines",
+            (tx.recorded, msgspec.json.encode(lines).decode()),
+        )
+
+
+def last_forgotten(db: Database) -> int:
+    """Return the tick of the newest forgetting; 0 if nothing ever was."""
+    rows = db.query("select value from meta where key = ?", (_KEY,))
+    return int(rows[0][0]) if rows else 0
+
+
+def forgotten_until(tx: Transaction) -> int:
+    """Return the same, as a transaction sees it."""
+    rows = tx.execute("select value from meta where key = ?", (_KEY,))
+    return int(rows[0][0]) if rows else 0
+
+
+def newest_erasing(db: Database) -> int:
+    """Return the tick of the newest erasing that is under way; 0 if none is."""
+    return int(db.query("select coalesce(max(id), 0) from erasings")[0][0])
+
+
+def log_lines(db: Database) -> list[tuple[int, LogLines]]:
+    """Return the lines of logs that are still to be erased, with the tick of the erasing."""
+    rows = db.query("select id, log_lines from erasings where log_lines is not null order by id")
+    return [(number, msgspec.json.decode(text, type=LogLines)) for number, text in rows]
+
+
+def note_log_lines_erased(db: Database, number: int) -> None:
+    """Note that an erasing has no lines of logs left, and erase whose they were."""
+    db.write(lambda tx: tx.execute("update erasings set log_lines = null where id = ?", (number,)))
+
+
+def end_erasings(db: Database, upto: int) -> None:
+    """Note that no file holds a byte any more of what was forgotten until a tick; what has log lines left stays."""
+    db.write(lambda tx: tx.execute("delete from erasings where id <= ? and log_lines is null", (upto,)))
+
+
+def erase_in_truth(
+    db: Database,
+    *,
+    alone: bool,
+    wait_s: float | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Take the bytes of what was forgotten out of a truth and its log; return whether they are gone.
+
+    Args:
+        alone: no home has this truth, so nothing else is left to do.
+        wait_s: seconds to wait for readers; None: as long as the database waits for others.
+        stop: asked every few milliseconds; once it is true, the rest is left for later.
+    """
+    upto = newest_erasing(db)
+    if upto == 0:
+        return True
+    if not db.checkpoint(wait_s=wait_s) or not db.wipe_slack(stop=stop):
+        return False
+    if alone:
+        end_erasings(db, upto)
+    return True

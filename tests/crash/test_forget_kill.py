@@ -1,0 +1,282 @@
+"""A forget that is cut off: committed, it is finished by whoever opens the home next; not committed, nothing is gone."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from click.testing import CliRunner
+from counts import cases
+from test_turn_durability import Caller
+
+import edgemem
+from edgemem.cli import main
+from edgemem.llama.state_file import StateHeader, write_state
+from edgemem.loop import Reply, ToolCall
+from edgemem.memory import Memory
+from edgemem.records import Heard
+
+WORD = "quixotry"
+"""Stands in what is forgotten, and nowhere else."""
+
+STEM = b"quixot"
+"""What the index holds of it."""
+
+PROFILE = """
+[llama]
+embedder = ""
+[hooks]
+audit_log = "audit.jsonl"
+audit_text = "private"
+"""
+
+# Forgets, and is killed right behind the commit: nothing that follows it is begun.
+FORGETTER = """
+import os, signal, sys
+import edgemem
+from edgemem.store.database import Database
+
+write = Database.write
+
+def cut_off(self, work, **options):
+    before = self.query("select value from meta where key = 'forgotten'") if self.path.name == "memory.db" else []
+    result = write(self, work, **options)
+    if self.path.name == "memory.db" and before != self.query("select value from meta where key = 'forgotten'"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+
+memory = edgemem.open(sys.argv[1], worker=False)
+Database.write = cut_off
+exec(sys.argv[2])
+"""
+
+HOW = {
+    "fact": 'memory.forget("gate.code")',
+    "session": 'memory.forget_session("hall")',
+    "person": 'memory.forget_person("Ann")',
+    "preference": 'memory.store.forget_preference("gate.code")',
+    "store": 'memory.store.forget_fact("gate.code")',
+    "tool": 'memory.tools(include=["forget_fact"])[0].run(key="gate.code")',
+    "command": (
+        "from click.testing import CliRunner; from edgemem.cli import main; memory.close();"
+        ' CliRunner().invoke(main, ["forget", "gate.code", "--yes", "--home", sys.argv[1]])'
+    ),
+}
+
+
+def holders(home: Path) -> list[str]:
+    """Return the files of a home in which the word stands."""
+    found = [path for path in home.rglob("*") if path.is_file() and STEM in path.read_bytes()]
+    return sorted(path.name for path in found)
+
+
+def fill(home: Path, how: str) -> None:
+    """Make a home that holds the word wherever it is copied to."""
+    home.mkdir()
+    (home / "edgemem.toml").write_text(PROFILE)
+    with edgemem.open(home, worker=False) as memory:
+        memory.store.add_fact("bell", "brass")
+        if how == "session":
+            loop = edgemem.AgentLoop(Caller(), hooks=memory.hooks(session_id="hall", speaker="Ben"))
+            loop.run(f"{WORD} is the word")
+        elif how == "person":
+            memory.store.add_fact("gate.code", f"{WORD} four", scope="user:Ann")
+        elif how == "preference":
+            memory.store.set_preference("gate.code", f"{WORD} five")
+        else:
+            memory.store.add_fact("gate.code", f"{WORD} four")
+        assert memory.idle(30)
+        memory.backups.work()
+        assert memory.backups.newest()
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_forget_that_is_killed_behind_its_commit_is_finished_by_the_next_opening(
+    tmp_path: Path, how: str
+) -> None:
+    """Opened again and left idle, no file of the home holds a byte of it, while it is open; what is not forgotten stays."""
+    home = tmp_path / "home"
+    fill(home, how)
+    assert {"memory.db", "index.db"} <= set(holders(home))
+    killed = subprocess.run(
+        [sys.executable, "-c", FORGETTER, str(home), HOW[how]], capture_output=True, check=False
+    )
+    assert killed.returncode == -9, killed.stderr.decode()
+    assert holders(home)
+    with edgemem.open(home, worker=False) as memory:
+        assert any(row.name == "erasing" and row.state == "warn" for row in memory.check())
+        assert memory.idle(30)
+        assert holders(home) == []
+        assert memory.store.get_fact("bell") == "brass"
+        assert all(row.state == "ok" for row in memory.check() if row.name == "erasing")
+
+
+class Obedient:
+    """A model that calls one tool for each sentence, and then says that it did."""
+
+    calls: ClassVar = {
+        "Remember the gate code.": ToolCall("remember_fact", {"key": "gate.code", "value": f"{WORD} four"}),
+        "Forget the gate code.": ToolCall("forget_fact", {"key": "gate.code"}),
+        "What is the gate code?": ToolCall("search_memory", {"query": "gate code"}),
+    }
+
+    def complete(self, messages: Any, **_: Any) -> Reply:
+        """Call the tool, or say what a good robot says behind it."""
+        if messages[-1]["role"] != "user":
+            return Reply("Done.")
+        return Reply("", (self.calls[messages[-1]["content"].splitlines()[-1]],))
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+
+def told(memory: Memory, utterance: str) -> None:
+    """Let somebody say something to a robot that has the memory's tools."""
+    hooks = memory.hooks(session_id="hall", speaker="Ann")
+    edgemem.AgentLoop(Obedient(), hooks=hooks, tools=memory.tools(speaker="Ann")).run(utterance)
+
+
+def by_command(memory: Memory, *words: str) -> None:
+    """Forget as an operator does, while the robot's own memory is closed."""
+    home = memory.home
+    memory.close()
+    CliRunner().invoke(main, ["forget", *words, "--yes", "--home", str(home)])
+
+
+FORGET = {
+    "fact": lambda memory: memory.forget("gate.code", scope="household"),
+    "tool": lambda memory: told(memory, "Forget the gate code."),
+    "command": lambda memory: by_command(memory, "gate.code"),
+    "session": lambda memory: memory.forget_session("hall"),
+    "person": lambda memory: memory.forget_person("Ann"),
+    "episode": lambda memory: memory.forget_episode(memory.store.recent_episodes()[-1].id),
+}
+
+
+def is_there(memory: Memory, how: str) -> bool:
+    """Tell whether the truth still has what was to be forgotten."""
+    if how == "session":
+        return "hall" in memory.sessions.list_ids()
+    if how == "person":
+        return any(fact.heard == Heard(speaker="Ann") for fact in memory.store.facts())
+    if how == "episode":
+        return any("won" in episode.payload for episode in memory.store.recent_episodes())
+    return memory.store.get_fact("gate.code", scope="household") is not None
+
+
+def recalled(memory: Memory) -> bool:
+    """Tell whether the word is recalled."""
+    return any(STEM.decode() in item.text for item in memory.recall(WORD))
+
+
+def make_template(home: Path, how: str) -> None:
+    """Make a home that holds the word in the truth, the index, a backup, a kept state, tool calls and blocks."""
+    home.mkdir()
+    spoken = how in ("session", "person")
+    log = '[hooks]\naudit_log = "audit.jsonl"\naudit_text = "private"\n' if spoken else ""
+    (home / "edgemem.toml").write_text(f'[llama]\nembedder = ""\n[store]\nbusy_timeout_s = 0.1\n{log}')
+    with edgemem.open(home, worker=False) as memory:
+        memory.store.add_fact("bell", "brass", scope="household", heard=Heard(speaker="Ben"))
+        memory.store.add_fact("bell", "iron", scope="household", heard=Heard(speaker="Ben"))
+        if how == "episode":
+            memory.store.add_episode("game", {"won": f"by {WORD}"}, "ok", heard=Heard(speaker="Ben"))
+        elif spoken:
+            edgemem.AgentLoop(Caller(), hooks=memory.hooks(session_id="hall", speaker="Ann")).run(
+                f"{WORD}, I say"
+            )
+            if how == "person":
+                memory.store.add_fact("hobby", WORD, scope="household", heard=Heard(speaker="Ann"))
+        else:
+            told(memory, "Remember the gate code.")
+            assert memory.idle(30)
+            told(memory, "What is the gate code?")
+        assert memory.idle(30)
+        memory.backups.make()
+        header = StateHeader("whole", {}, [1], b"", 0, memory.clock.now(), len(WORD))
+        write_state(home / "db" / "state-robot.bin", header, WORD.encode(), still_wanted=lambda: True)
+        assert is_there(memory, how)
+    held = {"memory.db", "index.db", "state-robot.bin"}
+    assert held < set(holders(home))  # and a backup
+
+
+def forget(home: str, how: str, line: Connection) -> None:
+    """Forget in a process of its own, which is killed at some moment of it."""
+    memory = edgemem.open(home, worker=False)
+    line.send("begun")
+    FORGET[how](memory)
+    line.send("done")
+    time.sleep(60)
+
+
+def read_for(file: Path, seconds: float) -> None:
+    """Read a database as another program does: with a snapshot that stays for a while."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, isolation_level=None)) as other:
+        other.execute("begin")
+        other.execute("select count(*) from sqlite_master").fetchone()
+        time.sleep(seconds)
+
+
+@pytest.mark.long
+def test_kills_inside_forgets_leave_all_or_nothing(tmp_path: Path) -> None:
+    """Killed at any moment of a forget, by whichever door, with somebody reading: forgotten without a byte, or all there."""
+    dice = random.Random(14)
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["edgemem.memory", "edgemem.loop", "edgemem.cli.forget", __name__])
+    length: dict[str, float] = {}
+    committed = acknowledged = cut = 0
+    for how in FORGET:
+        make_template(tmp_path / how, how)
+    for case in range(len(FORGET) + cases(300)):
+        how = list(FORGET)[case % len(FORGET)]
+        home = tmp_path / "home"
+        shutil.copytree(tmp_path / how, home)
+        here, there = context.Pipe()
+        process = context.Process(target=forget, args=(str(home), how, there), daemon=True)
+        process.start()
+        assert here.recv() == "begun"
+        begin = time.monotonic()
+        reader = None
+        if how in length:  # the first of each kind is let go, to know how long it takes
+            if dice.random() < 0.4:
+                file = home / "db" / dice.choice(["memory.db", "index.db"])
+                reader = threading.Thread(target=read_for, args=(file, dice.uniform(0, 2 * length[how])))
+                reader.start()
+            # Half of them early, where the commit is; behind it the files are cleaned.
+            time.sleep(dice.uniform(0, length[how] * dice.choice([0.15, 1.1])))
+        else:
+            assert here.poll(60)
+            length[how] = time.monotonic() - begin
+        process.kill()
+        process.join()
+        done = here.poll() and here.recv() == "done"
+        if reader is not None:
+            reader.join()
+        with edgemem.open(home, worker=False) as memory:
+            assert memory.idle(60), (case, how, memory.erasing())
+            gone = not is_there(memory, how)
+            assert gone or not done, (case, how)
+            if gone:
+                assert holders(home) == [], (case, how)
+                assert not recalled(memory)
+            else:
+                assert "memory.db" in holders(home), (case, how)
+                assert recalled(memory), (case, how)
+            assert memory.store.get_fact("bell", scope="household") == "iron"
+            assert not memory.database.quick_check()
+            committed, acknowledged, cut = committed + gone, acknowledged + done, cut + (gone and not done)
+        shutil.rmtree(home)
+    sys.stdout.write(
+        f"{committed} forgotten, {acknowledged} of them acknowledged, {cut} cut off, of {case + 1} kills\n"
+    )
+    assert 0 < cut < committed < case

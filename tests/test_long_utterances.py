@@ -1,0 +1,203 @@
+"""Utterances without end: as much is kept, shown and looked for as the profile says, and the rest is done with at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from word_tokenizer import WordTokenizer
+
+import edgemem
+from edgemem import AgentLoop, JSONSessionStore, PersistSessionHook
+from edgemem.hooks.points import AgentResult, TurnContext
+from edgemem.hooks.registry import HookRegistry
+from edgemem.loop import Reply
+from edgemem.memory import Memory
+from edgemem.records import Message, Session
+from edgemem.toolbox import ToolCall
+
+LONG = "The spare key lies under the lilac. " + "and then the goose said honk " * 350_000
+"""10 MB."""
+MARK = "… (cut here)"
+BOUND = 16_384
+
+
+class Meter(WordTokenizer):
+    """Counts the characters that it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.characters = 0
+
+    def encode(self, text: str, *, special: bool = False) -> list[int]:
+        self.characters += len(text)
+        return super().encode(text, special=special)
+
+
+class Model:
+    """Keeps its prompts, and calls what it is told to call first."""
+
+    def __init__(self, *replies: Reply) -> None:
+        self.replies = list(replies)
+        self.prompts: list[list[Message]] = []
+
+    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
+        self.prompts.append(list(messages))
+        return self.replies.pop(0) if self.replies else Reply("Fine.")
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+
+def opened(home: Path, context: str = "window_tokens = 20000\n") -> Memory:
+    """Open a home that finds by words."""
+    home.mkdir(exist_ok=True)
+    (home / "edgemem.toml").write_text(f'[llama]\nembedder = ""\n[context]\n{context}')
+    return edgemem.open(home, worker=False)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Return an open memory with a window that holds an utterance of the bound."""
+    with opened(tmp_path / "home") as memory:
+        yield memory
+
+
+def texts(messages: Sequence[Message]) -> list[str]:
+    """Return what stands in messages."""
+    return [str(message["content"]) for message in messages]
+
+
+def sizes(home: Path) -> int:
+    """Return the bytes of every file of a home."""
+    return sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
+
+
+def test_what_is_longer_is_cut_and_says_so(memory: Memory) -> None:
+    """The beginning is said to the model, kept and found; nobody counts, stores or indexes the rest."""
+    meter, model = Meter(), Model()
+    loop = AgentLoop(model, hooks=memory.hooks(session_id="s", tokenizer=meter), speaker="ann")
+    assert loop.run(LONG).reply == "Fine."
+    assert loop.run("And now?").reply == "Fine."
+    assert loop.hooks.failures() == []
+    memory.idle(60)
+    assert memory.idle_failures() == []
+    first, _ = memory.sessions.journal.read_turns("s")
+    kept = first.messages[0].content or ""
+    assert len(kept.encode()) <= BOUND
+    assert kept.endswith(MARK)
+    assert LONG.startswith(kept.removesuffix(MARK))
+    assert first.messages[0].unheard is None
+    assert texts(model.prompts[0]) == [kept]
+    assert texts(model.prompts[1])[:2] == [kept, "Fine."]
+    assert meter.characters < 20 * BOUND
+    assert sizes(memory.home) < 40 * BOUND
+    (found, *_) = memory.recall("Where is the spare key?", kinds={"turn"})
+    assert "lilac" in found.text
+
+
+def test_a_restart_goes_on_with_the_same_prompt(tmp_path: Path) -> None:
+    """What was cut stays cut where it was."""
+    prompts = []
+    for _ in range(2):
+        with opened(tmp_path / "home") as memory:
+            model = Model()
+            loop = AgentLoop(model, hooks=memory.hooks(session_id="s"))
+            loop.run(LONG if not prompts else "And now?")
+            prompts += model.prompts
+    assert prompts[1][:1] == prompts[0]
+
+
+@pytest.mark.parametrize("keeps_view", [False, True])
+def test_a_loop_that_keeps_all_of_it_is_understood(memory: Memory, keeps_view: bool) -> None:
+    """Its own list has the whole utterance, or what hooks returned; turns stay apart, and the prompt only grows."""
+    hooks, ctx, prompts = (
+        HookRegistry(memory.hooks(session_id="s")),
+        TurnContext(Session(), speaker="ann"),
+        [],
+    )
+    for question in (LONG, "And now?", LONG, "Well?"):
+        hooks.fire("on_run_start", ctx, {"task": question})
+        ctx.session.messages.append({"role": "user", "content": question})
+        fired = hooks.fire("before_llm", ctx, {"messages": list(ctx.session.messages), "hop": 0, "tools": []})
+        prompts.append(list(fired.payload["messages"]))
+        if keeps_view:
+            ctx.session.messages[:] = prompts[-1]
+        ctx.session.messages.append({"role": "assistant", "content": "Fine."})
+        hooks.fire("on_run_end", ctx, AgentResult("Fine.", 1))
+    assert hooks.failures() == []
+    memory.database.flush()
+    turns = memory.sessions.journal.read_turns("s")
+    said = [turn.messages[0].content or "" for turn in turns]
+    assert [text.endswith(MARK) for text in said] == [True, False, True, False]
+    assert [turn.state for turn in turns] == ["complete"] * 4
+    assert [len(turn.messages) for turn in turns] == [2] * 4
+    for before, after in pairwise(prompts):
+        assert after[: len(before)] == before
+    assert max(len(text.encode()) for prompt in prompts for text in texts(prompt)) <= BOUND + 1000
+
+
+def test_tools_run_in_such_a_turn(memory: Memory) -> None:
+    """A tool is asked for whoever spoke, and answers as in any other turn."""
+    model = Model(Reply("", (ToolCall("remember_fact", {"key": "goose", "value": "says honk"}),)))
+    loop = AgentLoop(model, hooks=memory.hooks(session_id="s"), tools=memory.tools(), speaker="ann")
+    loop.run(LONG)
+    assert loop.hooks.failures() == []
+    assert memory.store.get_fact("goose", scope="household") == "says honk"
+
+
+def test_the_profile_says_how_much(tmp_path: Path) -> None:
+    """A bound of its own, down to the byte and never within a character; 0 keeps all."""
+    for bound, length in ((300, 120), (300, 100), (300, 101), (0, 10_000)):
+        home = tmp_path / f"{bound}-{length}"
+        with opened(home, f"window_tokens = 90000\nutterance_bytes = {bound}\n") as memory:
+            loop = AgentLoop(Model(), hooks=memory.hooks(session_id="s"))
+            loop.run("語" * length)
+            memory.database.flush()
+            (turn,) = memory.sessions.journal.read_turns("s")
+            kept = turn.messages[0].content or ""
+        if bound and 3 * length > bound:
+            assert kept == "語" * ((bound - len(MARK.encode())) // 3) + MARK
+        else:
+            assert kept == "語" * length
+
+
+def test_images_beside_the_text_stay(memory: Memory) -> None:
+    """Of a list of parts only what is text is cut."""
+    image = {"type": "image_url", "image_url": {"url": "data:…"}}
+    hooks, ctx = HookRegistry(memory.hooks(session_id="s")), TurnContext(Session())
+    hooks.fire("on_run_start", ctx, {"task": "look"})
+    parts = [{"type": "text", "text": LONG}, image, {"type": "text", "text": "more"}]
+    ctx.session.messages.append({"role": "user", "content": parts})
+    hooks.fire("before_llm", ctx, {"messages": list(ctx.session.messages), "hop": 0, "tools": []})
+    ctx.session.messages.append({"role": "assistant", "content": "Fine."})
+    hooks.fire("on_run_end", ctx, AgentResult("Fine.", 1))
+    assert hooks.failures() == []
+    loaded = memory.sessions.load("s")
+    assert loaded is not None
+    first, second, third = loaded.messages[0]["content"]
+    assert first["text"].endswith(MARK)
+    assert (second, third["text"]) == (image, "")
+    assert len(json.dumps(loaded.messages, ensure_ascii=False).encode()) < BOUND + 500
+
+
+def test_a_session_kept_as_json_is_bounded_too(tmp_path: Path) -> None:
+    """Also without a profile."""
+    with JSONSessionStore(tmp_path / "s") as store:
+        loop = AgentLoop(Model(), hooks=[PersistSessionHook(store, session_id="s")])
+        loop.run(LONG)
+        loop.run("And now?")
+        assert loop.hooks.failures() == []
+    assert sizes(tmp_path / "s") < 2 * BOUND
+
+
+def test_recall_of_such_a_question_reads_its_end(memory: Memory) -> None:
+    """A query of 10 MB is answered from what it ends with, as any long one is."""
+    memory.store.add_fact("goose.name", "Berta")
+    assert [item.key for item in memory.recall(f"{LONG} What is the name of the goose?", k=1)] == [
+        "goose.name"
+    ]

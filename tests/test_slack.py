@@ -1,0 +1,144 @@
+"""Slack: between the cells of a page nothing is left of rows that moved or went, and nothing else is touched."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from counts import cases
+
+import edgemem
+from edgemem.store.database import Database
+
+
+def slack_of(path: Path) -> int:
+    """Count the bytes between the cells of all pages that are not zero, by the file format's own description."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[16:18], "big")
+    found = 0
+    for at in range(size, len(data), size):
+        page = data[at : at + size]
+        if page[0] in (2, 5, 10, 13):
+            begin = (12 if page[0] in (2, 5) else 8) + 2 * int.from_bytes(page[3:5], "big")
+            end = int.from_bytes(page[5:7], "big") or 65536
+            found += end - begin - page.count(0, begin, end)
+    return found
+
+
+def word(dice: random.Random) -> str:
+    """Return a word that stands nowhere else."""
+    return "w" + "".join(dice.choice("bcdfghjklmnpqrstvz") for _ in range(10))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_forgotten_in_any_order_is_in_no_page(tmp_path: Path, seed: int) -> None:
+    """Facts and conversations that come and go in random order, with pages that are balanced all the while."""
+    dice = random.Random(seed)
+    path = tmp_path / "mind.db"
+    facts: dict[str, str] = {}
+    with edgemem.SQLiteMemoryStore(path) as store, edgemem.SQLiteSessionStore(store.database) as sessions:
+        talks: dict[str, str] = {}
+        for _ in range(cases(2000)):
+            key, talk = word(dice), word(dice)
+            facts[key] = word(dice) + " filler" * dice.randrange(20)
+            store.add_fact(key, facts[key], scope=dice.choice(["global", "household"]))
+            talks[talk] = word(dice) + " filler" * dice.randrange(40)
+            sessions.save(talk, edgemem.Session([{"role": "user", "content": talks[talk]}]))
+            if dice.random() < 0.4:
+                key, talk = dice.choice(list(facts)), dice.choice(list(talks))
+                gone = [key, facts.pop(key).split()[0], talk, talks.pop(talk).split()[0]]
+                assert any(store.forget_fact(key, scope=scope) for scope in ("global", "household"))
+                assert sessions.delete(talk)
+                data = path.read_bytes() + path.with_name("mind.db-wal").read_bytes()
+                assert not [each for each in gone if each.encode() in data]
+                assert slack_of(path) == 0
+        assert store.database.quick_check() == []
+        assert {fact.key: fact.value for fact in store.facts()} == facts
+        assert sorted(sessions.list_ids()) == sorted(talks)
+
+
+def test_slack_does_not_come_back_with_a_page_that_was_in_memory(tmp_path: Path) -> None:
+    """Neither this process nor another that has the file open writes a page as it had read it before."""
+    dice = random.Random(1)
+    with edgemem.SQLiteMemoryStore(tmp_path / "mind.db") as store, Database(store.database.path) as other:
+        keys = [word(dice) for _ in range(200)]
+        for key in keys:
+            store.set_preference(key, word(dice) + " filler" * dice.randrange(20))
+        for key in dice.sample(keys, 80):
+            store.database.write(
+                lambda tx, key=key: tx.execute("delete from preferences where key = ?", (key,))
+            )
+        store.database.checkpoint()
+        assert slack_of(store.database.path) > 0
+        for database in (store.database, other):  # has all pages in memory, with their slack
+            database.write(lambda tx: tx.execute("select count(value), max(key) from preferences"))
+        assert store.database.wipe_slack()
+        assert slack_of(store.database.path) == 0
+        for database in (store.database, other):
+            database.write(lambda tx: tx.execute("update preferences set recorded = recorded + 1"))
+            database.checkpoint()
+        assert slack_of(store.database.path) == 0
+        assert store.database.quick_check() == []
+        assert len(store.preferences()) == 120
+
+
+def test_a_reader_and_a_stop_are_respected(tmp_path: Path) -> None:
+    """With a snapshot held by somebody, or as soon as somebody speaks, nothing is touched and the answer says so."""
+    with edgemem.SQLiteMemoryStore(tmp_path / "mind.db") as store:
+        store.add_fact("tea", "green")
+        with closing(sqlite3.connect(store.database.path, isolation_level=None)) as reader:
+            reader.execute("begin")
+            reader.execute("select * from facts").fetchall()
+            store.add_fact("tea", "black")
+            assert not store.database.wipe_slack()
+        assert not store.database.wipe_slack(stop=lambda: True)
+        assert store.database.wipe_slack()
+
+
+WRITER = """
+import sys
+from edgemem import SQLiteMemoryStore
+with SQLiteMemoryStore(sys.argv[1]) as store:
+    for n in range(150):
+        store.add_fact(f"key {n % 40}", f"{sys.argv[2]} {n} " + "filler " * (n % 30))
+"""
+
+
+def test_processes_that_write_meanwhile_lose_nothing(tmp_path: Path) -> None:
+    """Two write while a third wipes again and again: every value is there, and the file is sound."""
+    path = tmp_path / "mind.db"
+    with edgemem.SQLiteMemoryStore(path) as store:
+        writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), name]) for name in ("a", "b")]
+        wiped = 0
+        while any(writer.poll() is None for writer in writers):
+            wiped += store.database.wipe_slack()
+        assert [writer.returncode for writer in writers] == [0, 0]
+        assert wiped
+        assert store.database.quick_check() == []
+        said = {
+            version.value.split()[0:2].__str__()
+            for n in range(40)
+            for version in store.fact_history(f"key {n}")
+        }
+        assert len(said) == 300
+
+
+def test_closing_one_of_two_in_a_process_keeps_the_locks_of_the_other(tmp_path: Path) -> None:
+    """A foreign program that comes and goes does not take itself for the last one, which would delete the log."""
+    path = tmp_path / "mind.db"
+    with edgemem.SQLiteMemoryStore(path) as store:
+        with edgemem.SQLiteMemoryStore(path) as beside:
+            assert beside.database.wipe_slack()
+        store.add_fact("tea", "green")
+        code = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('select * from facts').fetchall(); c.close()"
+        subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+        assert path.with_name("mind.db-wal").exists()
+        store.add_fact("tea", "black")
+    with edgemem.SQLiteMemoryStore(path) as store:
+        assert store.get_fact("tea") == "black"
