@@ -18,6 +18,7 @@ from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.migrations import keeping_apart
 from edgemem.store.notes import NotesFile
 from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.spool import ROOM
 from edgemem.truth import TruthFile
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ class Parts:
         self.store.max_episodes = profile.store.max_episodes
         self.store.doubtful_below = profile.memory.doubtful_below
         self.sessions.journal.outbox.most = profile.store.waiting_turns
+        self.sessions.journal.outbox.room = max(ROOM, 4 * profile.context.utterance_bytes)
         self.notes.max_size_chars = profile.notes.max_chars
         self.notes.low_water_chars = profile.notes.low_water_chars
         self.notes.level = profile.notes.level

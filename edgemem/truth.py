@@ -94,7 +94,11 @@ class TruthFile:
                 raise
             _log.error("This memory can only be read, and nothing will be stored: %s", error)
             return Database(
-                self.path, clock=self._clock, busy_timeout_s=settings.busy_timeout_s, read_only=True
+                self.path,
+                clock=self._clock,
+                busy_timeout_s=settings.busy_timeout_s,
+                migrations=self._migrations,
+                read_only=True,
             )
         except CorruptError as error:
             if restore is None:
@@ -245,7 +249,7 @@ class TruthFile:
     def _begin(self, fresh: Path) -> None:
         """Make an empty truth; what a process that was killed had begun is in nobody's way."""
         fresh.unlink(missing_ok=True)
-        Database(fresh, clock=self._clock).close()
+        Database(fresh, clock=self._clock, migrations=self._migrations).close()
 
     def _put_aside(self, *, waiting: bool) -> list[Path]:
         """Give what stands here a dated name, and remove what was made from it.

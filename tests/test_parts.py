@@ -43,6 +43,7 @@ def opened(home: Path, profile: Profile = PROFILE) -> Parts:
         ("store", "max_episodes", 44, lambda parts: parts.store.max_episodes),
         ("memory", "doubtful_below", 0.33, lambda parts: parts.store.doubtful_below),
         ("store", "waiting_turns", 12, lambda parts: parts.sessions.journal.outbox.most),
+        ("context", "utterance_bytes", 50_000, lambda parts: parts.sessions.journal.outbox.room // 4),
         ("notes", "max_chars", 99_000, lambda parts: parts.notes.max_size_chars),
         ("notes", "low_water_chars", 5_000, lambda parts: parts.notes.low_water_chars),
         ("notes", "level", "shared", lambda parts: parts.notes.level),

@@ -60,6 +60,7 @@ class Robot:
         """Do all upkeep."""
         while self.index.catch_up() + self.index.embed_pending():
             pass
+        self.index.erase()
 
     def keys(self, question, **options) -> list[str | None]:
         """Return the keys of the facts that are found."""

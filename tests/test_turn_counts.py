@@ -37,7 +37,7 @@ THINGS = (
 )
 MOST_READ = 18
 """Statements that a turn reads with, where nothing is embedded: 15 when this was written."""
-MOST_WRITTEN = 16
+MOST_WRITTEN = 17
 """Statements of the one transaction of a turn with a tool call: 14 when this was written."""
 
 

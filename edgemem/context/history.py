@@ -156,7 +156,11 @@ class History:
         if at < len(messages) and (at == 0 or messages[at - 1] == before):
             return at, True  # said anew in the same place
         newest = next((i for i in places if messages[i].get("role") == "user"), len(messages))
-        is_known = newest < len(messages) and any(message is messages[newest] for message in self.said)
+        # A list that the open turn does not stand in yet ends with an older utterance, or with a copy of it.
+        copied = bool(opened) and messages[newest : newest + 1] != list(opened[:1])
+        is_known = newest < len(messages) and any(
+            message is messages[newest] or (copied and message == messages[newest]) for message in self.said
+        )
         return (len(messages), True) if is_known else (newest, False)
 
     def _stands(self, past: Sequence[Message]) -> bool:

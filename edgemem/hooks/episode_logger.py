@@ -80,13 +80,13 @@ class EpisodeLoggerHook:
         else:
             record["error"] = _short(payload.error)
         turn = conversation.layout.running
+        if turn is not None and not turn.said:  # no other hook has looked at what was said
+            conversation.layout.take(ctx.session.messages)
         given = values_in(payload.arguments)
         level, owner = conversation.layout.level_of(turn, *given) if turn is not None else ("household", None)
         if level == "private" and owner is None:
             return None  # an unknown voice in private: no store keeps what nobody could ever be told
         heard = turn.heard if turn is not None else None
-        if level == "private" and owner is None:
-            return None  # what an unknown voice said in private: nobody could ever read of it
         if joined:
             from edgemem.store.turn_steps import AddEpisode
 

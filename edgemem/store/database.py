@@ -513,7 +513,7 @@ def read_value(path: Path, sql: str) -> Any:
 def copy_database(source: Path, target: Path) -> None:
     """Write a complete and checked copy of a truth, wherever it stands; `target` is replaced in one step."""
     with ExitStack() as copies, _meaningful(source):
-        place = _find_place(source, TRUTH, copies)
+        place = _find_place(source, TRUTH, copies, todays=False)
         with closing(_connect(*place, 5.0, False)) as connection:
             write_copy(connection, target, connect=_plain)
 
@@ -586,27 +586,27 @@ def _check_there(path: Path) -> None:
         raise LostTruthError(f"{path} is empty.")
 
 
-def _find_place(path: Path, steps: Sequence[Migration], copies: ExitStack) -> _Place:
+def _find_place(path: Path, steps: Sequence[Migration], copies: ExitStack, *, todays: bool = True) -> _Place:
     """Return where a file that may not be written can be read.
 
     With a log, SQLite needs the memory that its processes share, which it cannot make here. Without one it must be told that
-    the file does not change. Where neither helps, or the schema is an older one, a copy is read.
+    the file does not change. Where neither helps, or today's schema is needed and it has an older one, a copy is read.
     """
     places = [_Place(path, "ro")]
     if _stands_alone(path):
         places.append(_Place(path, "ro&immutable=1"))
     for place in places:
-        if _can_be_read(place, steps):
+        if _can_be_read(place, steps, todays=todays):
             return place
     return _Place(copies.enter_context(copied(path)), "ro")
 
 
-def _can_be_read(place: _Place, steps: Sequence[Migration]) -> bool:
+def _can_be_read(place: _Place, steps: Sequence[Migration], *, todays: bool) -> bool:
     try:
         with closing(_connect(*place, 0.0, False)) as connection:
             if check_schema(connection, steps):
                 raise LostTruthError(f"{place.path} is empty.")
-            return not missing_steps(connection, steps)
+            return not (todays and missing_steps(connection, steps))
     except sqlite3.OperationalError:
         return False
 

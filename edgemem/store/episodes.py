@@ -14,7 +14,7 @@ from edgemem.records import Episode
 from edgemem.store.arguments import checked_count, checked_heard, checked_name, checked_payload_type, lookup
 from edgemem.store.facts import storable_value
 from edgemem.store.heard import heard_columns, heard_of
-from edgemem.store.names import drop_unused, spell_heard, spell_owner
+from edgemem.store.names import drop_unused, spell_both
 from edgemem.store.rights import LEVELS, level_and_owner, level_of_episode, reading_rule
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def append_episode(
     check_key(kind, what="the kind of an episode")
     text = checked_payload(payload).decode()
     number, who = level_and_owner("", level_of_episode(level, checked_heard(heard)), owner, heard)
-    who, heard = spell_owner(tx, who), spell_heard(tx, heard)
+    who, heard = spell_both(tx, who, heard)
     agent = checked_name(agent, "the agent of an episode")
     row_id = tx.tick()
     tx.execute(

@@ -26,7 +26,7 @@ from edgemem.store.doubts import (
 )
 from edgemem.store.erase.erasings import note_forgotten
 from edgemem.store.heard import heard_columns
-from edgemem.store.names import scope_in_sql, spell_heard, spell_owner, spell_scope
+from edgemem.store.names import scope_in_sql, spell_both, spell_scope
 from edgemem.store.rectangles import Rectangle, cut, is_news
 from edgemem.store.rights import level_and_owner
 
@@ -88,7 +88,8 @@ def assert_fact(
         level=level,
         owner=owner,
     )
-    said = said._replace(owner=spell_owner(tx, said.owner), heard=heard_columns(spell_heard(tx, heard)))
+    owner, heard = spell_both(tx, said.owner, heard)
+    said = said._replace(owner=owner, heard=heard_columns(heard))
     key_id = ensure_key(tx, scope, key)
     if valid_from is None:
         said = since_first_heard(tx, key_id, said)

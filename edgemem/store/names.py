@@ -55,6 +55,19 @@ def spell_heard(tx: Transaction, heard: Heard | None) -> Heard | None:
     return msgspec.structs.replace(heard, speaker=spell(tx, heard.speaker))
 
 
+def spell_both(tx: Transaction, owner: str | None, heard: Heard | None) -> tuple[str | None, Heard | None]:
+    """Return an owner, and how something was heard, with names as first written; mostly it is one person."""
+    heard = spell_heard(tx, heard)
+    if (
+        heard is not None
+        and heard.speaker
+        and owner is not None
+        and name_key(owner) == name_key(heard.speaker)
+    ):
+        return heard.speaker, heard
+    return spell_owner(tx, owner), heard
+
+
 def written_scope(select: Select, scope: str) -> str:
     """Return a scope as the rows have it; one that is in no row, without spaces.
 

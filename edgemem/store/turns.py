@@ -14,7 +14,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id, storable
 from edgemem.records import Heard, Turn, TurnState
 from edgemem.store import messages
-from edgemem.store.names import drop_unused, spell_heard, spell_owner
+from edgemem.store.names import drop_unused, spell_both, spell_owner
 from edgemem.store.rights import LEVELS, reading_rule
 
 if TYPE_CHECKING:
@@ -184,7 +184,8 @@ def _write(tx: Transaction, turn: Turn, recorded: int | None) -> None:
     session_id = ensure_session(tx, turn.session)
     kept = _take_over(tx, session_id, turn, rows)
     ids = kept + messages.insert(tx, session_id, turn.n, rows[len(kept) :])
-    heard = spell_heard(tx, turn.heard) or Heard()
+    owner, heard = spell_both(tx, turn.owner, turn.heard)
+    heard = heard or Heard()
     tx.execute(
         f"insert or replace into turns (session_id, n, first_message, last_message, state, block, shown, level,"  # noqa: S608 - our own
         f" owner, recorded, {', '.join(_HEARD)}) values ({', '.join('?' * 16)})",
@@ -197,7 +198,7 @@ def _write(tx: Transaction, turn: Turn, recorded: int | None) -> None:
             storable(turn.block) or None,
             messages.to_json(turn.shown, what="what a turn showed") if turn.shown else None,
             LEVELS.index(turn.level),
-            spell_owner(tx, turn.owner),
+            owner,
             tx.recorded if recorded is None else recorded,
             *(storable(part) if isinstance(part, str) else part for part in msgspec.structs.astuple(heard)),
         ),
