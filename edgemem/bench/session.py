@@ -16,7 +16,7 @@ from edgemem.bench.report import at_least, at_most, median, report, say, timed_m
 from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import conversation_of
-from edgemem.hooks.points import BEFORE_LLM, ON_RUN_END, HookResult
+from edgemem.hooks.points import AFTER_LLM, BEFORE_LLM, HookResult
 from edgemem.records import Epoch, Heard, Session, Turn
 from edgemem.store.epochs import append_epoch
 from edgemem.store.messages import stored_message
@@ -112,21 +112,20 @@ def _play(home: Path, turns: int, profile: Profile) -> dict[str, Any]:
 
 
 class _SlowModel:
-    """Lets the model answer when all that waits for the disk is done: a script answers before a turn can be accepted."""
+    """Lets a model, and the voice behind it, take their time: a script ends a turn before it can be accepted."""
 
-    points = frozenset({BEFORE_LLM, ON_RUN_END})
-    priority = 100
+    points = frozenset({BEFORE_LLM, AFTER_LLM})
+    priority = -100  # behind the hook that accepts
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self.accepted = 0
-        """How many turns were accepted when they ended."""
+        """How many turns were accepted with their reply before they ended."""
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Wait before the model, and count after it."""
-        if point == BEFORE_LLM:
-            self._memory.database.enqueue(lambda: None).result()
-        else:
+        """Wait for the disk, and count once the reply is there."""
+        self._memory.database.enqueue(lambda: None).result()
+        if point == AFTER_LLM and not payload.get("tool_calls"):
             kept = conversation_of(ctx).accepted
             self.accepted += kept is not None and kept.done() and not kept.cancelled()
         return None
