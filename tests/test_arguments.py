@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from edgemem.memory import Memory
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 NO_NUMBER_OF_ITEMS = (-1, -(10**9), 1.5, "five", float("nan"))
 NO_KINDS = ({"factz"}, "fact", ["fact", "Turn"], [None], 5)
 NO_SCORE = (math.nan, "0.5", True, None, [0.5])

@@ -13,6 +13,8 @@ from edgemem.memory import Memory
 from edgemem.records import Epoch
 from edgemem.store.epochs import append_epoch
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 class Quiet:
     """A model that says nothing new."""

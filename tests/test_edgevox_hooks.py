@@ -16,6 +16,8 @@ from edgemem import Compactor, memory_tools
 from edgemem.fence import is_fenced
 from edgemem.hooks import ToolOutputTruncatorHook
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 def test_edgevox_compacts_with_our_compactor(edgevox: ModuleType) -> None:
     """Its own hook leaves a conversation alone below the trigger, and cuts it rarely, with a summary, above."""

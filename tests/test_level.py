@@ -19,6 +19,8 @@ from edgemem.records import Epoch, Message, Reader, StoredMessage, Turn
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.toolbox import Tool, ToolCall
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 WORDS_ONLY = '[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n[tools]\nwrite_wait_s = 60\n'
 
 PIN = "The PIN of my diary is 4711."

@@ -23,6 +23,8 @@ from edgemem.loop import AgentLoop
 from edgemem.recall.words import STOP_WORDS
 from edgemem.toolbox import Tool, ToolCall
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 FORMS: FormSet = "unseen"
 SEED = 11
 EMPTY = {"type": "object", "properties": {}}

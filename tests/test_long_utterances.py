@@ -20,6 +20,8 @@ from edgemem.memory import Memory
 from edgemem.records import Message, Session
 from edgemem.toolbox import ToolCall
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 LONG = "The spare key lies under the lilac. " + "and then the goose said honk " * 350_000
 """10 MB."""
 MARK = "… (cut here)"

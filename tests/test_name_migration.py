@@ -17,6 +17,8 @@ from edgemem.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import Heard, Reader
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 _COLUMNS = {
     "facts": ("owner", "speaker"),
     "doubts": ("owner", "speaker"),

@@ -17,6 +17,8 @@ from edgemem.memory import Memory
 from edgemem.records import Message
 from edgemem.toolbox import ToolCall
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 PROFILE = '[llama]\nembedder = ""\n'
 
 

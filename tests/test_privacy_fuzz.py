@@ -20,6 +20,8 @@ from edgemem.loop import Reply
 from edgemem.records import Heard, Message, Reader
 from edgemem.toolbox import Tool, ToolCall
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 STEPS = 5_000
 PEOPLE = ("alice", "bob", "carol")
 SESSIONS = ("kitchen", "hall")

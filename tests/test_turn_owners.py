@@ -28,6 +28,8 @@ from edgemem.memory import Memory
 from edgemem.records import Message, Reader, Session, Turn
 from edgemem.store.json.sessions import JSONSessionStore
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 SECRET = "Between us: Ben's ring is in the piano."
 UNFINISHED = "…"
 
