@@ -246,8 +246,9 @@ class Conversation:
         level, owner = self.layout.level_of(turn)
         # What tells of something that was erased is stored nowhere; without its block, a turn that is taken up again
         # is only told anew what still holds.
-        keep = not any(item.passing for item in turn.shown)
-        keep = keep and self._forgotten in (None, self.newest_forgetting())
+        keep = bool(turn.block or turn.shown) and not any(item.passing for item in turn.shown)
+        # A turn is recorded at each step: the file is asked only where the answer matters.
+        keep = keep and (self._forgotten is None or self._forgotten == self.newest_forgetting())
         if self.kept is not None:
             keep = keep and all(self.kept(item) for item in turn.shown if item.value)
         return Turn(
