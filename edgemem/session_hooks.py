@@ -115,17 +115,18 @@ class SessionHooks:
             now=memory.clock.now,
             conversation=conversation,
         )
+        persist = PersistSessionHook(
+            memory.sessions,
+            session_id=self._session_id,
+            speaker=self._speaker,
+            conversation=conversation,
+            chars_per_s=memory.profile.context.speech_chars_s,
+        )
         return [
             turn_log.first,
             upkeep.first,
             self._turn,
-            PersistSessionHook(
-                memory.sessions,
-                session_id=self._session_id,
-                speaker=self._speaker,
-                conversation=conversation,
-                chars_per_s=memory.profile.context.speech_chars_s,
-            ),
+            persist,
             LayoutHook(speaker=self._speaker, conversation=conversation, now=memory.clock.now),
             self._window,
             self._early,
@@ -135,6 +136,7 @@ class SessionHooks:
             self._last_word,
             EpisodeLoggerHook(memory.store, self._agent, speaker=self._speaker, conversation=conversation),
             *self._shortening,
+            persist.accept_last(),
             turn_log,
             upkeep,
         ]

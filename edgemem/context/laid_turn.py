@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from edgemem.context.grouping import repair_orphans
-from edgemem.context.level import Passage, passages_of
+from edgemem.context.level import Closing, Passage, passages_of
 from edgemem.context.said import UTTERANCE_BYTES, bounded, heard_in, is_part, newest_user, whole
 from edgemem.context.seen import Says
 from edgemem.context.shown import Shown
@@ -137,6 +137,10 @@ class LaidTurn(msgspec.Struct):
         if self.whole is None:
             self.whole = whole(self.said)
         return self.whole
+
+    def closings(self) -> list[Closing]:
+        """Return who may read what was said in a committed turn, and each thing that memory showed in it."""
+        return [(self.level, self.owner), *((item.level, item.owner) for item in self.shown)]
 
     def as_passages(self) -> list[Passage]:
         """Return the parts of a committed turn, each with who may read it."""

@@ -23,7 +23,7 @@ from edgemem.context.alignment import unknown_turns
 from edgemem.context.epoch_head import carried_by, head_of
 from edgemem.context.history import History
 from edgemem.context.laid_turn import INTERRUPTION, LaidTurn, has_told, interruption, resumed
-from edgemem.context.level import Closing, Passage, Terms, closing_of, joined, passages_of
+from edgemem.context.level import Closing, Passage, Terms, closing_of, is_closer, joined, passages_of
 from edgemem.context.said import UTTERANCE_BYTES, heard_in, instructions, newest_user, prefixed
 from edgemem.context.seen import Seen
 from edgemem.context.shown import Shown, Visible
@@ -31,6 +31,9 @@ from edgemem.fence import fence
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Heard, Level, Message, Reader, Turn
 from edgemem.store.rights import readable
+
+_HEAD: Closing = ("household", None)
+"""Who may read the block at an epoch's head."""
 
 
 class Section(NamedTuple):
@@ -59,6 +62,8 @@ class _Holding(NamedTuple):
     visible: Visible
     numbers: frozenset[int]
     seen: Seen
+    closings: frozenset[Closing]
+    """Who may read its parts."""
 
 
 class _View(NamedTuple):
@@ -334,7 +339,13 @@ class Layout:
             carried = self._carried() if added is None else ()
             shown = [*carried, *(item for turn in new for item in turn.shown)]
             turns, visible = [*turns, *new], Visible({**visible, **{item.id: item for item in shown}})
-            held = _Holding(of, turns, visible, frozenset(turn.n for turn in turns), Seen(turns))
+            closings = {closing for turn in new for closing in turn.closings()}
+            if added is not None and held is not None:
+                closings |= held.closings
+            elif self._head_now(self.epoch):
+                closings.add(_HEAD)
+            numbers = frozenset(turn.n for turn in turns)
+            held = _Holding(of, turns, visible, numbers, Seen(turns), frozenset(closings))
             self._held = held
         return held
 
@@ -428,10 +439,11 @@ class Layout:
         """Return the prepared turn, or None."""
         return self._open
 
-    def commit(self, *, unfinished: bool = False) -> LaidTurn | None:
+    def commit(self, closing: Closing | None = None, *, unfinished: bool = False) -> LaidTurn | None:
         """Make the prepared turn history; what it showed has been shown.
 
         Args:
+            closing: who may read it; None: what is said in it tells.
             unfinished: its loop has left it open.
         """
         turn = self._open
@@ -439,7 +451,7 @@ class Layout:
         if turn is None or not turn.said:
             self._open = None
             return None
-        turn.level, turn.owner = self.level_of(turn)
+        turn.level, turn.owner = closing or self.level_of(turn)
         turn.unfinished = unfinished
         ids, told = {item.id for item in turn.shown if item.id.startswith(INTERRUPTION)}, False
         for earlier in reversed(self._in_prompt() if ids else ()):
@@ -449,14 +461,20 @@ class Layout:
         self._open = None  # last: idle time must not find a prompt between two turns that lacks the newer one
         return turn
 
+    def level_told(self, turn: LaidTurn) -> Closing:
+        """Return who may read what was put before the model in the running turn: its utterance, and what memory showed."""
+        shown = ((item.level, item.owner) for item in (*self._carried(), *turn.shown))
+        return joined([(turn.level, turn.owner), *shown])
+
     def level_of(self, turn: LaidTurn, *more: str) -> Closing:
         """Return who may read the running turn: what was said in it, what memory showed in it, and what it repeats.
 
         Args:
             more: what the model says in it that is no message yet.
         """
-        shown = ((item.level, item.owner) for item in (*self._carried(), *turn.shown))
-        closing = joined([(turn.level, turn.owner), *shown])
+        closing = self.level_told(turn)
+        if not any(is_closer(each, closing) for each in self._holding().closings):
+            return closing  # nothing that it could repeat is closer
         said = [turn.uncut.get(n, message) for n, message in enumerate(turn.said)]
         return closing_of(said, closing, self._passages(), more=more)
 
@@ -481,7 +499,7 @@ class Layout:
         names = () if self.reader is None else (self.reader.speaker or "", *self.reader.audience)
         yield Passage(("shared", None), Terms([*names, *map(text_of, self._system)]))
         if head := self._head_now(self.epoch):
-            yield Passage(("household", None), Terms([head]))
+            yield Passage(_HEAD, Terms([head]))
         for turn in self._in_prompt():
             yield from turn.as_passages()
 

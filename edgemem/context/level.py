@@ -184,6 +184,9 @@ def closing_of(
         prompt: what else the model read.
         more: what the model says that is no message yet.
     """
+    more = list(more)
+    if not more and not any(message.get("role") == "assistant" for message in said):
+        return closing  # the model has said nothing yet
     passages = list(prompt)
     closed = [passage for passage in passages if is_closer(passage.closing, closing)]
     if not closed:

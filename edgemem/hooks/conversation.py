@@ -16,6 +16,7 @@ import msgspec
 from edgemem.context.grouping import tool_calls
 from edgemem.context.laid_turn import LaidTurn
 from edgemem.context.layout import Layout
+from edgemem.context.level import Closing
 from edgemem.context.shown import Shown
 from edgemem.context.spoken import heard_part, heard_speeches, speeches_of, tells_of_earlier
 from edgemem.hooks.points import ON_ABORT
@@ -167,11 +168,12 @@ class Conversation:
             self.layout.discard()
             self.reset()
             return False
+        closing = self.layout.level_of(running)
         try:
-            record = self.record(running, state)
+            record = self.record(running, state, closing)
         finally:
             # Also where it cannot be kept it is over, and was said by whom it was said.
-            self.layout.commit(unfinished=state == "unfinished")
+            self.layout.commit(closing, unfinished=state == "unfinished")
         try:
             self.write(record, running, wait_s=wait_s)
         finally:
@@ -232,8 +234,12 @@ class Conversation:
         self._forgotten = self.newest_forgetting()
         self.kept = kept
 
-    def record(self, turn: LaidTurn, state: TurnState) -> Turn:
-        """Return the record of a laid turn."""
+    def record(self, turn: LaidTurn, state: TurnState, closing: Closing | None = None) -> Turn:
+        """Return the record of a laid turn.
+
+        Args:
+            closing: who may read it; None: what is said in it tells.
+        """
         replies = iter(self.generated)
         messages: list[StoredMessage] = [
             stored_message(message, next(replies, ()) if message.get("role") == "assistant" else ())
@@ -243,11 +249,11 @@ class Conversation:
             messages[n] = msgspec.structs.replace(messages[n], unheard=turn.unheard(n) or None)
         # Only of the turn in which it was forgotten: what is said of it later is said on purpose.
         messages = without_copies(messages, self._erased_now)
-        level, owner = self.layout.level_of(turn)
+        level, owner = closing or self.layout.level_of(turn)
         # What tells of something that was erased is stored nowhere; without its block, a turn that is taken up again
-        # is only told anew what still holds.
-        keep = bool(turn.block or turn.shown) and not any(item.passing for item in turn.shown)
-        # A turn is recorded at each step: the file is asked only where the answer matters.
+        # is only told anew what still holds. An open one is recorded at each step, and taken up after a crash alone.
+        keep = state != "open" and bool(turn.block or turn.shown)
+        keep = keep and not any(item.passing for item in turn.shown)
         keep = keep and (self._forgotten is None or self._forgotten == self.newest_forgetting())
         if self.kept is not None:
             keep = keep and all(self.kept(item) for item in turn.shown if item.value)

@@ -32,6 +32,7 @@ from edgemem.store.sessions import read_state, state_text
 from edgemem.store.turn_steps import BeginEpoch, KeepState
 
 if TYPE_CHECKING:
+    from edgemem.context.level import Closing
     from edgemem.store.protocols import SessionStore
 
 
@@ -51,6 +52,27 @@ UNKNOWN = (
 
 MOST_WITHIN = 8
 """Turns that other agents may have within one tool; with one more, the tool is taken for given up."""
+
+
+class AcceptTurnHook:
+    """Keep the turn as it goes to the model; `PersistSessionHook.accept_last` makes it.
+
+    The thread that keeps it would else compete with recall, which runs meanwhile.
+    """
+
+    points = frozenset({BEFORE_LLM})
+    # Behind all others: the model takes its time then.
+    priority = -999
+    __repr__ = attachable
+
+    def __init__(self, persist: PersistSessionHook, conversation: Conversation | None) -> None:
+        self._persist = persist
+        self._conversation = conversation
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Accept it."""
+        self._persist.accept(conversation_of(ctx, self._conversation))
+        return None
 
 
 class PersistSessionHook:
@@ -102,6 +124,7 @@ class PersistSessionHook:
         self.chars_per_s = chars_per_s
         self.unfinished = 0
         """How many turns had been cut off by a crash or a pulled plug when this session was resumed."""
+        self._accepts_last = False
         self._resume = resume
         self._resumed = False
         self._state = "{}"
@@ -114,6 +137,11 @@ class PersistSessionHook:
         """How many turns other agents had while the newest of them ran."""
         self._conversation = conversation
         self._later = Later(session_store)
+
+    def accept_last(self) -> AcceptTurnHook:
+        """Return a hook that accepts turns when all other hooks have prepared the model's call; this one then does not."""
+        self._accepts_last = True
+        return AcceptTurnHook(self, self._conversation)
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Resume, collect, accept, commit or amend, as the point demands."""
@@ -133,12 +161,13 @@ class PersistSessionHook:
                 conversation.begin(ctx, payload, speaker=self.speaker)
             conversation.layout.take(payload["messages"])
             conversation.answered = None
-            self._accept(conversation)
+            if not self._accepts_last:
+                self.accept(conversation)
         elif point == AFTER_LLM:
             conversation.generated.append(tuple(payload.get("tokens") or ()))
             if not payload.get("tool_calls"):
                 conversation.answered = payload.get("content") or None
-                self._accept(conversation)
+                self.accept(conversation)
         elif point == BEFORE_TOOL:
             self._tools += 1
             self._within = 0
@@ -146,7 +175,7 @@ class PersistSessionHook:
             conversation.called_tools = True
             if conversation.layout.running is not None:
                 conversation.layout.take(ctx.session.messages)
-            self._accept(conversation)
+            self.accept(conversation)
         elif point == AFTER_TOOL:
             self._tools = max(0, self._tools - 1)
             conversation.caller = ctx.session if self._tools else None
@@ -240,7 +269,7 @@ class PersistSessionHook:
         # Last: where nothing can be written now, the talk goes on with its history all the same.
         self.unfinished = journal.mark_unfinished(self.session_id)
 
-    def _accept(self, conversation: Conversation) -> None:
+    def accept(self, conversation: Conversation) -> None:
         """Keep the open turn before the model answers, before a tool runs, or before its reply is spoken, off the hot path.
 
         A robot that crashes while it speaks has said what it said; the turn comes back unfinished.
@@ -249,11 +278,11 @@ class PersistSessionHook:
         if running is None or not running.said or conversation.journal is None:
             return
         said = [*running.said, {"role": "assistant", "content": reply}] if reply else running.said
-        record = conversation.record(msgspec.structs.replace(running, said=said), "open")
+        closing: Closing | None = None
         if conversation.called_tools or any(map(tool_calls, said)):
             # How private it is depends on what its tools tell; if nobody lives to know, it stays the speaker's.
-            record = msgspec.structs.replace(record, level="private")
-        conversation.accept(record)
+            closing = "private", conversation.layout.level_told(running)[1]
+        conversation.accept(conversation.record(msgspec.structs.replace(running, said=said), "open", closing))
 
     def _commit(self, ctx: Any, conversation: Conversation, payload: Any) -> None:
         layout = conversation.layout

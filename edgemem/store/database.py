@@ -568,7 +568,7 @@ def _exclusive(
         try:
             yield
         finally:
-            files.note(lock)
+            files.note(lock, moved=moving)
 
 
 class _Place(NamedTuple):

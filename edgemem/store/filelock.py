@@ -32,12 +32,13 @@ class FileLock:
         self.path = path
         self.timeout_s = timeout_s
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        told = f"Another process has been writing to {path.with_suffix('')} for more than"
+        self._told = f"{told} {timeout_s:g} s; close it or try again."
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the lock; raise BusyError when another process keeps it for longer than the timeout."""
-        told = f"Another process has been writing to {self.path.with_suffix('')} for more than"
-        _lock(self._fd, fcntl.LOCK_EX, self.timeout_s, f"{told} {self.timeout_s:g} s; close it or try again.")
+        _lock(self._fd, fcntl.LOCK_EX, self.timeout_s, self._told)
         try:
             yield
         finally:

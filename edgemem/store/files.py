@@ -76,9 +76,15 @@ class OpenedFiles:
         self._paths = [f"{path}{suffix}" for suffix in ("", "-wal", "-shm")]
         self._seen: _Seen | None = None
 
-    def note(self, lock: FileLock) -> None:
-        """Take the files for what they are now, while nobody else of ours can write them."""
-        before, self._seen = self._seen, self._look() or self._seen
+    def note(self, lock: FileLock, *, moved: bool) -> None:
+        """Take the files for what they are now, while nobody else of ours can write them.
+
+        Args:
+            moved: the database itself may have been written; without that, they are still as `check` found them.
+        """
+        before = self._seen
+        if before is None or moved or None in before.files:
+            self._seen = self._look() or before
         if self._seen is not None and (
             before is None or self._seen.content != before.content or not lock.read_note()
         ):
@@ -91,6 +97,7 @@ class OpenedFiles:
             return
         if lock.read_note() not in (now.content, b""):
             raise self._error("written by another program")
+        self._seen = now
 
     def check_names(self) -> None:
         """Raise ReplacedError if others stand at their paths now, or none."""

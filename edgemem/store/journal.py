@@ -61,9 +61,12 @@ class TurnJournal:
         with self._lock:
             entry = None if replaces is None else self._open.pop(replaces, None)
             if entry is None:
-                entry = OpenTurn(turn, self._tick())
+                entry, replaces = OpenTurn(turn, self._tick()), None
             entry.turn = turn
-            future = self.database.enqueue(partial(self.outbox.keep, entry))
+            if replaces is not None and not (replaces.running() or replaces.done()):
+                future = replaces  # it has not begun, and keeps what it finds then
+            else:
+                future = self.database.enqueue(partial(self.outbox.keep, entry))
             self._open[future] = entry
             if entry.stored is not None:
                 self.outbox.store(entry)

@@ -391,8 +391,16 @@ class Outbox:
 
     def _put(self, step: Step, also: tuple[Companion, ...] = ()) -> tuple[int, Record]:
         number = self.database.clock.tick()
-        text = to_json(_Line(number, step, also), what="A turn")
-        return number, self._spool().put(text.encode())
+        line = _Line(number, step, also)
+        try:
+            text = msgspec.json.encode(line)
+        except (
+            TypeError,
+            ValueError,
+            RecursionError,
+        ):  # half of a sign, or what JSON has not: made plain, or refused
+            text = to_json(line, what="A turn").encode()
+        return number, self._spool().put(text)
 
     # The files, on the writer thread
 

@@ -54,7 +54,7 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
                         "A turn that was cut off is left out: something was forgotten while it was open."
                     )
                 return number
-        placed = _placed(tx, self.turn, number)
+        placed = _placed(tx, self.turn, turns.last_number(tx, self.turn.session), number)
         turns.begin_turn(tx, placed.session, placed.n, placed, recorded=self.tick)
         return placed.n
 
@@ -68,8 +68,10 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
 
     def run(self, tx: Transaction) -> int:
         """Write it in place of the accepted one; return its number."""
-        written = turns.find_turn(tx, self.turn.session, self.tick, from_n=self.turn.n)
-        placed = _placed(tx, self.turn, None if written is None else written[0])
+        last, written = turns.last_number(tx, self.turn.session), None
+        if last >= self.turn.n:
+            written = turns.find_turn(tx, self.turn.session, self.tick, from_n=self.turn.n)
+        placed = _placed(tx, self.turn, last, None if written is None else written[0])
         turns.commit_turn(tx, placed, recorded=self.tick)
         return placed.n
 
@@ -219,14 +221,12 @@ Companion = BeginEpoch | KeepHead | KeepState | AddEpisode | DropErased | EraseB
 """What is written together with a turn, and can wait with it in a file."""
 
 
-def _placed(tx: Transaction, turn: Turn, accepted: int | None = None) -> Turn:
-    """Return the turn with a number that is free, or its own if it was accepted and nothing came after it."""
-    newest = tx.execute(
-        "select n from turns where session_id = (select id from sessions where name = ?)"
-        " order by n desc limit 1",
-        (turn.session,),
-    )
-    last = newest[0][0] if newest else -1
+def _placed(tx: Transaction, turn: Turn, last: int, accepted: int | None = None) -> Turn:
+    """Return the turn with a number that is free, or its own if it was accepted and nothing came after it.
+
+    Args:
+        last: the number of the session's newest turn.
+    """
     if accepted is not None:
         if accepted == last and _reopen(tx, turn.session, accepted):
             return msgspec.structs.replace(turn, n=accepted)

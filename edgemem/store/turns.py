@@ -65,6 +65,16 @@ def find_turn(
     return (int(rows[0][0]), STATES[rows[0][1]]) if rows else None
 
 
+def last_number(tx: Transaction, session: str) -> int:
+    """Return the number of a session's newest turn; -1 if it has none."""
+    newest = tx.execute(
+        "select n from turns where session_id = (select id from sessions where name = ?)"
+        " order by n desc limit 1",
+        (session,),
+    )
+    return int(newest[0][0]) if newest else -1
+
+
 def amend_turn(tx: Transaction, session: str, n: int, *, heard_text: str) -> bool:
     """Keep of a turn's reply what was heard before a barge-in; what was not heard stays apart, as do its ids.
 

@@ -121,4 +121,7 @@ class WriteAheadLog:
         return not busy
 
     def _size(self) -> int:
-        return self._file.stat().st_size if self._file.exists() else 0
+        try:
+            return self._file.stat().st_size
+        except FileNotFoundError:
+            return 0
