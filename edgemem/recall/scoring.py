@@ -36,7 +36,7 @@ _PLACES = {name: place for place, name in enumerate(SIGNALS)}
 _OF_THE_BEST = ("words", "window", "meaning_share", "related")
 """Signals that are a share of the best message's."""
 _VALUES = (FACT, PREFERENCE)
-_HALF_LIFE_S = 30 * 86400.0
+HALF_LIFE_S = 30 * 86400.0
 _BY_WORDS = 0.4
 """What is left of a summary's score where words alone were looked for: a message that has all of them scores .1 then, and
 .3 to .5 with meaning."""
@@ -246,7 +246,7 @@ def _signals_of_others(
         code = view.columns.code(name)
         if code is not None:
             person[who == code] = 1.0
-    recent = 0.5 ** (np.maximum(0.0, now - rows["at"][slots]) / _HALF_LIFE_S)
+    recent = 0.5 ** (np.maximum(0.0, now - rows["at"][slots]) / HALF_LIFE_S)
     meaning = np.where(view.near[slots], view.cosines[slots], np.float32("nan"))
     return view.words[slots], meaning, person, recent
 

@@ -1,0 +1,210 @@
+"""What recall finds in our own corpus, in words that nothing was learnt on, is frozen: a change is seen, and meant.
+
+`EDGEMEM_FREEZE=1 pytest tests/test_recall_floors.py` writes what this tree finds into `data/recall_floors.json`; whoever does
+so says in the commit why it moved.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pytest
+
+import edgemem
+from edgemem.bench.facts_told import ASKED_FOR, PREFERENCE, FactsTold
+from edgemem.bench.recall_cases import LEFT_OUT, weeks_case
+from edgemem.bench.recall_home import IDLE_S, Filled, SetClock, filled
+from edgemem.bench.weeks import weeks
+from edgemem.clock import RELEASED
+from edgemem.config import LlamaSettings, Profile
+from edgemem.llama.embedder import LlamaEmbedder
+from edgemem.recall import scoring
+from edgemem.recall.linear import LinearModel, shipped_models
+from edgemem.recall.signals import SIGNALS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from edgemem.records import Kind
+
+FROZEN = Path(__file__).parent / "data" / "recall_floors.json"
+
+FREEZE = "EDGEMEM_FREEZE" in os.environ
+
+SHARE = 0.02
+"""By how much a share may be lower or higher than the frozen one."""
+SCORE = 0.01
+"""The same of a score: on another processor vectors are rounded otherwise."""
+EACH = 10
+"""Questions of each category whose scores are frozen."""
+FIRST = 5
+"""Things that are found of each of them."""
+
+MINILM, WORDS = "with MiniLM", "by words"
+VALUES: frozenset[Kind] = frozenset(("fact", "preference"))
+GROUPS = {
+    "meaning": {name for name in SIGNALS if "meaning" in name},
+    "words": {name for name in SIGNALS if name.startswith("words")},
+    "people": {name for name, reason in SIGNALS.items() if reason == "person"},
+    "neighbours": {name for name, reason in SIGNALS.items() if reason == "neighbour"},
+    "session": {name for name, reason in SIGNALS.items() if reason == "session"},
+}
+
+
+class Candidates(NamedTuple):
+    """What was considered for one question, and which of it answers."""
+
+    signals: np.ndarray[Any, np.dtype[np.float32]]
+    right: np.ndarray[Any, np.dtype[np.bool_]]
+    evidence: int
+    known: float
+
+
+class Corpus(NamedTuple):
+    """The weeks as a robot would remember them, and what it finds there."""
+
+    name: str
+    model: LinearModel
+    questions: list[Candidates]
+    facts: float
+    """Share of the questions for a value of which it is among the first five facts."""
+    scores: dict[str, list[float]]
+    """By question, of the first that were found, of all kinds."""
+
+    def shares(self, without: Collection[str] = ()) -> dict[str, float]:
+        """Return the mean share of the evidence among the first messages, with some weights at 0."""
+        weights = {name: weight for name, weight in self.model.weights.items() if name not in without}
+        model = msgspec.structs.replace(self.model, weights=weights)
+        order = [one.right[np.argsort(-model.odds(one.signals), kind="stable")] for one in self.questions]
+        found = {
+            f"recall@{k}": [
+                right[:k].sum() / one.evidence for right, one in zip(order, self.questions, strict=True)
+            ]
+            for k in (1, 5, 10)
+        }
+        return {name: round(float(np.mean(shares)), 4) for name, shares in found.items()}
+
+
+def ask(here: Filled, text: str, asker: str | None, kinds: frozenset[Kind] | None = None) -> list[Any]:
+    """Return what is found."""
+    return here.memory.recall(text, speaker=asker, k=FIRST, kinds=kinds)
+
+
+@pytest.fixture(scope="module", params=[MINILM, WORDS])
+def corpus(
+    request: pytest.FixtureRequest, minilm: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Corpus]:
+    """Return seed 1, which no weight was learnt on."""
+    made = weeks(1, "unseen")
+    case = weeks_case(made, "weeks 1")
+    embedder = LlamaEmbedder(minilm) if request.param == MINILM else None
+    models = shipped_models()
+    with filled(case, tmp_path_factory.mktemp("weeks"), embedder=embedder, profile=Profile()) as here:
+        now, questions, scores = here.clock.at, [], {}
+        for asked in case.asked:
+            here.clock.at = asked.at
+            if asked.category not in LEFT_OUT:
+                ids, signals, known = here.memory.signals_of(asked.text, speaker=asked.asker)
+                right = np.array([here.ids.get(name) in asked.evidence for name in ids], bool)
+                questions.append(Candidates(signals, right, len(asked.evidence), known))
+        told = FactsTold(made, seed=1, forms="unseen")
+        here.clock.at = now
+        told.store(here.memory)
+        here.memory.idle(IDLE_S)
+        hits, frozen = [], dict.fromkeys([one.category for one in case.asked], 0)
+        for one in told.asked():
+            if one.category in (*ASKED_FOR, PREFERENCE):
+                here.clock.at = max(now, float(one.question.at))
+                found = ask(here, one.question.text, one.question.asker, VALUES)
+                hits.append(any((item.key, item.value) == one.right for item in found))
+        for asked in case.asked:
+            if frozen[asked.category] < EACH:
+                frozen[asked.category] += 1
+                here.clock.at = max(now, asked.at)
+                scores[asked.text] = [round(item.score, 3) for item in ask(here, asked.text, asked.asker)]
+        model = models.with_meaning if embedder is not None else models.words_only
+        yield Corpus(request.param, model, questions, round(float(np.mean(hits)), 4), scores)
+    if embedder is not None:
+        embedder.close()
+
+
+def episodes(folder: Path) -> list[float]:
+    """Return the scores of what a tool did three times, which only its age tells apart, by words."""
+    clock = SetClock()
+    profile = Profile(llama=LlamaSettings(embedder=""))
+    with edgemem.open(folder / "home", profile=profile, clock=clock, worker=False) as memory:
+        for days in (0, 30, 60):
+            clock.at = RELEASED + days * 86400.0
+            memory.store.add_episode("water", {"plant": "fern", "litres": days}, "done")
+        memory.idle(IDLE_S)
+        return [
+            item.score for item in memory.recall("Who did water the fern on the sill?", kinds={"episode"})
+        ]
+
+
+@pytest.fixture(scope="module")
+def frozen() -> dict[str, Any]:
+    """Return what was frozen."""
+    return json.loads(FROZEN.read_text("utf-8")) if FROZEN.exists() else {}
+
+
+def figures(corpus: Corpus) -> dict[str, float]:
+    """Return all shares of a corpus."""
+    return {**corpus.shares(), "facts@5": corpus.facts}
+
+
+def test_as_much_is_found_as_was_frozen(corpus: Corpus, frozen: dict[str, Any]) -> None:
+    """Recall of messages and facts is neither lower nor higher than it was."""
+    if FREEZE:
+        frozen[corpus.name] = {"shares": figures(corpus), "scores": corpus.scores}
+        FROZEN.write_text(json.dumps(frozen, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    assert figures(corpus) == pytest.approx(frozen[corpus.name]["shares"], abs=SHARE)
+
+
+def test_a_group_of_weights_that_is_lost_is_noticed(corpus: Corpus, frozen: dict[str, Any]) -> None:
+    """Without the weights of one group, one of the frozen shares is missed, by words or with MiniLM."""
+    shares = frozen[corpus.name]["shares"]
+    for group, names in GROUPS.items():
+        if not names.isdisjoint(corpus.model.weights):
+            without = corpus.shares(names)
+            assert without != pytest.approx({name: shares[name] for name in without}, abs=SHARE), group
+
+
+def test_a_weight_that_is_lost_is_noticed(corpus: Corpus) -> None:
+    """Without any single weight, one of the messages that are asked for has another score."""
+    for name, weight in corpus.model.weights.items():
+        weights = {**corpus.model.weights, name: 0.0}
+        model = msgspec.structs.replace(corpus.model, weights=weights)
+        moved = max(
+            float(
+                np.abs(
+                    model.scores(one.signals, one.known) - corpus.model.scores(one.signals, one.known)
+                ).max()
+            )
+            for one in corpus.questions
+        )
+        assert moved > SCORE, (name, weight)
+
+
+def test_scores_are_as_they_were_frozen(corpus: Corpus, frozen: dict[str, Any]) -> None:
+    """Each of the first five things that a question finds has the score that it had."""
+    for text, scores in frozen[corpus.name]["scores"].items():
+        assert corpus.scores[text] == pytest.approx(scores, abs=SCORE), text
+
+
+def test_a_longer_half_life_is_noticed(
+    tmp_path: Path, frozen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What tools did scores as it did, and otherwise with a half-life ten times as long."""
+    found = episodes(tmp_path / "now")
+    if FREEZE:
+        frozen["episodes"] = [round(score, 5) for score in found]
+        FROZEN.write_text(json.dumps(frozen, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    assert found == pytest.approx(frozen["episodes"], abs=1e-4)
+    monkeypatch.setattr(scoring, "HALF_LIFE_S", scoring.HALF_LIFE_S * 10)
+    assert episodes(tmp_path / "longer") != pytest.approx(frozen["episodes"], abs=1e-4)
