@@ -58,13 +58,6 @@ def test_words_alone_are_reported() -> None:
     assert figures["bars"]["words en"]["ok"]
 
 
-@pytest.mark.parametrize("language", ["en", "de", "es"])
-def test_words_find_what_was_said_in_others(language: str) -> None:
-    """Without a model too: two in five of the questions that share no word with what answers, by related words."""
-    columns = run(languages=language, models="")["side_by_side"]
-    assert columns["words @5 free"][LANGUAGES[language]] >= 0.4
-
-
 def test_a_model_that_is_not_here_is_refused() -> None:
     """Nobody gets figures of a model that did not run."""
     missing = next(

@@ -12,7 +12,7 @@ from edgemem.recall.certainty import CLUES, clues_of
 from edgemem.recall.signals import SIGNALS
 
 NAMES = list(SIGNALS)
-TRUE = {"words": 6.0, "meaning": 4.0, "window": 2.0, "asks": -3.0, "length": -2.0}
+TRUE = {"words": 6.0, "meaning": 4.0, "window": 2.0, "asks": -3.0, "when": -2.0}
 
 
 def asked(n, weights, *, seed=1, candidates=12, noise=1.0):

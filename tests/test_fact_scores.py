@@ -42,20 +42,15 @@ def clues(*rows):
 
 
 def seen(*facts):
-    """Return a view of facts: subject (or None), whose they are, words, related words, cosine (None: not known yet)."""
+    """Return a view of facts: subject (or None), whose they are, words, cosine (None: not known yet)."""
     columns = Columns()
     for n, (subject, who, *_) in enumerate(facts):
         columns.append(
             Row(FIRST_OTHER + n, FACT, n + 1, 0, None, who, None, None, 0.0, 0, subject, subject and "size", 0, None, None, 3)
         )  # fmt: skip
     view = View(columns, make_filter(None))
-    for n, (_, _, words, related, cosine) in enumerate(facts):
-        view.words[n], view.related[n], view.cosines[n], view.near[n] = (
-            words,
-            related,
-            cosine or 0,
-            cosine is not None,
-        )
+    for n, (_, _, words, cosine) in enumerate(facts):
+        view.words[n], view.cosines[n], view.near[n] = words, cosine or 0, cosine is not None
     return view
 
 
@@ -73,29 +68,32 @@ def column(view, question, name):
 def test_the_subject_that_is_named_is_a_clue():
     """Only a fact whose whole subject stands in the question is named by it."""
     view = seen(
-        ("wifi", "ann", 0, 0, 0),
-        ("spare key", "ann", 0, 0, 0),
-        ("ann", "bob", 0, 0, 0),
-        (None, "ann", 0, 0, 0),
+        ("wifi", "ann", 0, 0),
+        ("spare key", "ann", 0, 0),
+        ("ann", "bob", 0, 0),
+        (None, "ann", 0, 0),
     )
     assert column(view, asked("wifi", "key"), "named") == [1, 0, 0, 0]
     assert column(view, asked("spare", "key"), "named") == [0, 1, 0, 0]
 
 
+def test_what_is_about_another_means_less():
+    """Where a question names what a fact is about, facts about others are worth less of their cosine; else none is."""
+    view = seen(("wifi", "ann", 0, 0.8), ("door", "ann", 0, 0.8), (None, "ann", 0, 0.8))
+    assert column(view, asked("wifi"), MEANING) == pytest.approx([0.8, 0.6, 0.8])
+    assert column(view, asked("cup"), MEANING) == pytest.approx([0.8, 0.8, 0.8])
+
+
 def test_what_is_mine_is_a_clue():
     """Who says "my" means what is known of them, and what is theirs and tells of nobody else; not what they told of others."""
-    view = seen(
-        ("ann", "bob", 0, 0, 0), ("bob", "ann", 0, 0, 0), (None, "ann", 0, 0, 0), (None, "bob", 0, 0, 0)
-    )
+    view = seen(("ann", "bob", 0, 0), ("bob", "ann", 0, 0), (None, "ann", 0, 0), (None, "bob", 0, 0))
     assert column(view, asked("size", people={"Ann", "ann"}), "theirs") == [1, 0, 1, 0]
     assert column(view, asked("size"), "theirs") == [0, 0, 0, 0]
 
 
-def test_words_and_related_words_are_clues():
-    """Each is the share of the question that stands in the fact, itself or in other words."""
-    view = seen((None, None, 0.25, 0.5, 0.5))
-    assert column(view, asked("cup"), "words") == [0.25]
-    assert column(view, asked("cup"), "related") == [0.5]
+def test_words_are_a_clue():
+    """It is the share of the question that stands in the fact."""
+    assert column(seen((None, None, 0.25, 0.5)), asked("cup"), "words") == [0.25]
 
 
 @given(st.lists(row, max_size=8), share)

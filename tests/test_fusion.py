@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.fusion import Signals, Weights, fact_meaning, own_score, reasons, scores_of
+from edgemem.recall.fusion import Signals, Weights, own_score, reasons, scores_of
 
 share = st.floats(0, 1)
 any_number = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -73,24 +73,6 @@ def test_reasons_are_those_that_contribute(some, w):
     parts = {"words": some.words, "meaning": some.meaning or 0}
     parts |= {"person": some.person, "recent": some.recent}
     assert all(parts[name] > 0 for name in found)
-
-
-cosine = st.floats(-1, 1)
-
-
-@given(cosine, cosine, st.floats(0, 1), st.booleans())
-def test_meaning_of_a_fact_stays_a_cosine(whole, rest, more, named):
-    """It lies between -1 and 1, grows with each of its two parts, and treats them alike."""
-    found = fact_meaning(whole, rest, named=named)
-    assert -1.0 <= found <= 1.0
-    assert fact_meaning(whole + more, rest, named=named) >= found
-    assert fact_meaning(rest, whole, named=named) == found
-
-
-@given(share, share)
-def test_the_subject_that_is_named_has_the_advantage(whole, rest):
-    """Of two facts that are as near, the one about the subject that is named comes first."""
-    assert fact_meaning(whole, rest, named=True) >= fact_meaning(whole, rest, named=False)
 
 
 @given(st.lists(signals, max_size=5), weights)

@@ -85,12 +85,9 @@ def check_spaces(database, holding: set[int], past: set[int] = frozenset()) -> N
                 upto = ask("select value from meta where key = ?", (f"bits_{number}",))[0][0]
                 seqs = ask("select seq from vectors where space = ? and seq <= ?", (number, upto))
                 assert bits == {seq for (seq,) in seqs}
-        relations = ask("select 1 from relation_vectors where space = ?", (space,))
-        assert len(relations) <= ask("select count(*) from relations")[0][0]
     known = "(select id from spaces union all select id + 1 from spaces)"
     assert ask(f"select 1 from vectors where space not in {known}") == []
     assert ask(f"select 1 from unembedded where space not in {known}") == []
-    assert ask("select 1 from relation_vectors where relation not in (select id from relations)") == []
 
 
 def test_everything_is_taken(truth, store, index):

@@ -38,7 +38,6 @@ def days(text: str) -> list[tuple[str, str]]:
         ("What was the code after March?", "2026-04-01", "2026-11-20"),
         ("What was the code from April to July?", "2026-04-01", "2026-08-01"),
         ("What was it from the third of April until the fifth of July?", "2026-04-03", "2026-07-06"),
-        ("What was the code on the twenty first of marsh?", "2026-03-21", "2026-03-22"),
         ("What was the code the day before yesterday?", "2026-11-18", "2026-11-19"),
         ("Which codes did we have this year?", "2026-01-01", "2026-11-20"),
         ("Was war der Code vor dem dritten April?", "2026-04-02", "2026-04-03"),

@@ -11,7 +11,7 @@ from edgemem.recall.columns import Columns, Row
 from edgemem.recall.question import Question
 from edgemem.recall.signals import SIGNALS, Field, signals_of
 from edgemem.recall.sources import TURN
-from edgemem.recall.traits import ASKS, CHANGES, COUNTS, NAMES, SAYS_I, SAYS_YOU
+from edgemem.recall.traits import ASKS, SAYS_I
 
 DAY = 86400.0
 
@@ -27,11 +27,11 @@ def row(number, **more):
     return plain._replace(**more)
 
 
-def looked_at(rows, question=None, *, slots=None, mentioned=(), texts=(), **scores):
+def looked_at(rows, question=None, *, slots=None, mentioned=(), **scores):
     """Return the signals of messages by name; scores of words, windows and meaning by slot, of sessions by code."""
     columns = Columns()
-    for number, each in enumerate(rows):
-        columns.append(each, texts[number].split() if texts else None)
+    for each in rows:
+        columns.append(each)
     n = columns.n
 
     def padded(name, length):
@@ -44,8 +44,6 @@ def looked_at(rows, question=None, *, slots=None, mentioned=(), texts=(), **scor
         padded("window", n + 1),
         padded("session", columns.sessions),
         padded("meaning", n + 1),
-        padded("related", n + 1),
-        known=scores.get("known", True),
     )
     spoken_of = np.isin(np.arange(n + 1), list(mentioned))
     found = signals_of(
@@ -73,7 +71,7 @@ def times(*spans):
 def test_each_signal_stands_for_a_reason():
     """All reasons are those that results may give."""
     assert set(SIGNALS.values()) == {
-        "words", "meaning", "neighbour", "session", "person", "date", "kind", "form", "recent", "related",
+        "words", "meaning", "neighbour", "session", "person", "date", "form",
     }  # fmt: skip
 
 
@@ -84,10 +82,8 @@ def test_words_are_shares_of_the_best():
         words=(0.5, 0.25, 0),
         window=(8, 2, 4),
         session=(0, 3, 6),
-        related=(0, 0.125, 0.5),
     )
     assert found["words"] == [1, 0.5, 0]
-    assert found["related"] == [0, 0.25, 1]
     assert found["window"] == [1, 0.25, 0.5]
     assert found["session_words"] == [0.5, 0.5, 1]
     nothing = looked_at([row(1)])
@@ -112,43 +108,12 @@ def test_meaning_is_given_as_it_is_and_as_a_share():
     assert looked_at([row(1)], meaning=(0.01,))["meaning_share"] == pytest.approx([0.04])
 
 
-def test_neighbours_lend_what_they_are_worth():
-    """A message is worth more for the one before it, in its session only."""
-    rows = [row(1), row(2), row(3), row(4, session_id=2)]
-    found = looked_at(rows, words=(1, 0.5, 0.25, 0), meaning=(0.8, 0.4, 0.2, 0))
-    assert found["words_before"] == [0, 1, 0.5, 0]
-    assert found["meaning_before"] == pytest.approx([0, 0.8, 0.4, 0])
-
-
-def test_who_said_it():
-    """Somebody whom the question names says something, and says it of themselves; nobody named, nobody counts."""
-    rows = [row(1, marks=SAYS_I), row(2), row(3, who="bob", marks=SAYS_I), row(4, who=None)]
-    named = looked_at(rows, asking(people=frozenset({"ann", "zoe"})))
-    assert named["speaker"] == [1, 1, 0, 0]
-    assert named["other_speaker"] == [0, 0, 1, 1]
-    assert named["speaker_says_i"] == [1, 0, 0, 0]
-    unnamed = looked_at(rows)
-    assert [unnamed[name] for name in ("speaker", "other_speaker", "speaker_says_i")] == [[0] * 4] * 3
-    unknown = looked_at(rows, asking(people=frozenset({"zoe"})))
-    assert unknown["speaker"] == [0] * 4
-    assert unknown["other_speaker"] == [1] * 4
-
-
 def test_whom_it_is_about():
-    """It is about a person who is spoken of or speaks of themselves; beside such a message another may be it, too."""
-    rows = [
-        row(1, who="bob", marks=NAMES),
-        row(2, marks=SAYS_I),
-        row(3, who="bob"),
-        row(4, who="bob", marks=NAMES),
-        row(5, who="bob", session_id=2, marks=NAMES),
-    ]
+    """It is about a person who is spoken of, or speaks of themselves."""
+    rows = [row(1, who="bob"), row(2, marks=SAYS_I), row(3, who="bob"), row(4, who="bob")]
     found = looked_at(rows, asking(people=frozenset({"ann"})), mentioned=[3])
-    assert found["mentioned"] == [0, 0, 0, 1, 0]
-    assert found["about"] == [0, 1, 0, 1, 0]
-    assert found["about_beside"] == [1, 0, 1, 0, 0]
-    assert found["other_mentioned"] == [1, 0, 0, 0, 1]
-    assert looked_at(rows)["other_mentioned"] == [0] * 5
+    assert found["mentioned"] == [0, 0, 0, 1]
+    assert found["about"] == [0, 1, 0, 1]
 
 
 def test_what_somebody_said_before_leads_to_what_they_say_now():
@@ -164,13 +129,6 @@ def test_what_somebody_said_before_leads_to_what_they_say_now():
     ]
     found = looked_at(rows, words=(1, 0.5, 0.25, 0, 0, 0.5, 0))
     assert found["words_led"] == [0, 1, 0, 0.5, 0, 0, 0]
-
-
-def test_what_was_asked_before_makes_an_answer():
-    """The words of a question count for what another one says next."""
-    rows = [row(1, marks=ASKS), row(2, who="bob"), row(3, who=None, marks=ASKS), row(4, marks=ASKS), row(5)]
-    found = looked_at(rows, words=(1, 0.5, 0.25, 0.75, 0))
-    assert found["words_asked"] == [0, 1, 0, 0.25, 0]
 
 
 def test_the_best_windows_are_told_apart_by_their_rank():
@@ -196,71 +154,12 @@ def test_the_nearest_of_what_is_about_somebody():
     assert faint["about_meaning"] == pytest.approx([0.4, 0, 0, 0])
 
 
-def test_who_tells_something_says_a_rare_word():
-    """Texts are worth what their words are, those of the question apart where it is said."""
-    rows = [row(1), row(2), row(3), row(4)]
-    found = looked_at(rows, texts=("cup shelf", "cup shelf", "cup attic", "cup"))
-    assert found["single"] == [0.5, 0.5, 1, 0]
-    assert found["rarest"][2] == pytest.approx(1)
-    assert found["rarest"][3] < found["rarest"][0] == found["rarest"][1] < 1
-    assert found["rare_words"][3] < found["rare_words"][0] < found["rare_words"][2] < 1
-    strangers = looked_at([row(1), row(2, level=1)], texts=("shelf", "shelf"), known=False)
-    assert strangers["single"][0] == 1
-
-
-def test_what_changed_counts_where_it_is_asked_how_it_is():
-    """It counts apart where a question says so, and not at all where it asks for what was."""
-    rows = [row(1, marks=CHANGES), row(2)]
-    plain, now, past = (
-        looked_at(rows),
-        looked_at(rows, asking(asks_now=True)),
-        looked_at(rows, asking(in_past=True)),
-    )
-    assert [each["change"] for each in (plain, now, past)] == [[0, 0], [1, 0], [0, 0]]
-    assert [each["change_present"] for each in (plain, now, past)] == [[1, 0], [0, 0], [0, 0]]
-
-
-def test_what_was_said_later_may_have_changed_it():
-    """Of what may answer, each has against it as much as was said after it; only where it is asked how it is now."""
-    rows = [row(1, at=5.0), row(2, at=9.0), row(3, at=1.0), row(4, at=9.0)]
-    later = looked_at(rows, asking(asks_now=True), meaning=(0.8, 0.8, 0.8, 0))["later"]
-    assert later[1] == later[3] == pytest.approx(0)
-    assert later[0] == pytest.approx((1 + np.exp(-4)) / (3 + np.exp(-4)))
-    assert later[2] == pytest.approx((2 + np.exp(-4)) / (3 + np.exp(-4)))
-    assert looked_at(rows, meaning=(0.8, 0.8, 0.8, 0))["later"] == [0] * 4
-
-
-def test_what_was_said_before_is_what_was():
-    """Of what may answer, each has against it as much as was said before it; only where it is asked how it was."""
-    rows = [row(1, at=5.0), row(2, at=9.0), row(3, at=1.0), row(4, at=9.0)]
-    earlier = looked_at(rows, asking(asks_past=True), meaning=(0.8, 0.8, 0.8, 0))["earlier"]
-    assert earlier[2] == 0
-    assert earlier[0] == pytest.approx(1 / (3 + np.exp(-4)))
-    assert earlier[1] == earlier[3] == pytest.approx(2 / (3 + np.exp(-4)))
-    assert looked_at(rows, asking(asks_now=True), meaning=(0.8, 0.8, 0.8, 0))["earlier"] == [0] * 4
-    assert looked_at(rows[:0], asking(asks_past=True, asks_now=True))["earlier"] == []
-
-
-def test_kinds_of_answers():
-    """A number counts where a number is asked for, a name where a name is, a time where it is asked when."""
-    rows = [row(1, marks=COUNTS), row(2, marks=NAMES), row(3, times=times((0, 9, 1)))]
-    every = asking(asks_number=True, asks_name=True, asks_when=True)
-    for question, value in ((every, 1), (asking(), 0)):
-        found = looked_at(rows, question)
-        assert found["number"] == [value, 0, 0]
-        assert found["name"] == [0, value, 0]
-        assert found["when"] == [0, 0, value]
-
-
-def test_the_form_of_a_text():
-    """Questions, "I" and "you" are marked, and length tells less and less."""
-    rows = [row(1, marks=ASKS, length=1), row(2, marks=SAYS_I, length=10), row(3, marks=SAYS_YOU, length=999)]
-    found = looked_at([*rows, row(4, length=60), row(5, length=0)])
-    assert found["asks"] == [1, 0, 0, 0, 0]
-    assert found["says_i"] == [0, 1, 0, 0, 0]
-    assert found["says_you"] == [0, 0, 1, 0, 0]
-    one, ten, endless, long, none = found["length"]
-    assert none == 0 < one < ten < long == endless <= 1.1
+def test_what_asks_when():
+    """A text that speaks of a time counts where it is asked when; a text that asks is marked."""
+    rows = [row(1, times=times((0, 9, 1))), row(2, marks=ASKS)]
+    assert looked_at(rows, asking(asks_when=True))["when"] == [1, 0]
+    assert looked_at(rows)["when"] == [0, 0]
+    assert looked_at(rows)["asks"] == [0, 1]
 
 
 def test_a_text_that_speaks_of_the_time_in_question():
@@ -295,7 +194,7 @@ def test_what_came_after_the_question_counts_for_nothing():
         columns.append(row(number))
     field = Field(
         columns,
-        *(np.array(each, np.float32) for each in ([1, 0, 0], [1, 0, 0], [0, 1], [0.5, 0, 0], [0, 1, 0])),
+        *(np.array(each, np.float32) for each in ([1, 0, 0], [1, 0, 0], [0, 1], [0.5, 0, 0])),
     )
     question, slots = asking(people=frozenset({"ann"})), np.arange(2)
     before = signals_of(field, slots, question, np.zeros(3, bool), everything)
@@ -333,10 +232,6 @@ spans = st.tuples(st.floats(-1e12, 1e12), st.floats(0, 1e12), st.floats(0.1, 1))
         people=st.frozensets(st.sampled_from(["ann", "zoe"])),
         times=st.lists(spans, max_size=2).map(tuple),
         asks_when=st.booleans(),
-        asks_number=st.booleans(),
-        asks_name=st.booleans(),
-        asks_now=st.booleans(),
-        in_past=st.booleans(),
     ),
 )
 def test_signals_are_small_numbers(rows, words, window, meaning, question):
@@ -346,4 +241,4 @@ def test_signals_are_small_numbers(rows, words, window, meaning, question):
         rows, question, words=words[:n], window=window[:n], meaning=meaning[:n], mentioned=range(0, n, 2)
     )
     for name, values in found.items():
-        assert all(0 <= value <= (1.1 if name == "length" else 1.0001) for value in values), name
+        assert all(0 <= value <= 1.0001 for value in values), name

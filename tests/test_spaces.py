@@ -13,7 +13,6 @@ from hash_embedder import HashEmbedder
 from test_index import bytes_of, check, say
 
 import edgemem
-from edgemem.clock import Clock
 from edgemem.config import RecallSettings
 from edgemem.errors import ModelError
 from edgemem.llama.embedder import LlamaEmbedder
@@ -114,9 +113,9 @@ def test_going_back_costs_nothing_but_what_changed(truth, store, opened):
     with opened(again) as index:
         check(index)
         assert by_meaning(index, "green tea") == {"tea kind: green"}
-        assert index.pending()["vectors"] == 3
+        assert index.pending()["vectors"] == 2
         work(index)
-        assert sorted(again.embedded) == ["butter maker: salty", "maker", "milk: full"]
+        assert sorted(again.embedded) == ["butter maker: salty", "milk: full"]
         check(index)
 
 
@@ -150,7 +149,7 @@ def test_the_last_spaces_are_kept_and_older_ones_go(hand, truth, store, opened):
     with opened(HashEmbedder(64, name="d"), kept_spaces=2) as index:
         kept = index.database.query("select fingerprint from spaces order by id")
         assert kept == [("b:64",), ("c:64",), ("d:64",)]
-        assert count(index, "vectors") == count(index, "relation_vectors") == 3
+        assert count(index, "vectors") == 3
         assert index.database.query("select name from sqlite_master where name = 'bits_1'") == []
     hand.advance(2 * HOUR)
     with opened(HashEmbedder(64, name="b"), kept_spaces=2) as index:
@@ -259,7 +258,7 @@ def test_dropping_yields_and_goes_on_after_a_crash(hand, truth, opened, monkeypa
 
 
 def test_forgetting_reaches_every_space_and_piece(truth, store, opened):
-    """What was erased leaves no vector, bit, relation or queue of any model, in use or not."""
+    """What was erased leaves no vector, bit or queue of any model, in use or not."""
     long = " ".join(f"The zeppelin number {n} carries xylophones to the harbour." for n in range(60))
     store.add_fact("door.zigzag", long)
     store.add_fact("umbrella.colour", "red")
@@ -276,8 +275,7 @@ def test_forgetting_reaches_every_space_and_piece(truth, store, opened):
         store.forget_fact("door.zigzag")
         index.erase()
         check(index)
-        assert count(index, "vectors") == count(index, "relation_vectors") == 3
-        assert count(index, "relations") == 1
+        assert count(index, "vectors") == 3
         assert [count(index, f"bits_{space}") for space in (1, 3, 5)] == [1, 1, 1]
         assert index.database.query("select doc from unembedded") == []
         assert b"zeppelin" not in bytes_of(index)
@@ -312,7 +310,7 @@ def test_what_is_forgotten_while_it_is_embedded_gets_no_vector(truth, store, tmp
 
 
 def test_newest_and_most_used_come_first(truth, store, opened):
-    """With another model: relations, what blocks showed of late, then everything from the newest to the oldest."""
+    """With another model: what blocks showed of late, then everything from the newest to the oldest."""
     for n in range(12):
         say(truth, n, f"word{n}", f"answer{n}")
     store.add_fact("tea.kind", "green")
@@ -332,7 +330,7 @@ def test_newest_and_most_used_come_first(truth, store, opened):
         index.embed_pending(1)
         say(truth, 12, "later", "latest")
         work(index)
-        wanted = ["kind", "latest", "later", "word2", "word0", "tea kind: green"]
+        wanted = ["word2", "latest", "later", "word0", "tea kind: green"]
         wanted += [
             f"{who}{n}" for n in range(11, -1, -1) for who in ("answer", "word") if who + str(n) not in wanted
         ]
@@ -422,19 +420,6 @@ def test_a_text_that_the_model_cannot_embed_keeps_nothing_else_from_its_vector(t
         check(index)
 
 
-def test_relations_of_two_models_are_never_compared(truth, store, opened):
-    """A relation has a vector for each model, and a question sees its own."""
-    store.add_fact("tea.kind", "green")
-    for name in ("old", "new", "old"):
-        embedder = HashEmbedder(64, name=name)
-        with opened(embedder) as index:
-            query = embedder.embed_query("kind")
-            if name == "new":
-                assert index.relation_cosines(query, {"kind", "maker"}) == {}
-            work(index)
-            assert index.relation_cosines(query, {"kind", "maker"}) == {"kind": pytest.approx(1.0, abs=1e-3)}
-
-
 def test_what_another_process_has_made_meanwhile_is_left_as_it_is(truth, opened):
     """Two with one model that embed the same texts at the same moment write each vector once."""
 
@@ -452,26 +437,6 @@ def test_what_another_process_has_made_meanwhile_is_left_as_it_is(truth, opened)
         assert count(index, "vectors") == 12
         assert count(index, "removals") == 0
         check(index)
-
-
-def test_relations_are_numbered_upwards_after_the_clock_went_back(tmp_path, store, opened, hand):
-    """A robot without a clock starts in the past: a new relation still comes after all that have their vector."""
-    store.add_fact("tea.kind", "green")
-    with opened(HashEmbedder()) as index:
-        work(index)
-    hand.wall -= 5 * HOUR
-    clock = Clock(wall=lambda: hand.wall, monotonic=lambda: hand.monotonic)
-    with (
-        Database(tmp_path / "memory.db", clock=clock) as truth,
-        Index(tmp_path / "index.db", truth, embedder=HashEmbedder()) as index,
-    ):
-        highest = max(number for (number,) in index.database.query("select id from relations"))
-        assert index.database.high_water() >= highest
-        SQLiteMemoryStore(truth).add_fact("tea.maker", "Helene")
-        index.catch_up()
-        assert index.database.query("select count(*) from relations where id > ?", (highest,)) == [(1,)]
-        work(index)
-        assert count(index, "relation_vectors") == 2
 
 
 def test_progress_tells_how_far_it_is(truth, store, opened):
@@ -563,7 +528,7 @@ def test_check_tells_how_far_the_vectors_are(tmp_path):
             memory.index.catch_up()
             before = embedder_line(memory)
             assert all(part in before for part in told if part)
-            memory.index.embed_pending(4)
+            memory.index.embed_pending(1)
             assert "1 of 3 texts have its vectors" in embedder_line(memory)
             assert memory.idle(30)
             assert "texts have" not in embedder_line(memory)
@@ -630,7 +595,7 @@ def test_what_does_not_hold_any_more_keeps_its_vector(store, opened, hand):
         hand.advance(60)
         store.add_fact("milk.kind", "full")
         work(index)
-        assert embedder.embedded == ["kind", "milk kind: empty zeppelin", "milk kind: full"]
+        assert embedder.embedded == ["milk kind: empty zeppelin", "milk kind: full"]
         query = embedder.embed_query("milk kind")
         assert [len(index.space(index.state(), past=side).nearest(query, 9)) for side in (False, True)] == [
             1,
@@ -645,7 +610,7 @@ def test_what_does_not_hold_any_more_keeps_its_vector(store, opened, hand):
             check(index)
             assert count(index, "unembedded") == 0
             assert len(index.space(index.state(), past=True).nearest(query, 9)) == int(past)
-        assert len(embedder.embedded) == 3
+        assert len(embedder.embedded) == 2
 
 
 def _refs(index) -> list[int]:
@@ -660,7 +625,7 @@ def test_what_is_over_is_embedded_last(truth, store, opened, hand):
         work(index)
     new = HashEmbedder(64, name="new")
     with opened(new) as index:
-        assert index.pending()["vectors"] == 5
+        assert index.pending()["vectors"] == 4
         work(index)
         assert new.embedded[-1] == "milk kind: empty zeppelin"
         assert index.progress().waiting == 0

@@ -35,9 +35,7 @@ LEFT_OUT_L2 = 0.1
 """The penalty where weights need not carry over to other talk: the laboratory's."""
 WORDS_L2 = 0.1
 """The penalty where there is no vector: few signals, which need none to carry over."""
-RARITY = frozenset({"rarest", "rare_words", "single"})
-"""Signals that do not know the question. Without a vector they would outweigh its words in a memory of a few texts."""
-MEANING = frozenset({"meaning", "meaning_share", "meaning_before", "session_meaning", "about_meaning"})
+MEANING = frozenset({"meaning", "meaning_share", "session_meaning", "about_meaning"})
 """Signals that a question without a vector does not have."""
 
 
@@ -99,7 +97,7 @@ def run(
         figures["without"] = {
             name: _recall(ours, _learnt(ours, l2, without={name}))["recall@5"] for name in SIGNALS
         }
-    words = _learnt(ours, WORDS_L2, without=MEANING | RARITY)
+    words = _learnt(ours, WORDS_L2, without=MEANING)
     models = {"with_meaning": _calibrated(weights, ours), "words_only": _calibrated(words, _by_words(ours))}
     fact_models = learnt_facts(facts)
     figures["weights"] = {name: model.weights for name, model in models.items()} | {

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float32]
 
-AGAINST = frozenset({"other_speaker", "asks", "later", "earlier"})
-"""Signals that speak against a candidate."""
-EITHER = frozenset({"length", "says_i", "says_you", "other_mentioned"})
-"""Signals that may do both; all others speak for it."""
+AGAINST = frozenset({"asks"})
+"""Signals that speak against a candidate; all others speak for it."""
 _ROUNDS = 60
 
 
@@ -48,7 +46,7 @@ def learnt(
     names = list(SIGNALS)
     spread = x.std(axis=0) + 1e-6
     x = (x - x.mean(axis=0)) / spread
-    sign = np.array([-1 if n in AGAINST else 0 if n in EITHER else 1 for n in names])
+    sign = np.array([-1 if n in AGAINST else 1 for n in names])
     used = np.array([name not in without for name in names])
     weights = np.zeros(len(names))
 

@@ -35,7 +35,7 @@ than the best. On two seeds of our corpus that nothing was learnt on, the floor 
 2, .014 with 3 and .011 with 4, and a third of the off-topic questions find nothing with each;
 with 3 turns crowd out what tools did from a block."""
 _SURE = 30.0
-_NEEDED = frozenset({"meaning", "speaker", "other_speaker", "about", "about_beside"})
+_NEEDED = frozenset({"meaning", "about"})
 
 
 class Certainty(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,9 +79,9 @@ def clues_of(odds: Numbers, signals: Numbers, known: float, *, usual: float) -> 
     columns = {name: signals[:, place] for place, name in enumerate(SIGNALS) if name in _NEEDED}
     nearest = about = columns["meaning"].max()
     # Somebody is named wherever a message is by them or by another.
-    if (columns["speaker"] + columns["other_speaker"]).any():
-        theirs = (columns["about"] + columns["about_beside"]) > 0
-        about = columns["meaning"][theirs].max() if theirs.any() else np.float32(0)
+    theirs = columns["about"] > 0
+    if theirs.any():
+        about = columns["meaning"][theirs].max()
     middle = (ranked[(len(ranked) - 1) // 2] + ranked[len(ranked) // 2]) / 2  # np.median would sort once more
     found = [best, best - ranked[_FIFTH], best - middle, nearest, about, known]
     return np.array(found, np.float32)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.recall.docs import remove_doc, replace_doc
-from edgemem.recall.relations import drop_unused
 from edgemem.recall.sounds import drop_sounds
 from edgemem.recall.sources import SOURCES, Doc, read_docs
 from edgemem.recall.state import State, get_meta, set_meta
@@ -63,7 +62,6 @@ def purge(tx: Transaction) -> None:
     """Leave no trace of docs that were taken out."""
     tx.execute("delete from people where name not in (select who from docs where who is not null)")
     drop_sounds(tx)
-    drop_unused(tx)
     # FTS5 only marks what is deleted, until its segments are merged.
     tx.execute("insert into words (words) values ('optimize')")
 

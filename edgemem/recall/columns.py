@@ -14,7 +14,6 @@ import msgspec
 from edgemem.provisions import later
 from edgemem.recall.candidates import BY_TIME
 from edgemem.recall.masks import Masks
-from edgemem.recall.rarity import Rarity
 from edgemem.recall.sources import FACT, KINDS, TURN
 from edgemem.recall.state import PRIVATE
 
@@ -98,7 +97,6 @@ class Columns:
         """Subject and relation of those slots that have any."""
         self.callings: list[frozenset[str]] = [frozenset()]
         """Stems of whom texts speak to by name, by the code in `called`."""
-        self.rarity = Rarity()
         self._codes: dict[str | None, int] = {None: NOBODY}
         self._sessions: dict[int | None, int] = {None: NOBODY}
         self._begins = [0]
@@ -123,11 +121,10 @@ class Columns:
     def __contains__(self, doc: int) -> bool:
         return doc in self._slots
 
-    def append(self, row: Row, stems: Collection[str] | None = None, *, passing: bool = False) -> int:
+    def append(self, row: Row, *, passing: bool = False) -> int:
         """Take a row in, in place of what its number had before; return its slot.
 
         Args:
-            stems: its words, each once, where they are at hand.
             passing: it is not in the index yet; `drop_passing` takes it out again.
         """
         spans = row.spans
@@ -147,8 +144,6 @@ class Columns:
         if passing:
             self._passing.add(row.id)
         self._count(slot, 1, row.length)
-        if stems is not None:
-            self.rarity.add(slot, stems, row.level)
         if row.subject or row.relation:
             self.facts[slot] = (row.subject, row.relation)
         if spans:
@@ -166,7 +161,6 @@ class Columns:
         if slot is None:
             return
         self._count(slot, -1, -int(self.rows["length"][slot]))
-        self.rarity.drop(slot, int(self.rows["level"][slot]))
         for column in self.rows.values():
             column[slot] = 0
         self.dropped += 1

@@ -12,7 +12,6 @@ import msgspec
 
 from edgemem.recall.columns import Row
 from edgemem.recall.originals import digest_of
-from edgemem.recall.relations import note_relations
 from edgemem.recall.removals import note_removals
 from edgemem.recall.rules import note_rules, rules_number
 from edgemem.recall.sounds import called_in, names_in, note_sounds, sounds_with
@@ -141,7 +140,6 @@ def note_names(tx: Transaction, docs: Sequence[Doc]) -> None:
 
 
 def _note_names(tx: Transaction, docs: Sequence[Doc], sounds: Iterable[tuple[str, str]]) -> None:
-    note_relations(tx, {doc.relation for doc in docs if doc.relation})
     people = {doc.who for doc in docs if doc.who}
     tx.executemany("insert or ignore into people (name) values (?)", [(name,) for name in people])
     note_sounds(tx, sounds)

@@ -17,7 +17,6 @@ from edgemem.errors import ModelError
 from edgemem.llama.yielding import embed_until
 from edgemem.recall.originals import digest_of
 from edgemem.recall.pieces import window_of
-from edgemem.recall.relations import RelationVectors, count_waiting, keep_relations, waiting_relations
 from edgemem.recall.resident import ResidentVectors, open_vectors
 from edgemem.recall.spaces import (
     begin_space,
@@ -33,7 +32,7 @@ from edgemem.recall.usage import most_shown
 from edgemem.recall.vectors import BitVectors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from edgemem.config import RecallSettings
     from edgemem.llama.protocols import Embedder
@@ -50,7 +49,6 @@ _USED = 256  # docs that were shown of late and come before the others: some sec
 _LOOKED_AT = 256  # docs of before the space that one step looks at, in search of one without a vector
 _DROPPED = 200  # rows of a space that is not kept, in one transaction: some milliseconds
 _BITS = 500  # bits that are made in one transaction: the same
-_RELATION_CHARS = 500
 _PROBE = "Hello."
 _AS_IT_WAS = """
   select past from docs where id = ? and kind = ? and ref = ? and (digest is null or digest = ?)
@@ -108,7 +106,6 @@ class Embedding:
         self._originals = originals
         self._settings = settings
         self._opening = threading.Lock()
-        self._relations = RelationVectors(database)
         self._begun: dict[str, Vector] = {}
         """Pieces of a text that was interrupted in the middle."""
         self._aside: dict[int, int | None] = {}
@@ -138,27 +135,16 @@ class Embedding:
             if isinstance(side, ResidentVectors):
                 side.warm(stop)
 
-    def relation_cosines(self, query: Vector, relations: Collection[str]) -> dict[str, float]:
-        """Return how near a question without its subject is to those relations that have a vector."""
-        vectors = self.vectors
-        if vectors is None:
-            return {}
-        now = vectors.now
-        removal = now.removal if isinstance(now, ResidentVectors) else None
-        return self._relations.cosines(query, relations, space=now.space, removal=removal)
-
     def follow_removals(self) -> None:
         """Leave nothing in memory of what was taken out of the file."""
         self._begun = {}
-        self._relations.forget()
         for side in self.vectors or ():
             if isinstance(side, ResidentVectors):
                 side.follow_removals()
 
     def waiting(self) -> int:
-        """Return how many docs and relations have no vector of this model."""
-        space = find_space(self._database, self.embedder)
-        return self._waiting_docs(space) + count_waiting(self._database, space)
+        """Return how many docs have no vector of this model."""
+        return self._waiting_docs(find_space(self._database, self.embedder))
 
     def progress(self) -> Progress:
         """Return how far it has come; counts rows, for whoever has time."""
@@ -184,15 +170,6 @@ class Embedding:
             if isinstance(side, BitVectors) and side.lacks_bits():
                 return self._database.write(partial(side.fill, limit=_BITS))
         return 0
-
-    def embed_relations(self, stop: Stop | None, limit: int) -> int:
-        """Make vectors of relations; return how many."""
-        space = self._begin()
-        waiting = waiting_relations(self._database, space, limit)
-        made = embed_until(self.embedder, [text[:_RELATION_CHARS] for _, text in waiting], stop)
-        if made:
-            self._database.write(lambda tx: keep_relations(tx, space.number, waiting, made))
-        return len(made)
 
     def embed_docs(self, stop: Stop | None, limit: int) -> int:
         """Make vectors of docs; return of how many, or how many needed none."""

@@ -29,18 +29,23 @@ if TYPE_CHECKING:
     Slots = NDArray[np.intp]
 
 CLUES: dict[str, str] = {
-    "words": "words", "related": "related", "meaning": "meaning", "named": "subject", "theirs": "person", "past": "past",
+    "words": "words", "meaning": "meaning", "named": "subject", "theirs": "person", "past": "past",
 }  # fmt: skip
 """What is looked at, each with the reason that it stands for in `Recalled.why`; each can only speak for a fact.
 
 words: how much of what the question's words tell apart is in the fact.
-related: the same, of what it says by other words.
-meaning: cosine, with that of what the fact says of its subject (`fusion.fact_meaning`).
+meaning: cosine; `ELSEWHERE` of it for a fact about something else, where the question names what others are about.
 named: whether the question names the subject of the fact.
 theirs: whether it is about who asks ("my"), or belongs to somebody whom the question names and says of nobody else.
 past: whether it is what was before, where the question asks for that.
 """
 MEANING = "meaning"
+ELSEWHERE = 0.75
+"""What meaning is still worth for a fact about another subject than the question names.
+
+Not less, since the subject may be said in another word. Measured on 400 questions of `edgemem.bench.corpus` among 10,000
+facts: without it .54 of the facts that answer come first and .87 are among the first five.
+"""
 _MENTIONED = 0.1  # of the log odds: a clue that contributes less does not explain anything
 _PLACES = {name: place for place, name in enumerate(CLUES)}
 _MOST = 30.0  # of the log odds, of which the exponential is still a number
@@ -118,11 +123,10 @@ def clues_of(view: View, slots: Slots, question: Question, past: NDArray[np.floa
     import numpy as np
 
     found = np.zeros((len(slots), len(CLUES)), np.float32)
-    cosines = np.clip(view.cosines[slots], 0.0, 1.0)
-    named, theirs = _about(view, slots, question)
+    named, theirs, elsewhere = _about(view, slots, question)
+    cosines = np.clip(view.cosines[slots], 0.0, 1.0) * np.where(elsewhere & named.any(), ELSEWHERE, 1.0)
     columns: dict[str, Any] = {
         "words": np.minimum(view.words[slots], 1.0),
-        "related": np.minimum(view.related[slots], 1.0),
         MEANING: np.where(view.near[slots], cosines, np.float32("nan")),
         "named": named,
         "theirs": theirs,
@@ -133,14 +137,16 @@ def clues_of(view: View, slots: Slots, question: Question, past: NDArray[np.floa
     return found
 
 
-def _about(view: View, slots: Slots, question: Question) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which facts are about what the question names, and which about or of somebody whom it means otherwise."""
+def _about(
+    view: View, slots: Slots, question: Question
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which facts are about what the question names, which about or of whom it means otherwise, which about another."""
     import numpy as np
 
     who, facts = view.columns.rows["who"], view.columns.facts
     people = {" ".join(terms(name)) for name in question.people}
     codes = {view.columns.code(name) for name in question.people}
-    named, theirs = np.zeros((2, len(slots)), bool)
+    named, theirs, elsewhere = np.zeros((3, len(slots)), bool)
     for place, slot in enumerate(slots.tolist()):
         subject = facts.get(slot, (None, None))[0]
         if subject is None:
@@ -148,5 +154,5 @@ def _about(view: View, slots: Slots, question: Question) -> tuple[NDArray[np.boo
         elif question.names(subject):
             named[place] = True
         else:
-            theirs[place] = subject in people
-    return named, theirs
+            theirs[place], elsewhere[place] = subject in people, True
+    return named, theirs, elsewhere

@@ -58,25 +58,6 @@ def own_score(words: float, meaning: float | None, weights: Weights) -> float:
     return _clip((weights.words * words + weights.meaning * meaning) / total)
 
 
-ELSEWHERE = 0.75
-"""What meaning is still worth for a fact about another subject than the question names.
-
-Not less, since the subject may be said in another word. Measured on 300 questions of `edgemem.bench.corpus` among
-10,000 facts: .97 of the facts that answer are among the first five (with 0.85 as well, .94 with 1, .90 without `rest`).
-"""
-
-
-def fact_meaning(whole: float, rest: float, *, named: bool) -> float:
-    """Return how near a fact is to a question that names a subject; each cosine knows what the other does not.
-
-    Args:
-        whole: cosine of the question and the fact.
-        rest: cosine of the question without the subject and what the fact says of its own.
-        named: whether the subject of the fact is one that the question names.
-    """
-    return (whole + rest) / 2 * (1.0 if named else ELSEWHERE)
-
-
 def scores_of(
     words: ArrayLike,
     meaning: ArrayLike,

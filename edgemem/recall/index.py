@@ -30,12 +30,12 @@ from edgemem.recall.state import DamagedIndexError, State, set_meta
 from edgemem.store.erase.erasings import last_forgotten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from edgemem.errors import EdgememError
     from edgemem.llama.protocols import Embedder
-    from edgemem.recall.vectors import Vector, VectorIndex
+    from edgemem.recall.vectors import VectorIndex
     from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
 
@@ -116,10 +116,6 @@ class Index:
         if made is None:
             return None
         return made.past if past else made.now
-
-    def relation_cosines(self, query: Vector, relations: Collection[str]) -> dict[str, float]:
-        """Return how near a question without its subject is to those relations that have a vector of the same model."""
-        return {} if self.embedding is None else self.embedding.relation_cosines(query, relations)
 
     def progress(self) -> Progress | None:
         """Return how far the vectors of the model in use have come; None without a model. It counts rows."""
@@ -235,7 +231,7 @@ class Index:
         return True
 
     def embed_pending(self, limit: int = 64, *, stop: Stop | None = None) -> int:
-        """Make vectors of up to `limit` relations and docs, what is newest and of most use first; return of how many.
+        """Make vectors of up to `limit` docs, what is newest and of most use first; return of how many.
 
         What is kept no more of other models goes first, in steps that count like vectors.
         """
@@ -246,7 +242,6 @@ class Index:
                 return []
             return [
                 made.drop,
-                partial(made.embed_relations, stop),
                 partial(made.embed_docs, stop),
                 made.fill_bits,
             ]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.recall.fusion import fact_meaning
 from edgemem.recall.sources import TURN
 from edgemem.recall.traits import SAYS_I
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -82,31 +81,6 @@ def about_people(view: View, question: Question) -> Slots:
         about |= (rows["who"][:n] == code) & ((rows["marks"][:n] & SAYS_I) > 0)
     about &= view.may[:n] & (rows["kind"][:n] == TURN)
     return np.flatnonzero(about)
-
-
-def relations_asked(view: View) -> dict[int, tuple[str, str]]:
-    """Return of those candidates that are facts about something: subject and relation, by slot."""
-    rows, facts = view.columns.rows, view.columns.facts
-    chosen = _chosen(view)
-    found = ((slot, facts.get(slot)) for slot in chosen[rows["kind"][chosen] != TURN].tolist())
-    return {slot: (each[0], each[1]) for slot, each in found if each and each[0] and each[1]}
-
-
-def note_relations(
-    view: View, facts: Mapping[int, tuple[str, str]], cosines: Mapping[str, float], named: Collection[str]
-) -> None:
-    """Note how near facts are to a question that names what some of them are about.
-
-    Args:
-        facts: subject and relation by slot.
-        cosines: of the question without that and each relation.
-        named: the subjects that it names.
-    """
-    for slot, (subject, relation) in facts.items():
-        if relation in cosines and view.near[slot]:
-            view.cosines[slot] = fact_meaning(
-                float(view.cosines[slot]), cosines[relation], named=subject in named
-            )
 
 
 def _take_up(view: View, near: Iterable[tuple[int, float]]) -> int:

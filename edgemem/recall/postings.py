@@ -203,7 +203,7 @@ class ResidentPostings:
             ]
             for row, terms in self._renewed(read):
                 often = Counter(terms.split())
-                slot = self.columns.append(row, often)
+                slot = self.columns.append(row)
                 for term, times in often.items():
                     found = self._postings.get(term)
                     if found is None:

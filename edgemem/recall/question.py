@@ -12,7 +12,6 @@ from edgemem.recall.common_words import COMMON_WORDS
 from edgemem.recall.dates import asks_when, ends_in, times_in
 from edgemem.recall.english_words import is_english
 from edgemem.recall.languages import language_of
-from edgemem.recall.misheard_dates import with_dates
 from edgemem.recall.past_words import asks_all, asks_first, asks_past
 from edgemem.recall.stemmer import stem
 from edgemem.recall.time_alone import TimeAlone, time_alone
@@ -20,7 +19,7 @@ from edgemem.recall.traits import zone_at
 from edgemem.recall.words import language_in, plain_words, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from edgemem.recall.dates import Span
 
@@ -28,16 +27,6 @@ MAX_CHARS = 2000
 _MYSELF = frozenset({"i", "me", "my", "mine", "myself"})
 _WORD = re.compile(r"[^\W_]+(?:['’]s\b)?")
 _SURE = 0.9  # a time that is less sure than this may be a word of what is asked for: "Monday" of a fact
-_NUMBER = Pattern(
-    r"\bhow (?:many|much|long|often|old)\b|\bwie (?:viele?|lange?|oft|alt)\b|\bcu[aá]nt[oa]s?\b|\bbao nhiêu\b|\bmấy\b|多少|几",
-    flags=re.IGNORECASE,
-)
-_NAME = Pattern(
-    r"\b(?:who|whose|where|which|what|name|wer|wen|wem|wo|welche[rsmn]?|qui[eé]n|d[oó]nde|cu[aá]l|ai|ở đâu|nào)\b|谁|哪",
-    flags=re.IGNORECASE,
-)
-
-
 _NOW = Pattern(
     r"\b(?:now|current(?:ly)?|nowadays|these days|newest|latest|most recent(?:ly)?|at the moment|at present|still|today"
     r"|jetzt|zurzeit|derzeit|aktuell\w*|momentan|neueste\w*|zuletzt|immer noch|heutzutage"
@@ -61,7 +50,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What a question says by itself, before it is known which people there are."""
 
     text: str = ""
-    """Its end, with misheard dates set right."""
+    """Its end."""
     spans: tuple[Span, ...] = ()
     """The times that it speaks of, in their order there; of one time, the likeliest reading first."""
     ends: tuple[Span, ...] = ()
@@ -75,11 +64,6 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     asks_all: bool = False
     """Whether for all that was, one after the other."""
     asks_when: bool = False
-    asks_number: bool = False
-    asks_name: bool = False
-    """What kind of word the answer holds, as far as the question tells."""
-    asks_now: bool = False
-    """Whether it says that it asks for what holds now, of what may have changed."""
     in_past: bool = False
     """Whether it speaks of the past at all, as in "what did you eat?"."""
 
@@ -128,14 +112,6 @@ class Question(Asked, frozen=True, kw_only=True):
         """Tell whether a subject, given by its stems with spaces between them, stands in it."""
         return self.stems.issuperset(subject.split())
 
-    def without(self, subjects: Iterable[str]) -> str | None:
-        """Return what it asks of those subjects that it names; None if it names none, or says nothing else."""
-        named = {part for each in subjects if self.names(each) for part in each.split()}
-        if not named:
-            return None
-        kept = _WORD.sub(lambda found: "" if stem(_bare(found[0])) in named else found[0], self.meaning)
-        return " ".join(kept.split()) if terms(kept) else None
-
 
 def people_in(text: str, people: Collection[str]) -> frozenset[str]:
     """Return those of some people whose names stand in a text, whole."""
@@ -168,7 +144,7 @@ def take_apart(text: str, now: float | None = None) -> Asked:
         text: anything at all; of a very long one the end counts.
         now: when it is asked, seconds since the epoch, for the times that it speaks of; None: leave them out.
     """
-    text = with_dates(text[-MAX_CHARS:])
+    text = text[-MAX_CHARS:]
     spans = () if now is None else times_in(text, now, zone_at(now))
     ends = ends_in(text, now, zone_at(now)) if now is not None and spans else ()
     untimed = text  # on the first of May nothing was first, and two weeks ago is no question of what is over
@@ -183,9 +159,6 @@ def take_apart(text: str, now: float | None = None) -> Asked:
         asks_first=asks_first(untimed),
         asks_all=asks_all(text),
         asks_when=now is not None and asks_when(text),
-        asks_number=bool(_NUMBER.search(text)),
-        asks_name=bool(_NAME.search(text)),
-        asks_now=bool(_NOW.search(text)) and not _PAST.search(text),
         in_past=bool(_PAST.search(text) or (_WAS.search(text) and not _NOW.search(text))),
     )
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.recall.docs import length_of, note_names, replace_doc, row_of, stems_of
 from edgemem.recall.originals import digest_of
-from edgemem.recall.relations import drop_unused
 from edgemem.recall.rules import is_todays, rules_number
 from edgemem.recall.sounds import drop_sounds
 from edgemem.recall.state import get_meta, set_meta, tally_docs
@@ -85,7 +84,6 @@ def _renew(tx: Transaction, todo: Sequence[tuple[_Older, Doc]], left: int) -> No
         set_meta(tx, "older_left", left)
         if not left:
             drop_sounds(tx)
-            drop_unused(tx)
             set_meta(tx, "merged", 0)  # the words of before stand in its segments until they are merged
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from edgemem.recall.state import State
     from edgemem.store.database import Transaction
 
-RULES_VERSION = "3"
+RULES_VERSION = "4"
 """Changes when `traits`, `dates` or `phonetic` make something else of a text, or a record is told in other words."""
 EVERYTHING = (1 << 63) - 1
 """Above the number of every doc."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.recall.columns import NOBODY
 from edgemem.recall.fact_scores import clues_of
 from edgemem.recall.fact_scores import scores_of as fact_scores_of
 from edgemem.recall.fusion import Signals, reasons, scores_of
@@ -16,7 +15,6 @@ from edgemem.recall.linear import reasons as turn_reasons
 from edgemem.recall.signals import SIGNALS, Field, signals_of
 from edgemem.recall.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.then_told import told_then
-from edgemem.recall.traits import DISCLAIMS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
 
 _PLACES = {name: place for place, name in enumerate(SIGNALS)}
-_OF_THE_BEST = ("words", "window", "meaning_share", "related")
+_OF_THE_BEST = ("words", "window", "meaning_share")
 """Signals that are a share of the best message's."""
 _VALUES = (FACT, PREFERENCE)
 HALF_LIFE_S = 30 * 86400.0
@@ -81,7 +79,7 @@ class Ranking:
         self.told = told is not None
         """Whether no word of the question tells them apart; see `then_told`."""
         slots = np.flatnonzero(view.chosen) if told is None else told[0]
-        kept = view.may[slots] & ~_tells_nothing(view, slots)
+        kept = view.may[slots]
         slots = slots[kept]
         kind = rows["kind"][slots]
         turn, value = kind == TURN, np.isin(kind, _VALUES)
@@ -192,21 +190,6 @@ class Ranking:
         return reasons(signals, self._weights)
 
 
-def _tells_nothing(view: View, slots: Slots) -> NDArray[np.bool_]:
-    """Return which texts are the robot's word, or that of a voice that nobody knows, that it does not know.
-
-    They stand beside what answers a question, and answer none themselves. That one of the family does not know is worth
-    knowing.
-    """
-    rows = view.columns.rows
-    nothing: NDArray[np.bool_] = (
-        ((rows["marks"][slots] & DISCLAIMS) > 0)
-        & (rows["who"][slots] == NOBODY)
-        & (rows["kind"][slots] == TURN)
-    )
-    return nothing
-
-
 def _signals_of_turns(view: View, slots: Slots, question: Question) -> Numbers:
     import numpy as np
 
@@ -227,8 +210,6 @@ def _signals_of_turns(view: View, slots: Slots, question: Question) -> Numbers:
         view.window,
         view.session,
         meaning,
-        view.related,
-        known=bool(view.only.values.get("known", 1)),
     )
     return signals_of(field, slots, question, view.mentioned, view.allowed)
 

@@ -13,7 +13,7 @@ import msgspec
 
 from edgemem.errors import ClosedError, ModelError
 from edgemem.recall.languages import share_of_meaning
-from edgemem.recall.meaning_search import find_near, find_past, note_relations, relations_asked
+from edgemem.recall.meaning_search import find_near, find_past
 from edgemem.recall.scoring import Ranking
 from edgemem.recall.sources import FACT
 from edgemem.recall.state import FIRST_OTHER, State
@@ -40,7 +40,7 @@ class RecallStats(msgspec.Struct, frozen=True):
 
     embed_ms: float = 0.0
     search_ms: float = 0.0
-    """Everything but the models: that of the question, whole and without its subject, and the second pass."""
+    """Everything but the models: that of the question, and the second pass."""
     rerank_ms: float = 0.0
     """The second pass."""
     signals: tuple[str, ...] = ()
@@ -161,14 +161,6 @@ class Search:
                     among = None if self._only.held is None else self._held_once(view)
                     find_past(view, past, vector, among, wanted=wanted)
             self._meaning = self._weight
-            facts = relations_asked(view)
-        # Where the question names what a fact is about, it counts also how near the rest of both is.
-        named = {subject for subject in {subject for subject, _ in facts.values()} if question.names(subject)}
-        asked = question.without(named)
-        vector = None if asked is None else self._embed(self._embedder, asked)
-        if vector is not None and not self._is_late():
-            cosines = self._index.relation_cosines(vector, {relation for _, relation in facts.values()})
-            note_relations(view, facts, cosines, named)
 
     def _held_once(self, view: View) -> list[int]:
         """Return the docs of those past facts that may be found."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.times_asked import said_then, spoken_of
-from edgemem.recall.traits import ASKS, CHANGES, COUNTS, NAMES, SAYS_I, SAYS_YOU
+from edgemem.recall.traits import ASKS, SAYS_I
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,21 +24,14 @@ if TYPE_CHECKING:
     Slots = NDArray[np.intp]
 
 SIGNALS: dict[str, str] = {
-    "words": "words", "words_before": "neighbour", "window": "neighbour", "session_words": "session",
-    "session_rank": "session", "meaning": "meaning", "meaning_share": "meaning", "meaning_before": "neighbour",
-    "session_meaning": "session", "speaker": "person", "other_speaker": "person",
-    "speaker_says_i": "person", "mentioned": "person", "about": "person", "about_beside": "person",
-    "other_mentioned": "person", "date": "date", "date_said": "date", "when": "date", "number": "kind", "name": "kind",
-    "length": "form", "asks": "form", "says_i": "form", "says_you": "form", "words_led": "neighbour",
-    "words_asked": "neighbour", "window_rank": "neighbour", "about_meaning": "person", "rarest": "form",
-    "rare_words": "form", "single": "form", "change": "recent", "change_present": "recent", "later": "recent",
-    "earlier": "recent", "related": "related",
+    "words": "words", "window": "neighbour", "session_words": "session", "session_rank": "session",
+    "meaning": "meaning", "meaning_share": "meaning", "session_meaning": "session", "mentioned": "person",
+    "about": "person", "about_meaning": "person", "date": "date", "date_said": "date", "when": "date", "asks": "form",
+    "words_led": "neighbour", "window_rank": "neighbour",
 }  # fmt: skip
 """The signals in the order of the columns, each with the reason that it stands for in `Recalled.why`."""
 
 _LEAST_BEST = 0.25  # of cosines: the best of a question that nothing is near to is not worth everything
-_STEEP = 4.0  # how much more the nearest count than the next ones
-_LONG = 60  # stems: what is longer is not more of an answer
 
 
 class Field(NamedTuple):
@@ -51,10 +44,6 @@ class Field(NamedTuple):
     """By the code of a session."""
     meaning: Numbers
     """Cosines; 0 where there is none."""
-    related: Numbers
-    """What the words are worth that are said for others; see `related_words`."""
-    known: bool = True
-    """Whether the reader may read what only known people do."""
 
 
 class _Candidates(NamedTuple):
@@ -68,14 +57,8 @@ class _Candidates(NamedTuple):
     session: Slots
     """The code of its session."""
     marks: NDArray[np.integer[Any]]
-    before: Slots
-    """Of the message before each; -1 where there is none, or it may not be read."""
-    after: Slots
-    before_2: Slots
     led: Slots
-    """Of the message before it that the same person said."""
-    replies: NDArray[np.bool_]
-    """Whether it follows what somebody else asked."""
+    """Of the message before it that the same person said; -1 where there is none, or it may not be read."""
     none: Numbers
     """What a signal is that the question does not ask for."""
 
@@ -98,8 +81,7 @@ def signals_of(
     some = _candidates(field, slots, question, may)
     people = _People(field.columns, question, mentioned)
     columns = {**_of_words(some), **_of_meaning(some, people), **_of_people(some, people)}
-    worth = columns["meaning_share"] + 0.4 * columns["words"] + 0.3 * columns["about"]
-    columns |= {**_of_dates(some), **_of_kind(some), **_of_form(some), **_of_changes(some, worth)}
+    columns |= {**_of_dates(some), "asks": (some.marks & ASKS) > 0}
     found = np.empty((len(slots), len(SIGNALS)), np.float32)
     for place, name in enumerate(SIGNALS):
         found[:, place] = columns[name]
@@ -113,8 +95,8 @@ def _candidates(
 
     columns, n = field.columns, len(field.words) - 1
     rows = columns.rows
-    beside = np.concatenate([columns.beside(slots, step) for step in (-1, 1, -2)])
-    before, after, before_2 = np.split(_readable(beside, n, may), 3)
+    beside = np.concatenate([columns.beside(slots, step) for step in (-1, -2)])
+    before, before_2 = np.split(_readable(beside, n, may), 2)
     who = rows["who"][slots]
     mine, mine_2 = ((rows["who"][there] == who) & (there >= 0) & (who > 0) for there in (before, before_2))
     return _Candidates(
@@ -124,11 +106,7 @@ def _candidates(
         rows["at"][slots],
         rows["session"][slots],
         rows["marks"][slots],
-        before,
-        after,
-        before_2,
         led=np.where(mine, before, np.where(mine_2, before_2, -1)),
-        replies=((rows["marks"][before] & ASKS) > 0) & (before >= 0) & ~mine,
         none=np.zeros(len(slots), np.float32),
     )
 
@@ -161,20 +139,14 @@ class _People:
 
 def _of_words(some: _Candidates) -> dict[str, NDArray[Any]]:
     field = some.field
-    words, window, related, session = map(
-        _best_share, (field.words, field.window, field.related, field.session)
-    )
-    before = words(some.before)
+    words, window, session = map(_best_share, (field.words, field.window, field.session))
     return {
         "words": words(some.slots),
-        "words_before": before,
         "words_led": words(some.led),
-        "words_asked": before * some.replies,
         "window": window(some.slots),
         "window_rank": _rank(field.window, some.slots),
         "session_words": session(some.session),
         "session_rank": _rank(field.session, some.session),
-        "related": related(some.slots),
     }
 
 
@@ -190,24 +162,13 @@ def _of_meaning(some: _Candidates, people: _People) -> dict[str, NDArray[Any]]:
     return {
         "meaning": own,
         "meaning_share": own / max(float(cosines.max(initial=0.0)), _LEAST_BEST),
-        "meaning_before": meaning[some.before],
         "session_meaning": in_session[some.session],
         "about_meaning": own * people.are_in(some.slots) / max(float(of_them.max(initial=0.0)), _LEAST_BEST),
     }
 
 
 def _of_people(some: _Candidates, people: _People) -> dict[str, NDArray[Any]]:
-    named = bool(some.question.people)
-    by, about, mentioned = people.speak(some.slots), people.are_in(some.slots), people.mentioned[some.slots]
-    return {
-        "speaker": by,
-        "other_speaker": ~by if named else some.none,
-        "speaker_says_i": by & ((some.marks & SAYS_I) > 0),
-        "mentioned": mentioned,
-        "about": about,
-        "about_beside": (people.are_in(some.before) | people.are_in(some.after)) & ~about,
-        "other_mentioned": ((some.marks & NAMES) > 0) & ~mentioned if named else some.none,
-    }
+    return {"mentioned": people.mentioned[some.slots], "about": people.are_in(some.slots)}
 
 
 def _of_dates(some: _Candidates) -> dict[str, NDArray[Any]]:
@@ -219,43 +180,6 @@ def _of_dates(some: _Candidates) -> dict[str, NDArray[Any]]:
     }
 
 
-def _of_kind(some: _Candidates) -> dict[str, NDArray[Any]]:
-    return {
-        "number": (some.marks & COUNTS) > 0 if some.question.asks_number else some.none,
-        "name": (some.marks & NAMES) > 0 if some.question.asks_name else some.none,
-    }
-
-
-def _of_form(some: _Candidates) -> dict[str, NDArray[Any]]:
-    import numpy as np
-
-    columns = some.field.columns
-    worth = columns.rarity.of(some.slots, known=some.field.known, without=some.question.terms)
-    return {
-        "length": np.log1p(np.minimum(columns.rows["length"][some.slots], _LONG)) / 4,
-        "asks": (some.marks & ASKS) > 0,
-        "says_i": (some.marks & SAYS_I) > 0,
-        "says_you": (some.marks & SAYS_YOU) > 0,
-        "rarest": worth.rarest,
-        "rare_words": worth.mean,
-        "single": worth.single,
-    }
-
-
-def _of_changes(some: _Candidates, worth: NDArray[np.floating[Any]]) -> dict[str, NDArray[Any]]:
-    question = some.question
-    changes = (some.marks & CHANGES) > 0
-    before, after = some.none, some.none
-    if question.asks_now or question.asks_past:
-        before, after = _before_and_after(some.at, worth)
-    return {
-        "change": changes if question.asks_now else some.none,
-        "change_present": changes if not (question.asks_now or question.in_past) else some.none,
-        "later": after if question.asks_now else some.none,
-        "earlier": before if question.asks_past else some.none,
-    }
-
-
 def _rank(values: Numbers, slots: Slots) -> Numbers:
     """Return 1 for the best of all, less and less for the next ones, and nothing for what is worth nothing."""
     import numpy as np
@@ -263,21 +187,6 @@ def _rank(values: Numbers, slots: Slots) -> Numbers:
     own = values[slots]
     better = np.sort(-values[np.flatnonzero(values > 0)]).searchsorted(-own, "left")
     return np.where(own > 0, 1 / (1 + better / 2), 0).astype(np.float32)
-
-
-def _before_and_after(at: NDArray[np.float64], worth: NDArray[np.floating[Any]]) -> tuple[Numbers, Numbers]:
-    """Return which share of what may answer was said before each text, and which after it, by what is worth how much."""
-    import numpy as np
-
-    if not len(at):
-        return np.zeros(0, np.float32), np.zeros(0, np.float32)
-    shares = np.exp(_STEEP * (worth - worth.max()))
-    shares /= shares.sum()
-    times, place = np.unique(at, return_inverse=True)
-    then = np.bincount(place, shares, len(times))
-    until = np.cumsum(then)
-    before, after = until - then, np.maximum(1 - until, 0)  # the last one's may be a rounding less
-    return before[place].astype(np.float32), after[place].astype(np.float32)
 
 
 def _best_share(values: Numbers) -> Callable[[Slots], Numbers]:

@@ -43,11 +43,9 @@ class Space(NamedTuple):
     """The tick at which somebody was known to use it."""
     docs_left: int
     """The docs up to this number were there before the space, and have not been looked at."""
-    relations_upto: int
-    """The highest number of a relation that has its vector."""
 
 
-_COLUMNS = "id, fingerprint, used, docs_left, relations_upto"
+_COLUMNS = "id, fingerprint, used, docs_left"
 
 
 def find_space(database: Database | Transaction, embedder: Embedder) -> Space | None:
@@ -99,7 +97,7 @@ def begin_space(tx: Transaction, embedder: Embedder, first: Iterable[int]) -> Sp
     tx.execute(
         "insert into unembedded (space, doc) select ?, id from docs where past = 1", (past_of(number),)
     )
-    return Space(number, embedder.fingerprint, tx.recorded, _EVERYTHING, 0)
+    return Space(number, embedder.fingerprint, tx.recorded, _EVERYTHING)
 
 
 def note_use(database: Database, space: Space) -> None:
@@ -175,9 +173,5 @@ _SLICES = (
     """
     delete from unembedded where (space, doc) in (
       select space, doc from unembedded where space in (:space, :past) limit :limit)
-    """,
-    """
-    delete from relation_vectors where space = :space
-      and relation in (select relation from relation_vectors where space = :space limit :limit)
     """,
 )

@@ -62,7 +62,6 @@ class Tail:
         self.alikes = Alikes()
         """Its terms by how they sound."""
         self._lengths: dict[int, int] = {}
-        self._stems: dict[int, tuple[str, ...]] = {}
         self._next = {True: 0, False: 0}
         self._rows: dict[int, Row] = {}
         self._poured: Columns | None = None
@@ -128,7 +127,7 @@ class Tail:
                 row = self._rows.get(number)
                 if row is None:
                     row = self._rows[number] = row_of(number, doc, self._lengths[number])
-                columns.append(row, self._stems.get(number, ()), passing=True)
+                columns.append(row, passing=True)
 
     def _start(self, state: State, queue: int) -> None:
         self._stale = True
@@ -138,7 +137,6 @@ class Tail:
         self._postings.clear()
         self.alikes = Alikes()
         self._lengths.clear()
-        self._stems.clear()
         self.terms = 0
         self._notes_of = ()
         self._reached = {source.table: state.reached(source) for source in SOURCES}
@@ -163,7 +161,6 @@ class Tail:
         if doc.subject:
             self.subjects.add(called_in(doc.text, doc.subject))
         self._lengths[id_] = sum(stems.values())
-        self._stems[id_] = tuple(stems)
         self.terms += self._lengths[id_]
         for term, n in stems.items():
             if term not in self._postings:

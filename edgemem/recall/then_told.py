@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.recall.columns import NOBODY
 from edgemem.recall.sources import EPISODE, FACT, NOTE, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.times_asked import spoken_of
-from edgemem.recall.traits import ASKS, CHANGES, COUNTS, GREETS, NAMES
+from edgemem.recall.traits import ASKS, COUNTS, GREETS, NAMES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,10 +46,8 @@ _LEAST, _LEAST_REPLY = 3, 6
 """Stems: "ok" and "that's fine" tell nothing, nor does the robot where it only says that it has heard,"""
 _REPLY = 0.4
 """and what it says at length is worth less than what people told it."""
-_COMMON = 0.2
-"""What the commonest word is worth beside one that was said once."""
-_VALUES, _VALUE = (COUNTS, NAMES, CHANGES), 0.3
-"""Who tells something to be remembered says a number, a name, what is not as it was, or, as `dated`, a day: by how much each makes a
+_VALUES, _VALUE = (COUNTS, NAMES), 0.3
+"""Who tells something to be remembered says a number, a name, or, as `dated`, a day: by how much each makes a
 text worth more. On seeds 1 to 3 of our own corpus, in the words that weights are learnt on, .85 of the first five told a
 fact with .3, .80 with 0, .85 with .6."""
 _SLICES = 8
@@ -118,7 +116,7 @@ def _replies(view: View, slots: Slots) -> NDArray[np.bool_]:
 
 
 def _worth(view: View, slots: Slots, replies: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return how much each text tells: its words, by how rare they are.
+    """Return how much each text tells, by how long it is.
 
     Args:
         replies: which of them are the robot's, where it is not asked what that said.
@@ -128,9 +126,6 @@ def _worth(view: View, slots: Slots, replies: NDArray[np.bool_]) -> NDArray[np.f
     columns = view.columns
     length = columns.rows["length"][slots]
     worth: NDArray[np.float64] = np.minimum(length, _LONGEST).astype(np.float64)
-    if view.whole:  # else nobody knows how often a word is said
-        rare = columns.rarity.of(slots, known=bool(view.only.values.get("known", 1))).mean
-        worth *= _COMMON + (1 - _COMMON) * rare
     marks = columns.rows["marks"][slots]
     values = sum(((marks & mark) > 0).astype(np.float64) for mark in _VALUES) + columns.rows["dated"][slots]
     worth *= 1 + _VALUE * values

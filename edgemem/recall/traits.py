@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from edgemem.patterns import Pattern
 from edgemem.provisions import provided
 from edgemem.recall.dates import mentions
-from edgemem.recall.disclaimers import disclaims
-from edgemem.recall.misheard_dates import with_dates
 from edgemem.recall.words import plain_words, terms
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-ASKS, SAYS_I, SAYS_YOU, COUNTS, NAMES, CHANGES, DISCLAIMS, GREETS = 1, 2, 4, 8, 16, 32, 64, 128
-"""The text asks; says "I"; says "you"; holds a number; holds a word with a capital that begins no sentence; says that
-something is not as it was; says that something is not known, and nothing else; greets or thanks, and says nothing else."""
+ASKS, SAYS_I, COUNTS, NAMES, GREETS = 1, 2, 8, 16, 128
+"""The text asks; says "I"; holds a number; holds a word with a capital that begins no sentence; greets or thanks, and says
+nothing else."""
 
 MOST_TIMES = 4
 _MAX_CHARS = 2000
@@ -51,27 +49,6 @@ _I = frozenset(
         "chung",
         "我",
         "我们",
-    ]
-)
-_YOU = frozenset(
-    [
-        "you",
-        "your",
-        "yours",
-        "re",
-        "du",
-        "dein",
-        "deine",
-        "dir",
-        "dich",
-        "ihr",
-        "tu",
-        "te",
-        "usted",
-        "su",
-        "ban",
-        "你",
-        "您",
     ]
 )
 _NUMBER_WORDS = frozenset(
@@ -163,13 +140,6 @@ _WANTS = Pattern(
     r"|告诉我|想知道",
     flags=re.IGNORECASE,
 )
-_CHANGE = Pattern(
-    r"\b(?:now|instead|any ?more|no longer|no more|from today|changed|switched|swapped|renamed|forget"
-    r"|jetzt|stattdessen|nicht mehr|kein\w* mehr|ab heute|geändert|gewechselt|umbenannt"
-    r"|ahora|en vez de|en lugar de|ya no|desde hoy|cambi(?:ó|ado|ada|amos|é)"
-    r"|bây giờ|giờ thì|không còn|thay vì|đã đổi|từ nay)\b|现在|不再|改成|改为|换成|从今天起",
-    flags=re.IGNORECASE,
-)
 _DIGIT = re.compile(r"\d")
 _NAME = Pattern(r"(?<=[a-zß-ÿ,] )[A-ZÀ-Þ][a-zß-ÿ]+")
 _GREETING = (
@@ -209,12 +179,11 @@ def traits_of(text: str, at: float) -> Traits:
     text = text[:_MAX_CHARS]
     words = set(plain_words(text))
     marks = ASKS * (text.rstrip().endswith(("?", "？")) or bool(_WANTS.search(text)))
-    marks |= SAYS_I * (not words.isdisjoint(_I)) | SAYS_YOU * (not words.isdisjoint(_YOU))
+    marks |= SAYS_I * (not words.isdisjoint(_I))
     marks |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(_NUMBER_WORDS))
-    marks |= NAMES * bool(_NAME.search(text)) | CHANGES * bool(_CHANGE.search(text))
-    marks |= DISCLAIMS * disclaims(text)
+    marks |= NAMES * bool(_NAME.search(text))
     marks |= GREETS * bool(len(text) <= _GREETING_CHARS and _only_greets().fullmatch(text))
-    spans = mentions(with_dates(text), at, zone_at(at))
+    spans = mentions(text, at, zone_at(at))
     times = tuple((span.begin, span.end, span.sure) for span in spans[:MOST_TIMES])
     return Traits(int(marks), called_by(text), times)
 

@@ -42,9 +42,8 @@ class View:
         self._dropped = columns.dropped
         self.may: NDArray[np.bool_] = columns.readable(only)
         """Which slots may be found."""
-        self.words, self.window, self.related, self.cosines = np.zeros((4, self.n + 1), np.float32)
-        """What the words are worth in each text, and with its neighbours; how much of the question it says by other words;
-        how near in meaning it is."""
+        self.words, self.window, self.cosines = np.zeros((3, self.n + 1), np.float32)
+        """What the words are worth in each text, and with its neighbours; how near in meaning it is."""
         self.session: Numbers = np.zeros(columns.sessions, np.float32)
         """What the words are worth in each session, by its code."""
         self.known = 1.0
@@ -129,7 +128,7 @@ class View:
         import numpy as np
 
         known, self.n, self.may = self.n, self.columns.n, self.columns.readable(self.only)
-        for name in ("words", "window", "related", "cosines", "near", "mentioned", "chosen"):
+        for name in ("words", "window", "cosines", "near", "mentioned", "chosen"):
             column = np.zeros(self.n + 1, getattr(self, name).dtype)
             column[:known] = getattr(self, name)[:known]
             setattr(self, name, column)

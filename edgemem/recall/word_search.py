@@ -12,14 +12,13 @@ from edgemem.recall.lexical import K1, Statistics
 from edgemem.recall.matching import matched, stands_of
 from edgemem.recall.mentions import LONG, Ways, people_heard, ways_of
 from edgemem.recall.question import Asked, Question, people_in, read_question
-from edgemem.recall.related_words import LANGUAGES, note_related
 from edgemem.recall.rules import has_older
 from edgemem.recall.sounds import with_names, with_people
 from edgemem.recall.sources import bound, in_batches, marks
 from edgemem.recall.state import FIRST_OTHER
 from edgemem.recall.times_asked import on_dates, on_days
 from edgemem.recall.view import View
-from edgemem.recall.words import stems_again, terms
+from edgemem.recall.words import terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from edgemem.recall.tail import Tail
 
 _FEW = 3  # texts that a misheard name may stand in
-_OTHER_WORDS = 0.5  # of what a word is worth, where a text has a related one for it
 _SOON_READ = 20_000
 """Texts that are read into memory for whoever may take as long as it needs: half a second."""
 
@@ -222,11 +220,6 @@ class WordSearch:
         view.words[hits] = np.minimum(view.words[hits] / np.float32(best), 1.0)
         self._choose(view, hits, view.words[hits])
         self._choose(view, found.around, view.window[found.around])
-        if question.language in LANGUAGES:
-            related = self._find_related(view, question, said, statistics)
-            if len(related):
-                some = view.around(np.concatenate([hits, related]), ())
-                self._choose(view, some, view.words[some] + np.float32(_OTHER_WORDS) * view.related[some])
         dated = view.seen(on_dates(view.columns, question)[: 4 * self._candidates])
         view.chosen[dated[: self._candidates // 2]] = True
         if question.times and not len(hits):  # "what did we do yesterday?": there is nothing else to go by
@@ -245,19 +238,6 @@ class WordSearch:
         over = slots[past]
         view.chosen[view.seen(_highest(slots[~past], scores[~past], self._candidates))] = True
         view.chosen[view.seen(_highest(over, scores[past], self._candidates, rows["at"][over]))] = True
-
-    def _find_related(
-        self, view: View, question: Question, said: Iterable[str], statistics: Statistics
-    ) -> NDArray[np.intp]:
-        """Find what says the words of the question by other ones; no name means anything. Return the slots of that."""
-        names = {stem for name in question.people for stem in terms(name)}
-        again = stems_again(question.meaning, question.language)
-        words = [term for term in said if term not in names and term not in again]
-
-        def find(wanted: Sequence[str]) -> list[tuple[str, Any, Any]]:
-            return [*self._find_in_file(view, wanted, statistics), *self._standing(view, wanted)]
-
-        return note_related(view, words, find, statistics, question.language)
 
     def _find_in_file(
         self, view: View, wanted: Sequence[str], statistics: Statistics

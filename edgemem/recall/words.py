@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from edgemem.patterns import Pattern
-from edgemem.recall.compounds import parts_of
 from edgemem.recall.languages import EMPTY_SIGNS, STOP_WORDS, TELLING, empty_words, language_of
 from edgemem.recall.number_words import with_digits
 from edgemem.recall.stemmer import stem, stems_version
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STOP_WORDS", "WORDS_VERSION", "language_in", "plain_words", "terms", "words_version"]
 
-WORDS_VERSION = "5"
+WORDS_VERSION = "6"
 """Changes with every rule below, see `words_version`."""
 
 _RUN = re.compile(r"[^\W_]+")
@@ -91,14 +90,6 @@ def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
     return found
 
 
-def stems_again(text: str, language: str) -> frozenset[str]:
-    """Return the English stems by which `terms` finds the words of a text once more, beside those of its language."""
-    if language not in _STEMMED:
-        return frozenset()
-    words = plain_words(text)
-    return frozenset(map(stem, words)).difference(stem(word, language) for word in words)
-
-
 def language_in(text: str) -> str:
     """Return the language of a text: de, es, vi, zh, other where most letters are no Latin ones, else en."""
     if text.isascii():
@@ -163,8 +154,7 @@ def _stems(word: str, language: str) -> tuple[str, ...]:
     english = stem(word)
     if language not in _STEMMED:
         return (english,)
-    parts = parts_of(word) if language == "de" else ()
-    return tuple(dict.fromkeys((stem(word, language), english, *parts)))
+    return tuple(dict.fromkeys((stem(word, language), english)))
 
 
 def _neighbours(run: str, without: Collection[str]) -> Iterator[str]:

@@ -316,7 +316,6 @@ _TICKS = {
     "sessions": "(select max(recorded) from sessions)",
     "vectors": "(select max(seq) from vectors)",
     "removals": "(select max(seq) from removals)",
-    "relations": "(select max(id) from relations)",
     "spaces": "(select max(used) from spaces)",
 }
 
@@ -439,7 +438,18 @@ _M002_RULES = (
     "delete from meta where key = 'words'",
 )
 
-INDEX: tuple[Migration, ...] = (Migration("m001_index", _M001_INDEX), Migration("m002_rules", _M002_RULES))
+_M003_NO_RELATIONS = (
+    # What a fact says of its subject had vectors of its own, for a second question without the subject.
+    "drop table relation_vectors",
+    "drop table relations",
+    "alter table spaces drop column relations_upto",
+)
+
+INDEX: tuple[Migration, ...] = (
+    Migration("m001_index", _M001_INDEX),
+    Migration("m002_rules", _M002_RULES),
+    Migration("m003_no_relations", _M003_NO_RELATIONS),
+)
 """`db/index.db`: derived, deletable; its steps are only appended to as well, because vectors take hours to make."""
 
 

@@ -65,15 +65,6 @@ def test_what_was_misheard_is_found(robot):
     assert robot.texts("where is the bepper", k=1) == ["the pepper is in the drawer"]
 
 
-def test_other_words_for_the_same_are_found(robot):
-    """A text that says a word of the question by another one is found, though nothing else of it is asked for."""
-    robot.say(1, "we have a new sofa", "fine")
-    for n in range(2, 12):
-        robot.say(n, f"the weather is number {n}", "fine")
-    robot.idle()
-    assert robot.texts("which couch", k=1) == ["we have a new sofa"]
-
-
 def test_a_time_is_found(robot):
     """A text that speaks of the time of a question is a candidate, whatever its words."""
     robot.say(1, "we go to the lake on the 3rd of March 2027", "fine")
@@ -127,7 +118,7 @@ def fill(truth: Database, talk, first: int = 0) -> None:
 
 
 def scored(index: Index, truth: Database, reader: Reader | None, query: str):
-    """Return of each text what its words are worth, alone, with its neighbours and by others, and how much is known."""
+    """Return of each text what its words are worth, alone and with its neighbours, and how much is known."""
     tail = Tail(truth, index, None)
     state = index.state()
     tail.refresh(state)
@@ -136,8 +127,8 @@ def scored(index: Index, truth: Database, reader: Reader | None, query: str):
     _, view = search.look_up(take_apart(query, 1.77e9), names={}, reader=None)
     refs = view.columns.rows["ref"]
     return view.known, {
-        int(refs[slot]): tuple(float(worth[slot]) for worth in (view.words, view.window, view.related))
-        for slot in np.flatnonzero((view.window + view.related)[: view.n])
+        int(refs[slot]): (float(view.words[slot]), float(view.window[slot]))
+        for slot in np.flatnonzero(view.window[: view.n])
     }
 
 
