@@ -20,7 +20,7 @@ from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.layout_view import LayoutHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
-from edgemem.hooks.persist import PersistSessionHook
+from edgemem.hooks.persist import AcceptTurnHook, PersistSessionHook
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
 from edgemem.hooks.registry import HookRegistry
 from edgemem.hooks.timing import TimingHook
@@ -46,6 +46,9 @@ ASKED = (
     TokenBudgetHook,
 )
 """Hooks that lay out a prompt and write nothing."""
+
+BESIDE = (PersistSessionHook, AcceptTurnHook, TurnLogHook, TimingHook, ToolOutputTruncatorHook)
+"""Hooks that keep or watch a turn, and put nothing before the model."""
 
 PLAN = ("instructions", "tools", "summary", "history", "memory", "notes", "utterance", "opening")
 """What a prompt is made of."""
@@ -309,8 +312,7 @@ def _notes(
     for failure in registry.failures():
         yield f"{failure.hook} failed, so its part is missing: {failure.message}"
     for hook in hooks:
-        watching = (TurnLogHook, TimingHook, ToolOutputTruncatorHook)
-        if BEFORE_LLM in hook.points and not isinstance(hook, (*ASKED, *watching)):
+        if BEFORE_LLM in hook.points and not isinstance(hook, (*ASKED, *BESIDE)):
             yield f"{getattr(hook, 'name', type(hook).__name__)} was not asked, because it may store something."
         if isinstance(hook, WindowPlanHook):
             yield from _too_small(hook.budget)

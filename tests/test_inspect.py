@@ -220,6 +220,26 @@ def test_what_is_left_out_says_why(tmp_path: Path) -> None:
     assert "40% of the best one" in near["ann car: a red van"]
 
 
+def test_of_the_hooks_that_are_not_asked_only_the_users_are_named(tmp_path: Path) -> None:
+    """What keeps a turn puts nothing before the model; what somebody else's hook would put there is missing."""
+
+    class Weather:
+        points = frozenset({"before_llm"})
+        priority = 0
+
+        def __call__(self, point: str, ctx: object, payload: object) -> None:
+            raise AssertionError("it may store something")
+
+    with edgemem.open(tmp_path, worker=False) as memory:
+        said = [note for note in look(memory, "Hello.").notes if "was not asked" in note]
+        assert said == []
+        hooks = [*memory.hooks(session_id="hall", speaker="Ann", tokenizer=WordTokenizer()), Weather()]
+        found = inspect_prompt(hooks, "Hello.", speaker="Ann")
+        assert [note for note in found.notes if "was not asked" in note] == [
+            "Weather was not asked, because it may store something."
+        ]
+
+
 def test_notes_that_are_closed_to_the_voice_are_named(tmp_path: Path) -> None:
     """Whoever wonders why NOTES.md is not there is told, and what opens it; a recognised speaker has it."""
     with edgemem.open(tmp_path, worker=False) as memory:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -158,6 +159,13 @@ def frozen() -> dict[str, Any]:
     return json.loads(FROZEN.read_text("utf-8")) if FROZEN.exists() else {}
 
 
+def freeze(frozen: dict[str, Any]) -> None:
+    """Write down what was found, a question a line."""
+    text = json.dumps(frozen, indent=1, ensure_ascii=False)
+    text = re.sub(r"\[\s+([^]]*?)\s+\]", lambda scores: f"[{' '.join(scores[1].split())}]", text)
+    FROZEN.write_text(f"{text}\n", "utf-8")
+
+
 def figures(corpus: Corpus) -> dict[str, float]:
     """Return all shares of a corpus."""
     return {**corpus.shares(), "facts@5": corpus.facts}
@@ -167,7 +175,7 @@ def test_as_much_is_found_as_was_frozen(corpora: list[Corpus], frozen: dict[str,
     """Recall of messages and facts is neither lower nor higher than it was."""
     if FREEZE:
         frozen |= {one.name: {"shares": figures(one), "scores": one.scores} for one in corpora}
-        FROZEN.write_text(json.dumps(frozen, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        freeze(frozen)
     for corpus in corpora:
         assert figures(corpus) == pytest.approx(frozen[corpus.name]["shares"], abs=SHARE), corpus.name
 
@@ -215,7 +223,7 @@ def test_a_longer_half_life_is_noticed(
     found = episodes(tmp_path / "now")
     if FREEZE:
         frozen["episodes"] = [round(score, 5) for score in found]
-        FROZEN.write_text(json.dumps(frozen, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        freeze(frozen)
     assert found == pytest.approx(frozen["episodes"], abs=1e-4)
     monkeypatch.setattr(scoring, "HALF_LIFE_S", scoring.HALF_LIFE_S * 10)
     assert episodes(tmp_path / "longer") != pytest.approx(frozen["episodes"], abs=1e-4)

@@ -78,8 +78,7 @@ def clues_of(odds: Numbers, signals: Numbers, known: float, *, usual: float) -> 
     best = ranked[0]
     columns = {name: signals[:, place] for place, name in enumerate(SIGNALS) if name in _NEEDED}
     nearest = about = columns["meaning"].max()
-    # Somebody is named wherever a message is by them or by another.
-    theirs = columns["about"] > 0
+    theirs = columns["about"] > 0  # of whoever is named
     if theirs.any():
         about = columns["meaning"][theirs].max()
     middle = (ranked[(len(ranked) - 1) // 2] + ranked[len(ranked) // 2]) / 2  # np.median would sort once more

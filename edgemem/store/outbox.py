@@ -394,11 +394,8 @@ class Outbox:
         line = _Line(number, step, also)
         try:
             text = msgspec.json.encode(line)
-        except (
-            TypeError,
-            ValueError,
-            RecursionError,
-        ):  # half of a sign, or what JSON has not: made plain, or refused
+        except (TypeError, ValueError, RecursionError):
+            # Half of a sign, or what JSON has not: it is made plain, or refused.
             text = to_json(line, what="A turn").encode()
         return number, self._spool().put(text)
 
