@@ -62,7 +62,7 @@ class FactModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         import numpy as np
 
         weights = np.array([self.weights.get(name, 0.0) for name in CLUES], np.float32)
-        found: Numbers = clues @ weights + np.float32(self.bias)
+        found: Numbers = weighed(clues, weights) + np.float32(self.bias)
         return found
 
     def parts(self, clues: Sequence[float]) -> dict[str, float]:
@@ -101,6 +101,17 @@ class FactModels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         parts = {reason: share * both[0][reason] + (1 - share) * both[1][reason] for reason in both[0]}
         said = [name for name, part in parts.items() if part >= _MENTIONED]
         return tuple(sorted(said, key=lambda name: (-parts[name], name)))
+
+
+def weighed(rows: Numbers, weights: Numbers) -> Numbers:
+    """Return the weighted sum of each row.
+
+    Not by `@`: on one processor BLAS warned of values that are not numbers where all were.
+    """
+    import numpy as np
+
+    found: Numbers = np.einsum("ij,j->i", rows, weights)
+    return found
 
 
 def scores_of(odds: Numbers) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ import msgspec
 
 from edgemem.provisions import provided
 from edgemem.recall.certainty import Certainty, clues_of, mixed, shares
-from edgemem.recall.fact_scores import FactModels
+from edgemem.recall.fact_scores import FactModels, weighed
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
         """Return the logarithm of the odds that each of some messages is right, given `float32[n, len(SIGNALS)]`."""
         import numpy as np
 
-        found: NDArray[np.float32] = np.float32(self.scale) * (signals @ self._column) + np.float32(self.bias)
+        summed = weighed(signals, self._column)
+        found: NDArray[np.float32] = np.float32(self.scale) * summed + np.float32(self.bias)
         return found
 
     @functools.cached_property
@@ -82,7 +83,9 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
 
     def parts(self, signals: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return what each of `REASONS` adds to the log odds of some messages, `float32[n, len(REASONS)]`."""
-        found: NDArray[np.float32] = signals @ self._shares
+        import numpy as np
+
+        found: NDArray[np.float32] = np.einsum("ij,jk->ik", signals, self._shares)
         return found
 
 
