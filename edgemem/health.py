@@ -317,9 +317,16 @@ def _clock(memory: Memory) -> Check:
     )
 
 
+_WAITING = {
+    "text": "{:,} new texts wait for the index, and are found without it",
+    "changes": "{:,} changes wait for the index",
+    "vectors": "{:,} texts wait for their vectors, and are found by their words until idle time has made them",
+}
+"""What waits for idle time, by the kind that `Memory.pending` names."""
+
+
 def _upkeep(memory: Memory) -> Check:
-    pending = memory.pending()
-    left = ", ".join(f"{count} to {name}" for name, count in pending.items() if count)
+    left = "; ".join(_WAITING[name].format(count) for name, count in memory.pending().items() if count)
     failed = memory.idle_failures()
     if failed:
         often = "" if failed[0].count == 1 else f" {failed[0].count} times"

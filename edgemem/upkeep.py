@@ -50,6 +50,7 @@ class Upkeep:
                 Step("erase", self._erase),
                 Step("compact", running.compact),
                 Step("index", self._catch_up),
+                Step("embed new", self._embed_new),
                 Step("embed", self._embed),
                 Step("read ahead", running.read_ahead),
                 Step("merge", lambda stop: index.merge_words(stop=stop)),
@@ -88,6 +89,9 @@ class Upkeep:
         idle = self._settings()
         least = 0 if self._thorough else idle.index_rows
         return self._parts.index.catch_up(idle.batch, stop=stop, least=least, wait_s=idle.index_wait_s) > 0
+
+    def _embed_new(self, stop: Stop) -> bool:
+        return not stop() and self._parts.recall.embed_new(self._settings().embed_batch, stop=stop) > 0
 
     def _embed(self, stop: Stop) -> bool:
         return not stop() and self._parts.index.embed_pending(self._settings().embed_batch, stop=stop) > 0

@@ -27,7 +27,7 @@ def database(tmp_path):
         yield opened
 
 
-def chosen(database, cosines, *, wanted, people=(), rows=None, reader=None):
+def chosen(database, cosines, *, wanted, people=(), rows=None, reader=None, new=None):
     """Return the numbers of the candidates among messages that are so near, and how near each is taken to be."""
     vectors = ExactVectors(database, 2)
     made = [(n, np.array([cos, (1 - cos * cos) ** 0.5], np.float32)) for n, cos in enumerate(cosines, 1)]
@@ -38,7 +38,7 @@ def chosen(database, cosines, *, wanted, people=(), rows=None, reader=None):
         columns.append(row._replace(**(rows or {}).get(n, {})))
     view = View(columns, make_filter(reader))
     question = Question(terms=("cup",), meaning="the cup", people=frozenset(people))
-    find_near(view, vectors, ASKED, question, wanted=wanted)
+    find_near(view, vectors, ASKED, question, new=new or {}, wanted=wanted)
     docs = columns.rows["id"]
     return sorted(docs[np.flatnonzero(view.chosen)].tolist()), dict(
         zip(
@@ -94,3 +94,11 @@ def test_what_may_not_be_read_is_no_candidate(database):
     assert {10, 18}.isdisjoint(numbers)
     assert {11, 16, 17, 19} <= set(numbers)
     assert 10 not in near
+
+
+def test_what_the_index_does_not_know_yet_is_as_near_as_its_vector_says(database):
+    """What was said a moment ago is a candidate, with its neighbours, among all that the index knows."""
+    numbers, near = chosen(database, [0.9, *near_at(range(10, 18))], wanted=8, new={30: 0.95, 40: 0.2})
+    assert {29, 30, 31, 32} <= set(numbers)
+    assert 40 not in numbers
+    assert near[30] == pytest.approx(0.95, abs=0.01)

@@ -1,6 +1,6 @@
 """Embedding: the upkeep of one model's vectors in an index, from a file that knows nothing of the model to a whole one.
 
-Relations come first, then what came or changed lately and what was of use of late, then everything that was there before
+First comes what came or changed lately and what was of use of late, then everything that was there before
 the model, the newest first, and facts that do not hold any more at the end. A text that is longer than the model's window has a vector for each of its pieces. Several
 processes may work on one file: what another has made meanwhile is left as it is.
 """
@@ -32,7 +32,7 @@ from edgemem.recall.usage import most_shown
 from edgemem.recall.vectors import BitVectors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from edgemem.config import RecallSettings
     from edgemem.llama.protocols import Embedder
@@ -49,6 +49,9 @@ _USED = 256  # docs that were shown of late and come before the others: some sec
 _LOOKED_AT = 256  # docs of before the space that one step looks at, in search of one without a vector
 _DROPPED = 200  # rows of a space that is not kept, in one transaction: some milliseconds
 _BITS = 500  # bits that are made in one transaction: the same
+_KEPT_NEW = (
+    1024  # texts whose vectors wait in memory for the index: 1.5 KB each, twice what the tail may hold
+)
 _PROBE = "Hello."
 _AS_IT_WAS = """
   select past from docs where id = ? and kind = ? and ref = ? and (digest is null or digest = ?)
@@ -108,6 +111,8 @@ class Embedding:
         self._opening = threading.Lock()
         self._begun: dict[str, Vector] = {}
         """Pieces of a text that was interrupted in the middle."""
+        self._new: dict[str, dict[str, Vector]] = {}
+        """The pieces of texts that the index did not know yet, by the text."""
         self._aside: dict[int, int | None] = {}
         """Docs that cannot be embedded as they are, by the digest of their text; the next process tries them again."""
         self.vectors: Vectors | None = None
@@ -137,7 +142,7 @@ class Embedding:
 
     def follow_removals(self) -> None:
         """Leave nothing in memory of what was taken out of the file."""
-        self._begun = {}
+        self._begun, self._new = {}, {}
         for side in self.vectors or ():
             if isinstance(side, ResidentVectors):
                 side.follow_removals()
@@ -180,6 +185,41 @@ class Embedding:
         done = self._embed_older(space, limit, stop)
         rows = self._queued(past_of(space.number), limit) if not done and not (stop and stop()) else []
         return self._embed(space, rows, None, stop) if rows else done
+
+    def embed_new(self, texts: Sequence[str], stop: Stop | None, limit: int) -> int:
+        """Make vectors of texts that the index does not know yet, in memory alone; return of how many.
+
+        The file takes them when it takes the texts: each of its commits wears the card.
+        """
+        self._begin()
+        missing = [text for text in dict.fromkeys(texts) if text not in self._new][:limit]
+        pieces = self._pieces(dict(enumerate(missing)))
+        made, unfit = self._make(list(dict.fromkeys(itertools.chain(*pieces.values()))), stop)
+        whole = {
+            missing[n]: {piece: made[piece] for piece in some if piece in made}
+            for n, some in pieces.items()
+            if all(piece in made or piece in unfit for piece in some)
+        }
+        kept = {**self._new, **whole}
+        self._new = {text: kept[text] for text in list(kept)[-_KEPT_NEW:]}
+        return len(whole)
+
+    def near_new(self, query: Vector, docs: Mapping[int, str]) -> dict[int, float]:
+        """Return the cosines of docs that the index does not know yet, and whose vectors are in memory.
+
+        Args:
+            docs: their texts.
+        """
+        import numpy as np
+
+        new = self._new
+        made = [(doc, vector) for doc, text in docs.items() for vector in new.get(text, {}).values()]
+        found: dict[int, float] = {}
+        if made and made[0][1].shape == query.shape:
+            cosines = np.stack([vector for _, vector in made]) @ query
+            for (doc, _), cosine in zip(made, cosines.tolist(), strict=True):
+                found[doc] = max(cosine, found.get(doc, -1.0))
+        return found
 
     def _waiting_docs(self, space: Space | None) -> int:
         if space is None:
@@ -246,7 +286,6 @@ class Embedding:
         Args:
             passed: the number down to which all older docs are done with these; None: they came from the queue.
         """
-        window, most = window_of(self.embedder), self._settings().pieces
         texts = self._texts(rows)
         # What the truth says by now in other words waits for the index to take that in.
         ahead = {
@@ -254,7 +293,9 @@ class Embedding:
             for row in rows
             if row.doc in texts and row.digest not in (None, digest_of(texts[row.doc]))
         }
-        pieces = {doc: window.split(text, most) for doc, text in texts.items() if doc not in ahead}
+        pieces = self._pieces({doc: text for doc, text in texts.items() if doc not in ahead})
+        for text in texts.values():
+            self._begun.update(self._new.get(text, {}))
         made, unfit = self._make(list(dict.fromkeys(itertools.chain(*pieces.values()))), stop)
         done: list[_Row] = []
         for row in rows:
@@ -298,6 +339,11 @@ class Embedding:
 
         self._database.write(work)
         return len(done)
+
+    def _pieces(self, texts: Mapping[int, str]) -> dict[int, list[str]]:
+        """Return the pieces of texts that the model reads at once, by the numbers of the texts."""
+        window, most = window_of(self.embedder), self._settings().pieces
+        return {number: window.split(text, most) for number, text in texts.items()}
 
     def _make(self, texts: Sequence[str], stop: Stop | None) -> tuple[dict[str, Vector], set[str]]:
         """Return the vectors of those texts that were made before `stop()`, and texts that the model cannot embed."""

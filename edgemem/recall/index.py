@@ -30,12 +30,12 @@ from edgemem.recall.state import DamagedIndexError, State, set_meta
 from edgemem.store.erase.erasings import last_forgotten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from edgemem.errors import EdgememError
     from edgemem.llama.protocols import Embedder
-    from edgemem.recall.vectors import VectorIndex
+    from edgemem.recall.vectors import Vector, VectorIndex
     from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
 
@@ -248,6 +248,19 @@ class Index:
 
         with self._upkeep:
             return self._work(steps, limit, _EMBED_AT_ONCE, stop)
+
+    def embed_new(self, texts: Sequence[str], limit: int, *, stop: Stop | None = None) -> int:
+        """Make vectors of up to `limit` texts that this index does not know yet, in memory; return of how many."""
+
+        def steps() -> list[Step]:
+            return [] if self.embedding is None else [partial(self.embedding.embed_new, texts, stop)]
+
+        with self._upkeep:
+            return self._work(steps, limit, _EMBED_AT_ONCE, stop)
+
+    def near_new(self, query: Vector, docs: Mapping[int, str]) -> dict[int, float]:
+        """Return how near docs that this index does not know yet are to a question, where their vectors are in memory."""
+        return {} if self.embedding is None else self.embedding.near_new(query, docs)
 
     def merge_words(self, *, stop: Stop | None = None) -> bool:
         """Merge a piece of the full text's segments where that pays; return whether it did."""

@@ -8,7 +8,7 @@ from edgemem.recall.sources import TURN
 from edgemem.recall.traits import SAYS_I
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -24,13 +24,23 @@ _FIRST = 8
 _FEWEST = 8  # candidates by meaning that a reader must be left with, before more are looked for
 
 
-def find_near(view: View, vectors: VectorIndex, vector: Vector, question: Question, *, wanted: int) -> None:
+def find_near(
+    view: View,
+    vectors: VectorIndex,
+    vector: Vector,
+    question: Question,
+    *,
+    new: Mapping[int, float],
+    wanted: int,
+) -> None:
     """Find what is near to a question, and how near its candidates and their neighbours are.
 
     Args:
+        new: the cosines of docs that the index does not know yet.
         wanted: candidates by meaning; and twice as many about the people whom it names.
     """
-    near = vectors.nearest(vector, wanted, about=True)
+    _note(view, new.items())
+    near = _nearest([*vectors.nearest(vector, wanted, about=True), *new.items()])[:wanted]
     first = near[:_FIRST]
     # What may not be read leaves no trace: its cosine would be the best of all, or of its session.
     readable = _take_up(view, near)
@@ -60,6 +70,10 @@ def find_past(
     # Of a few that are named, memory is up to date only if they need not be estimates.
     _take_up(view, vectors.nearest(vector, wanted, among, about=among is None))
     _estimate(view, vectors, vector, _chosen(view))
+
+
+def _nearest(near: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
+    return sorted(near, key=lambda one: -one[1])
 
 
 def _around(view: View, docs: Sequence[int]) -> Slots:

@@ -73,6 +73,7 @@ class Ranking:
 
         rows = view.columns.rows
         self._model: LinearModel = models.at(meaning)
+        self._by_words = models.words_only
         self._fact_models, self._meaning = models.facts, meaning
         self._weights = weights = msgspec.structs.replace(weights, meaning=weights.meaning * meaning)
         told = None if question.alone is None else told_then(view, question, now)
@@ -89,6 +90,8 @@ class Ranking:
         """How many of them are messages; they come first."""
         self.signals = _signals_of_turns(view, slots[: self.turns], question)
         """Of the messages, one row each."""
+        self._waits = ~view.near[slots[: self.turns]] & bool(meaning)
+        """Which of them have no vector yet, though the question has one: what they score by words alone counts."""
         self._parts: Numbers | None = None
         self.known = view.known
         self._values = self.turns + int(value.sum())
@@ -104,7 +107,7 @@ class Ranking:
         self.scores = (
             np.concatenate(
                 [
-                    self._model.scores(self.signals, view.known),
+                    self._scores_of_turns(np.arange(self.turns)),
                     fact_scores_of(models.facts.odds(self.clues, meaning)),
                     worth * scores_of(*self._others, weights),
                 ]
@@ -150,8 +153,17 @@ class Ranking:
                 if column.max() > 0:
                     self.signals[kept, _PLACES[name]] = column / column.max()
             self._parts = None
-            self.scores[kept] = self._model.scores(self.signals[kept], self.known)
+            self.scores[kept] = self._scores_of_turns(kept)
         self.rescore(self.scores)
+
+    def _scores_of_turns(self, rows: Slots) -> Numbers:
+        """Return the scores of some messages among themselves."""
+        signals, waits = self.signals[rows], self._waits[rows]
+        if not waits.any():
+            return self._model.scores(signals, self.known)
+        found = self._by_words.scores(signals, self.known)
+        found[~waits] = self._model.scores(signals[~waits], self.known)
+        return found
 
     def join(self, refs: Sequence[int], like: Sequence[int]) -> None:
         """Take in further things, each for the reasons of a candidate: versions of the same.
@@ -182,6 +194,7 @@ class Ranking:
         if row < self.turns:
             if self._parts is None:
                 self._parts = self._model.parts(self.signals)
+                self._parts[self._waits] = self._by_words.parts(self.signals[self._waits])
             return turn_reasons(self._parts[row].tolist())
         if row < self._values:
             return self._fact_models.reasons(self.clues[row - self.turns].tolist(), self._meaning)
@@ -196,14 +209,7 @@ def _signals_of_turns(view: View, slots: Slots, question: Question) -> Numbers:
     if not len(slots):
         return np.zeros((0, len(SIGNALS)), np.float32)
     meaning = np.zeros(view.n + 1, np.float32)
-    known = np.flatnonzero(view.near)
-    if len(known):
-        meaning[known] = np.maximum(view.cosines[known], 0)
-        # What waits for its vector is taken to be as near as others are, and nearer the more of the words it has.
-        late = slots[~view.near[slots]]
-        if len(late):
-            usual, best = float(np.median(meaning[known])), float(meaning[known].max())
-            meaning[late] = usual + (best - usual) * view.words[late]
+    meaning[view.near] = np.maximum(view.cosines[view.near], 0)
     field = Field(
         view.columns,
         view.words,

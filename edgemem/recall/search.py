@@ -99,6 +99,8 @@ class Search:
         self._models = models
         self._now = now
         self._meaning = 0.0
+        self._new: dict[int, str] = {}
+        """What the index does not know yet: texts by the numbers of their docs."""
         self._weight = 1.0
         """How much of its weight meaning keeps, if there is a vector."""
         self.signals: tuple[str, ...] = ()
@@ -141,6 +143,7 @@ class Search:
             candidates=self._limits.candidates,
             patient=self._limits.deadline is None,
         )
+        self._new = {number: doc.text for number, doc in tail.docs.items()}
         return search.look_up(asked, names=names, reader=reader)
 
     def _look_up_meaning(self, question: Question, view: View) -> None:
@@ -154,7 +157,9 @@ class Search:
         with self._index.postings.lock:
             view.follow()
             wanted = max(1, self._limits.candidates // 2)
-            find_near(view, vectors, vector, question, wanted=wanted)
+            find_near(
+                view, vectors, vector, question, new=self._index.near_new(vector, self._new), wanted=wanted
+            )
             if self._only.past and FACT in self._only.kinds and self._state is not None:
                 past = self._index.space(self._state, past=True)
                 if past is not None:
