@@ -25,7 +25,7 @@ from edgemem.recall.originals import Originals
 from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.renewal import count_older, renew_some
 from edgemem.recall.segments import merge_due, merge_some
-from edgemem.recall.sources import SOURCES, Source
+from edgemem.recall.sources import SOURCES, Doc, Source
 from edgemem.recall.state import DamagedIndexError, State, set_meta
 from edgemem.store.erase.erasings import last_forgotten
 
@@ -249,16 +249,16 @@ class Index:
         with self._upkeep:
             return self._work(steps, limit, _EMBED_AT_ONCE, stop)
 
-    def embed_new(self, texts: Sequence[str], limit: int, *, stop: Stop | None = None) -> int:
-        """Make vectors of up to `limit` texts that this index does not know yet, in memory; return of how many."""
+    def embed_new(self, docs: Sequence[Doc], limit: int, *, stop: Stop | None = None) -> int:
+        """Make vectors of up to `limit` docs that this index does not know yet, in memory; return of how many."""
 
         def steps() -> list[Step]:
-            return [] if self.embedding is None else [partial(self.embedding.embed_new, texts, stop)]
+            return [] if self.embedding is None else [partial(self.embedding.embed_new, docs, stop)]
 
         with self._upkeep:
             return self._work(steps, limit, _EMBED_AT_ONCE, stop)
 
-    def near_new(self, query: Vector, docs: Mapping[int, str]) -> dict[int, float]:
+    def near_new(self, query: Vector, docs: Mapping[int, Doc]) -> dict[int, float]:
         """Return how near docs that this index does not know yet are to a question, where their vectors are in memory."""
         return {} if self.embedding is None else self.embedding.near_new(query, docs)
 

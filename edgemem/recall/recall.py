@@ -91,8 +91,8 @@ class Recall:
         """Make vectors of what was said and done so lately that the index does not know it, the newest first; return of how many."""
         with self._tail_lock:
             self._tail.refresh(self._index.state())
-            texts = [doc.text for doc in reversed(self._tail.docs.values())]
-        return self._index.embed_new(texts, limit, stop=stop)
+            docs = list(reversed(self._tail.docs.values()))
+        return self._index.embed_new(docs, limit, stop=stop)
 
     def pending(self) -> dict[str, int]:
         """Return how many rows and docs wait for idle time."""

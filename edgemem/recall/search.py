@@ -15,7 +15,7 @@ from edgemem.errors import ClosedError, ModelError
 from edgemem.recall.languages import share_of_meaning
 from edgemem.recall.meaning_search import find_near, find_past
 from edgemem.recall.scoring import Ranking
-from edgemem.recall.sources import FACT
+from edgemem.recall.sources import FACT, Doc
 from edgemem.recall.state import FIRST_OTHER, State
 from edgemem.recall.word_search import WordSearch
 from edgemem.recall.words import language_in
@@ -99,8 +99,8 @@ class Search:
         self._models = models
         self._now = now
         self._meaning = 0.0
-        self._new: dict[int, str] = {}
-        """What the index does not know yet: texts by the numbers of their docs."""
+        self._new: dict[int, Doc] = {}
+        """What the index does not know yet, by its numbers."""
         self._weight = 1.0
         """How much of its weight meaning keeps, if there is a vector."""
         self.signals: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ class Search:
             candidates=self._limits.candidates,
             patient=self._limits.deadline is None,
         )
-        self._new = {number: doc.text for number, doc in tail.docs.items()}
+        self._new = dict(tail.docs)
         return search.look_up(asked, names=names, reader=reader)
 
     def _look_up_meaning(self, question: Question, view: View) -> None:

@@ -445,10 +445,19 @@ _M003_NO_RELATIONS = (
     "alter table spaces drop column relations_upto",
 )
 
+_M004_MEANS = (
+    # The vector of a fact is the mean of its own and that of its relation: those that were made before are made again.
+    """
+    insert or ignore into unembedded (space, doc)
+      select distinct v.space, v.doc from vectors v join docs d on d.id = v.doc where d.relation is not null
+    """,
+)
+
 INDEX: tuple[Migration, ...] = (
     Migration("m001_index", _M001_INDEX),
     Migration("m002_rules", _M002_RULES),
     Migration("m003_no_relations", _M003_NO_RELATIONS),
+    Migration("m004_means", _M004_MEANS),
 )
 """`db/index.db`: derived, deletable; its steps are only appended to as well, because vectors take hours to make."""
 
