@@ -237,24 +237,19 @@ def judge(memory: Memory, spoken: Household) -> Outcomes:
 
 def stands(answer: str, evidence: str, block: str) -> bool:
     """Tell whether all words of an answer stand in one piece of a block, which was cut from the evidence."""
-    wanted = _words(answer)
+    words = set(plain_words(answer))
+    wanted = {word for word in words if terms(word)} or words
     return any(wanted <= piece for piece in _pieces(evidence, block))
 
 
 def _pieces(evidence: str, block: str) -> Iterator[set[str]]:
     """Yield the words of each piece of a block that was cut from a text."""
-    known = _words(evidence)
+    known = set(plain_words(evidence))
     for piece in _BETWEEN_PIECES.split(block):
         head, _, said = piece.partition(": ")  # the speaker or the day, or the key of a fact
-        words = _words(said or head)
+        words = set(plain_words(said or head))
         if words and len(words & known) >= _CUT_FROM * len(words):
             yield words
-
-
-def _words(text: str) -> set[str]:
-    """Return the words of a text that carry something; all of them, where none does."""
-    words = set(plain_words(text))
-    return {word for word in words if terms(word)} or words
 
 
 # A home
