@@ -1,0 +1,128 @@
+"""The bench of what a person would say of recall: its sets, its measure, and figures that follow the real prompt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from edgemem.bench import judged
+from edgemem.bench.judged import household, run, stands
+from edgemem.bench.languages import LANGUAGES
+from edgemem.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LEAST = {"en": (150, 45), "de": (60, 25)}
+"""Questions of each kind, and replaced values."""
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_sets_are_whole(language: str) -> None:
+    """Every answer stands in its evidence, every value in its message and in no question, and nobody unknown asks."""
+    spoken = household(language)
+    asked, replaced = LEAST.get(language, (40, 0))
+    assert min(map(len, (spoken.answerable, spoken.unanswerable, spoken.small_talk))) >= asked
+    assert len(spoken.replaced) >= replaced
+    texts = {key: text for key, _, _, text in spoken.told}
+    texts |= {key: " ".join(parts) for key, *parts, _ in spoken.facts}
+    people = {who for _, who, _, _ in spoken.told}
+    assert len(people) == 3
+    assert len(texts) == len(spoken.told) + len(spoken.facts)
+    for one in spoken.answerable:
+        assert any(one.answer.lower() in texts[key].lower() for key in one.evidence.split()), one
+        assert one.answer == "" or one.answer.lower() not in one.text.lower(), one
+    for pair in spoken.replaced:
+        assert pair.old_days > pair.new_days
+        assert pair.old.lower() in pair.old_text.lower()
+        assert pair.new.lower() in pair.new_text.lower()
+        assert not any(value in f"{pair.question} {pair.past}" for value in (pair.old, pair.new)), pair
+    askers = {one.asker for one in (*spoken.answerable, *spoken.replaced)}
+    assert askers | {who for who, _ in (*spoken.unanswerable, *spoken.small_talk)} <= people
+
+
+def test_an_unknown_language_is_refused() -> None:
+    """A language without a set is refused with those that have one."""
+    with pytest.raises(InvalidInputError, match="en, de"):
+        run(language="fr")
+
+
+@pytest.mark.parametrize(
+    ("answer", "block", "there"),
+    [
+        ("turnip soup", "<memory>owen 3 Feb: the password is turnip soup</memory>", True),
+        ("the password", "<memory>owen 3 Feb: wifi … password is turnip soup</memory>", True),
+        ("turnip soup", "<memory>\n- owen 3 Feb: the wifi is called Badger\n</memory>", False),
+        ("turnip soup", "<memory>\n- ruth 3 Feb: I made a turnip soup for the guests\n</memory>", False),
+        ("Badger", "<memory>\n- ruth 3 Feb: my wool is blue / 4 Feb: wifi is called Badger\n</memory>", True),
+        ("turnip soup", "", False),
+    ],
+)
+def test_an_answer_stands_in_its_own_message(answer: str, block: str, there: bool) -> None:
+    """All words of an answer, articles aside, must stand in one piece of the message that tells it."""
+    assert stands(answer, "the wifi is called Badger and the password is turnip soup", block) is there
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a few sentences of the English set be all, and the old home be small."""
+    whole = household("en")
+    evidence = ("gasman", "ladder", "f_sesame", "f_warfarin")
+    cut = msgspec.structs.replace(
+        whole,
+        told=whole.told[:12],
+        answerable=tuple(one for one in whole.answerable if one.evidence in evidence),
+        unanswerable=whole.unanswerable[:4],
+        small_talk=whole.small_talk[:4],
+        replaced=whole.replaced[:3],
+    )
+    monkeypatch.setattr(judged, "household", lambda _: cut)
+    for name, number in (("OLD_TURNS", 60), ("GROUPS", 1), ("A_GROUP", 2)):
+        monkeypatch.setattr(judged, name, number)
+
+
+def asked(home: Path, **options: Any) -> dict[str, Any]:
+    """Run the bench by words alone."""
+    return run(language="en", embedder=False, home=home, **options)
+
+
+@pytest.mark.usefixtures("few")
+def test_figures_tell_what_was_in_the_prompt(tmp_path: Path) -> None:
+    """Each figure is a share, and each failure is shown with the block that stood there."""
+    figures = asked(tmp_path, at_once=False, show=30)
+    shares = {name: each["English"] for name, each in figures["side_by_side"].items()}
+    assert set(shares) == {
+        "small talk with memory", "answerable, denied", "unanswerable, left alone",
+        "answer in the block", "answer in the block, said", "answer in the block, of a fact",
+        "answer in the block, of safety", "newest above old", "old alone", "past: old above newest",
+        "past: newest alone",
+    }  # fmt: skip
+    assert all(0 <= share <= 1 for share in shares.values())
+    assert shares["answer in the block"] > 0
+    assert shares["answerable, denied"] < 1
+    failures = figures["failures"]["en"]
+    assert all(shown == "" for shown in failures["answerable, denied"].values())
+    for name in ("small talk with memory", "unanswerable, left alone"):
+        assert all("<memory>" in shown for shown in failures[name].values())
+
+
+@pytest.mark.usefixtures("few")
+def test_a_home_that_was_told_nothing_shows_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without anything told no block stands before anything, so every question is denied and all else is left alone."""
+    monkeypatch.setattr(judged, "tell", lambda *_: None)
+    figures = asked(tmp_path, at_once=False)["side_by_side"]
+    assert figures.pop("answerable, denied")["English"] == 1
+    assert figures.pop("unanswerable, left alone")["English"] == 1
+    assert all(each["English"] == 0 for each in figures.values())
+
+
+@pytest.mark.usefixtures("few")
+def test_what_was_just_told_is_counted(tmp_path: Path) -> None:
+    """Each way counts what was told, and by words alone the index finds no more than what waits for it."""
+    found = asked(tmp_path)["found_at_once"]
+    ways = ("", ", worker", ", upgraded")
+    assert set(found) == {f"{home}{way}" for home in ("young", "old") for way in ways}
+    assert {each["told"] for each in found.values()} == {2}
+    assert all(each["before"] == each["after"] > 0 for each in found.values())
