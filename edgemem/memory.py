@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from edgemem.idle import IdleFailure
     from edgemem.llama.kept_state import KeptState
     from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
+    from edgemem.recall.linear import Messages
     from edgemem.recall.search import RecallStats
     from edgemem.store.erase.eraser import Forgotten
     from edgemem.store.intake import ImportReport
@@ -498,14 +499,12 @@ class Memory:
         self._check_open()
         return self._upkeep.run(checked_number(seconds, "seconds"), thorough=thorough)
 
-    def signals_of(
-        self, query: str, *, speaker: str | None = None
-    ) -> tuple[list[str], NDArray[np.float32], float]:
-        """Return the messages that were considered for a question, as recall names them, their signals, and what is known.
+    def messages_of(self, query: str, *, speaker: str | None = None) -> tuple[list[str], Messages]:
+        """Return the messages that were considered for a question, as recall names them, and their signals.
 
         For `edgemem bench fit`; see `recall.signals` and `recall.certainty`. A speaker of None is the operator.
         """
-        return self._parts.recall.signals_of(query, reader=None if speaker is None else Reader(speaker))
+        return self._parts.recall.messages_of(query, reader=None if speaker is None else Reader(speaker))
 
     def fact_clues_of(
         self, query: str, *, speaker: str | None = None

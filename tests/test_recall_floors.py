@@ -25,7 +25,7 @@ from edgemem.clock import RELEASED
 from edgemem.config import LlamaSettings, Profile
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.recall import scoring
-from edgemem.recall.linear import LinearModel, shipped_models
+from edgemem.recall.linear import AGES, LinearModel, Messages, shipped_models
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
@@ -53,16 +53,16 @@ GROUPS = {
     "people": {name for name, reason in SIGNALS.items() if reason == "person"},
     "neighbours": {name for name, reason in SIGNALS.items() if reason == "neighbour"},
     "session": {name for name, reason in SIGNALS.items() if reason == "session"},
+    "age": set(AGES),
 }
 
 
 class Candidates(NamedTuple):
     """What was considered for one question, and which of it answers."""
 
-    signals: np.ndarray[Any, np.dtype[np.float32]]
+    messages: Messages
     right: np.ndarray[Any, np.dtype[np.bool_]]
     evidence: int
-    known: float
 
 
 class Corpus(NamedTuple):
@@ -82,7 +82,7 @@ class Corpus(NamedTuple):
         model = msgspec.structs.replace(self.model, weights=weights)
         found: dict[str, list[float]] = {"recall@1": [], "recall@5": [], "recall@10": [], "score": []}
         for one in self.questions:
-            scores = model.scores(one.signals, one.known)
+            scores = model.scores(one.messages)
             right = one.right[np.argsort(-scores, kind="stable")]
             for k in (1, 5, 10):
                 found[f"recall@{k}"].append(right[:k].sum() / one.evidence)
@@ -108,9 +108,9 @@ def asked_of_weeks(name: str, folder: Path, embedder: LlamaEmbedder | None) -> C
         for asked in case.asked:
             here.clock.at = asked.at
             if asked.category not in LEFT_OUT:
-                ids, signals, known = here.memory.signals_of(asked.text, speaker=asked.asker)
+                ids, messages = here.memory.messages_of(asked.text, speaker=asked.asker)
                 right = np.array([here.ids.get(name) in asked.evidence for name in ids], bool)
-                questions.append(Candidates(signals, right, len(asked.evidence), known))
+                questions.append(Candidates(messages, right, len(asked.evidence)))
         here.clock.at = now
         told.store(here.memory)
         here.memory.idle(IDLE_S)
@@ -199,11 +199,7 @@ def test_a_weight_that_is_lost_is_noticed(corpora: list[Corpus]) -> None:
         for name, weight in corpus.model.weights.items():
             model = msgspec.structs.replace(corpus.model, weights={**corpus.model.weights, name: 0.0})
             moved = max(
-                float(
-                    np.abs(
-                        model.scores(one.signals, one.known) - corpus.model.scores(one.signals, one.known)
-                    ).max()
-                )
+                float(np.abs(model.scores(one.messages) - corpus.model.scores(one.messages)).max())
                 for one in corpus.questions
             )
             assert moved > SCORE, (corpus.name, name, weight)

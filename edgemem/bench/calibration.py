@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Matrix = NDArray[np.float32]
+    from edgemem.recall.linear import Messages
+
     Truth = NDArray[np.bool_]
     Wide = NDArray[np.float64]
 
@@ -31,36 +32,30 @@ _ROUNDS = 60
 LEVEL, COST = 0.1, 0.04
 """A score that all but so many of the right messages among the first reach, with any model: so one floor
 (`[injection] min_turn_score`) costs the same with an embedder and without one, which is less sure of anything."""
-_UNSURE = Certainty(bias=0.0, usual=0.0, weights={})
 
 
-def calibrated(
-    weights: dict[str, float], signals: Sequence[Matrix], right: Sequence[Truth], known: Sequence[float]
-) -> LinearModel:
+def calibrated(weights: dict[str, float], asked: Sequence[Messages], right: Sequence[Truth]) -> LinearModel:
     """Return the model that knows how likely its first messages are right, and whether any of them is.
 
     Args:
-        signals: of the candidates of each question, `float32[n, len(SIGNALS)]`, n not 0.
+        asked: the candidates of each question, at least one.
         right: which of them answer it; none where nothing does.
-        known: of each question, see `clues_of`.
     """
     import numpy as np
 
-    bare = LinearModel(bias=0.0, scale=1.0, weights=weights, certainty=_UNSURE)
-    sums = [bare.odds(x) for x in signals]
+    bare = LinearModel.bare(weights)
+    sums = [bare.odds(one) for one in asked]
     first = [np.argsort(-own, kind="stable")[:FIRST] for own in sums]
     of = np.concatenate([own[best] for own, best in zip(sums, first, strict=True)])
     good = np.concatenate([y[best] for y, best in zip(right, first, strict=True)])
     # A weak prior at 1 keeps the scale finite where a line parts right from wrong.
     bias, scale = logistic(of[:, None], good, np.ones(len(of)), penalty=_WEAK, prior=1.0)
-    model = LinearModel(bias=bias, scale=float(scale[0]), weights=weights, certainty=_UNSURE)
-    certainty = _certainty(model, signals, right, known)
-    return msgspec.structs.replace(model, certainty=_levelled(certainty, model, signals, right, known))
+    model = msgspec.structs.replace(bare, bias=bias, scale=float(scale[0]))
+    certainty = _certainty(model, asked, right)
+    return msgspec.structs.replace(model, certainty=_levelled(certainty, model, asked, right))
 
 
-def _certainty(
-    model: LinearModel, signals: Sequence[Matrix], right: Sequence[Truth], known: Sequence[float]
-) -> Certainty:
+def _certainty(model: LinearModel, asked: Sequence[Messages], right: Sequence[Truth]) -> Certainty:
     """Return what tells a question whose answer is among the first messages from one that nothing answers.
 
     Questions whose answer is there and was not found teach nothing: they look like either. Both sorts weigh the same.
@@ -68,12 +63,12 @@ def _certainty(
     import numpy as np
 
     clues, answered = [], []
-    sums = [model.odds(x) for x in signals]
+    sums = [model.odds(one) for one in asked]
     usual = float(np.mean([np.median(odds) for odds in sums]))
-    for odds, x, y, share in zip(sums, signals, right, known, strict=True):
+    for odds, one, y in zip(sums, asked, right, strict=True):
         found = bool(y[np.argsort(-odds, kind="stable")[:FIRST]].any())
         if found or not y.any():
-            clues.append(clues_of(odds, x, share, usual=usual))
+            clues.append(clues_of(odds, one.signals, one.known, usual=usual))
             answered.append(found)
     of, good = np.stack(clues).astype(np.float64), np.array(answered)
     middle, spread = of.mean(axis=0), of.std(axis=0) + _WEAK
@@ -87,20 +82,19 @@ def _certainty(
 def _levelled(
     certainty: Certainty,
     model: LinearModel,
-    signals: Sequence[Matrix],
+    asked: Sequence[Messages],
     right: Sequence[Truth],
-    known: Sequence[float],
 ) -> Certainty:
     """Return the certainty with a bias by which all but `COST` of the right messages score `LEVEL` or more."""
     import numpy as np
 
     weights = np.array([certainty.weights.get(name, 0.0) for name in CLUES])
     needed = []
-    for x, y, share in zip(signals, right, known, strict=True):
-        odds = model.odds(x)
+    for one, y in zip(asked, right, strict=True):
+        odds = model.odds(one)
         first = np.argsort(-odds, kind="stable")[:FIRST]
         of = np.maximum(shares(odds)[first][y[first]].astype(np.float64), 2 * LEVEL)
-        sum_of = float(weights @ clues_of(odds, x, share, usual=certainty.usual))
+        sum_of = float(weights @ clues_of(odds, one.signals, one.known, usual=certainty.usual))
         # sure * share = LEVEL, solved for the bias; one whose share is too small for any bias needs much.
         needed += (np.log(LEVEL / (of - LEVEL)) - sum_of).tolist()
     return msgspec.structs.replace(

@@ -19,7 +19,7 @@ from edgemem.bench.report import report, say
 from edgemem.bench.weeks import weeks
 from edgemem.config import Profile
 from edgemem.recall.certainty import CLUES
-from edgemem.recall.linear import LinearModel
+from edgemem.recall.linear import AGES, LinearModel
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder
+    from edgemem.recall.linear import Messages
 
 CUTS = ("recall@5", "recall@10", "recall@20", "candidates")
 LEFT_OUT_L2 = 0.1
@@ -43,12 +44,10 @@ class Asked(NamedTuple):
     """The candidates of one question."""
 
     category: str
-    signals: NDArray[np.float32]
+    messages: Messages
     right: NDArray[np.bool_]
     evidence: int
     """How many messages answer it, whether they are candidates or not."""
-    known: float
-    """How much of what its words tell apart was ever said."""
 
 
 def run(
@@ -122,9 +121,9 @@ def _asked(case: Case, folder: Path, embedder: Embedder, cache: Path | None) -> 
         for one in case.asked:
             if one.category != ADVERSARIAL and (one.evidence or one.category in LEFT_OUT):
                 here.clock.at = one.at
-                names, signals, known = here.memory.signals_of(one.text, speaker=one.asker)
+                names, messages = here.memory.messages_of(one.text, speaker=one.asker)
                 right = np_isin([here.ids.get(name, "") for name in names], one.evidence)
-                yield Asked(one.category, signals, right, len(one.evidence), known)
+                yield Asked(one.category, messages, right, len(one.evidence))
 
 
 def np_isin(ids: Sequence[str], evidence: Sequence[str]) -> NDArray[np.bool_]:
@@ -135,14 +134,13 @@ def np_isin(ids: Sequence[str], evidence: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def _learnt(asked: Sequence[Asked], l2: float, *, without: Collection[str] = ()) -> dict[str, float]:
-    return learnt([one.signals for one in asked], [one.right for one in asked], l2=l2, without=without)
+    return learnt([one.messages for one in asked], [one.right for one in asked], l2=l2, without=without)
 
 
 def _calibrated(weights: dict[str, float], asked: Sequence[Asked]) -> LinearModel:
     # What is said of it and was not even looked at does not make a question one that nothing answers.
-    some = [one for one in asked if len(one.signals) and (one.right.any() or not one.evidence)]
-    signals, right, known = ([getattr(one, name) for one in some] for name in ("signals", "right", "known"))
-    return calibrated(weights, signals, right, known)
+    some = [one for one in asked if len(one.right) and (one.right.any() or not one.evidence)]
+    return calibrated(weights, [one.messages for one in some], [one.right for one in some])
 
 
 def _by_words(asked: Sequence[Asked]) -> list[Asked]:
@@ -150,18 +148,20 @@ def _by_words(asked: Sequence[Asked]) -> list[Asked]:
     import numpy as np
 
     words = np.array([name not in MEANING for name in SIGNALS], np.float32)
-    return [one._replace(signals=one.signals * words) for one in asked]
+    return [
+        one._replace(messages=one.messages._replace(signals=one.messages.signals * words)) for one in asked
+    ]
 
 
 def _recall(asked: Sequence[Asked], weights: dict[str, float]) -> dict[str, float]:
     """Return the mean share of evidence among the first candidates, and among all of them."""
     import numpy as np
 
-    vector = np.array([weights.get(name, 0.0) for name in SIGNALS])
+    model = LinearModel.bare(weights)
     found = []
     for one in asked:
         if one.evidence:
-            best = one.right[np.argsort(-(one.signals @ vector), kind="stable")]
+            best = one.right[np.argsort(-model.odds(one.messages), kind="stable")]
             found.append([best[:k].sum() / one.evidence for k in (5, 10, 20, len(best))])
     means = np.mean(found, axis=0)
     return {name: round(float(mean), 4) for name, mean in zip(CUTS, means, strict=True)}
@@ -182,7 +182,7 @@ def _left_out(asked: dict[str, list[Asked]], l2: float) -> dict[str, float]:
 def _toml(models: dict[str, LinearModel]) -> str:
     lines = [
         "# Learnt by `edgemem bench fit` on the corpus of `edgemem.bench.weeks` alone: recall/signals.py says what each",
-        "# signal is. The sum of weights times signals, times scale, plus bias, is the logarithm of the odds. How sure it is",
+        "# signal is, recall/linear.py what tells of a message's age. The sum of weights times signals, times scale, plus bias, is the logarithm of the odds. How sure it is",
         "# that anything answers is the same of the clues in recall/certainty.py. Those of facts are in recall/fact_scores.py.",
     ]
     for name, model in models.items():
@@ -194,7 +194,9 @@ def _toml(models: dict[str, LinearModel]) -> str:
             "",
             f"[{name}.weights]",
         ]
-        lines += [f"{signal} = {model.weights[signal]:.4f}" for signal in SIGNALS if signal in model.weights]
+        lines += [
+            f"{name} = {model.weights[name]:.4f}" for name in (*SIGNALS, *AGES) if name in model.weights
+        ]
         sure = model.certainty
         lines += ["", f"[{name}.certainty]", f"bias = {sure.bias:.4f}", f"usual = {sure.usual:.4f}"]
         lines += ["", f"[{name}.certainty.weights]"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from edgemem.recall.linear import AGES, LinearModel, ages_of
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
@@ -18,20 +19,48 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.recall.linear import Messages
+
     Matrix = NDArray[np.float32]
 
-AGAINST = frozenset({"asks"})
+AGAINST = frozenset({"asks", "replaced_now", "replacing_past"})
 """Signals that speak against a candidate; all others speak for it."""
 _ROUNDS = 60
+_AGED = 2
 
 
 def learnt(
-    signals: Sequence[Matrix], right: Sequence[NDArray[Any]], *, l2: float, without: Collection[str] = ()
+    asked: Sequence[Messages], right: Sequence[NDArray[Any]], *, l2: float, without: Collection[str] = ()
+) -> dict[str, float]:
+    """Return weights by signal, and by what tells of a message's age; those that are 0 are left out.
+
+    Args:
+        asked: the candidates of each question.
+        right: which of them answer it; questions without any teach nothing.
+        l2: half of it times the square of each weight, by the signal's standard deviation, is the penalty.
+        without: signals that are not used.
+    """
+    import numpy as np
+
+    weights = _weights([one.signals for one in asked], right, list(SIGNALS), l2, without)
+    for _ in range(_AGED):  # what a message's age tells depends on how well the others answer
+        bare = LinearModel.bare(weights)
+        aged = [np.column_stack([one.signals, ages_of(bare.sums(one), one)]) for one in asked]
+        weights = _weights(aged, right, [*SIGNALS, *AGES], l2, without)
+    return weights
+
+
+def _weights(
+    signals: Sequence[Matrix],
+    right: Sequence[NDArray[Any]],
+    names: list[str],
+    l2: float,
+    without: Collection[str],
 ) -> dict[str, float]:
     """Return weights by signal; those that are 0 are left out.
 
     Args:
-        signals: of the candidates of each question, `float32[n, len(SIGNALS)]`.
+        signals: of the candidates of each question, `float32[n, len(names)]`.
         right: which of them answer it; questions without any teach nothing.
         l2: half of it times the square of each weight, by the signal's standard deviation, is the penalty.
         without: signals that are not used.
@@ -43,7 +72,6 @@ def learnt(
     target = np.concatenate([y / y.sum() for _, y in some])
     starts = np.cumsum([0, *(len(x) for x, _ in some)])[:-1]
     group = np.repeat(np.arange(len(some)), [len(x) for x, _ in some])
-    names = list(SIGNALS)
     spread = x.std(axis=0) + 1e-6
     x = (x - x.mean(axis=0)) / spread
     sign = np.array([-1 if n in AGAINST else 1 for n in names])

@@ -1,5 +1,10 @@
 """The linear model: a score between 0 and 1 out of the signals of a message, and why.
 
+What was said may have been replaced since, and no text tells that by itself. So where the question is about what holds, a
+message gains by each older one that answers about as well, and loses by a newer one; where it is about what was, the other
+way round. Learnt like the rest: of our own corpus, in words that nothing was learnt on, the message that answers comes first
+in .45 of the questions instead of .35 (LoCoMo: .39 both), and is among the first five in .83 instead of .82 (.732, .726).
+
 Learnt on the corpus of `edgemem.bench.weeks` alone, by `edgemem bench fit`, which writes `ranking.toml` anew; so each weight
 can be read, and changed. The sum of weighted signals is the logarithm of odds; how sure it is that any message answers is
 looked at for the question as a whole (see `certainty`), so scores mean the same for every question.
@@ -9,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
@@ -25,13 +30,66 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FILE = "ranking.toml"
-REASONS = tuple(dict.fromkeys(SIGNALS.values()))
+REASONS = (*dict.fromkeys(SIGNALS.values()), "recent")
 """What a signal may stand for in `Recalled.why`; `form` explains nothing and is not said."""
+AGES: dict[str, str] = {
+    "replaced_now": "recent", "replacing_now": "recent", "replaced_past": "recent", "replacing_past": "recent",
+}  # fmt: skip
+"""What tells of the age of a message beside others, in the order of the columns, each with its reason.
+
+replaced: how near a newer message comes to its sum, 0 to 1, among the first `_COMPARED`; what only asks replaces nothing.
+replacing: how near an older one does.
+now, past: where the question is about what holds, or about what was; elsewhere it is 0.
+"""
+_COMPARED = 32
+_ALIKE = 2.0
+"""By how much less a sum may be for `near` to be 1/e; with 1 a newer one comes first more often, and LoCoMo loses .005 of recall@5."""
+_ASKS = list(SIGNALS).index("asks")
 _MENTIONED = 0.1  # of the log odds: a signal that contributes less does not explain anything
 
 
+class Messages(NamedTuple):
+    """The messages that were found for a question."""
+
+    signals: NDArray[np.float32]
+    """One row each, `float32[n, len(SIGNALS)]`."""
+    at: NDArray[np.float64]
+    """When each was said, seconds since the epoch."""
+    tense: Literal["now", "past", ""]
+    """Whether the question is about what holds, or about what was; empty: about neither, as "what did she say?"."""
+    known: float
+    """How much of what the words of the question tell apart stands anywhere, 0 to 1."""
+
+    def some(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Messages:
+        """Return some of them."""
+        return self._replace(signals=self.signals[rows], at=self.at[rows])
+
+
+def ages_of(sums: NDArray[np.float32], messages: Messages) -> NDArray[np.float32]:
+    """Return what tells of the age of some messages, `float32[n, len(AGES)]`.
+
+    Args:
+        sums: of the weighted signals of each.
+    """
+    import numpy as np
+
+    found = np.zeros((len(sums), len(AGES)), np.float32)
+    if not messages.tense or len(sums) < 2:
+        return found
+    best = np.argsort(-sums, kind="stable")[:_COMPARED]
+    own, at = sums[best], messages.at[best]
+    near = np.exp(np.minimum(0.0, own[None, :] - own[:, None]) / np.float32(_ALIKE))
+    near[:, messages.signals[best, _ASKS] > 0] = 0.0
+    np.fill_diagonal(near, 0.0)
+    newer = at[None, :] > at[:, None]
+    place = 0 if messages.tense == "now" else 2
+    found[best, place] = (near * newer).max(axis=1)
+    found[best, place + 1] = (near * ~newer).max(axis=1)
+    return found
+
+
 class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """Weights of signals; those that are not named weigh nothing."""
+    """Weights of signals and of `AGES`; those that are not named weigh nothing."""
 
     bias: float
     scale: float
@@ -39,13 +97,23 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
     weights: dict[str, float]
     certainty: Certainty
 
-    def odds(self, signals: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the logarithm of the odds that each of some messages is right, given `float32[n, len(SIGNALS)]`."""
+    @classmethod
+    def bare(cls, weights: dict[str, float]) -> LinearModel:
+        """Return a model that knows the order of messages, and not how likely any of them is right."""
+        return cls(0.0, 1.0, weights, Certainty(0.0, 0.0, {}))
+
+    def odds(self, messages: Messages) -> NDArray[np.float32]:
+        """Return the logarithm of the odds that each of some messages is right."""
         import numpy as np
 
-        summed = weighed(signals, self._column)
-        found: NDArray[np.float32] = np.float32(self.scale) * summed + np.float32(self.bias)
+        sums = self.sums(messages)
+        sums = sums + weighed(ages_of(sums, messages), self._ages)
+        found: NDArray[np.float32] = np.float32(self.scale) * sums + np.float32(self.bias)
         return found
+
+    def sums(self, messages: Messages) -> NDArray[np.float32]:
+        """Return the weighted signals of some messages, each by itself."""
+        return weighed(messages.signals, self._column)
 
     @functools.cached_property
     def _column(self) -> NDArray[np.float32]:
@@ -53,6 +121,13 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
         import numpy as np
 
         return np.array([self.weights.get(name, 0.0) for name in SIGNALS], np.float32)
+
+    @functools.cached_property
+    def _ages(self) -> NDArray[np.float32]:
+        """Return the weights of what tells of their age."""
+        import numpy as np
+
+        return np.array([self.weights.get(name, 0.0) for name in AGES], np.float32)
 
     @functools.cached_property
     def _shares(self) -> NDArray[np.float32]:
@@ -64,28 +139,25 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
             share[row, REASONS.index(reason)] = self.scale * self.weights.get(name, 0.0)
         return share
 
-    def scores(self, signals: NDArray[np.float32], known: float) -> NDArray[np.float32]:
-        """Return the scores of all messages that were found for a question, 0 to 1.
-
-        Args:
-            signals: `float32[n, len(SIGNALS)]`.
-            known: how much of what the words of the question tell apart stands anywhere, 0 to 1.
-        """
+    def scores(self, messages: Messages) -> NDArray[np.float32]:
+        """Return the scores of all messages that were found for a question, 0 to 1."""
         import numpy as np
 
-        odds = self.odds(signals)
+        odds = self.odds(messages)
         if not len(odds):
             return odds
         certainty = self.certainty
-        sure = certainty.of(clues_of(odds, signals, known, usual=certainty.usual))
+        sure = certainty.of(clues_of(odds, messages.signals, messages.known, usual=certainty.usual))
         found: NDArray[np.float32] = np.float32(sure) * shares(odds)
         return found
 
-    def parts(self, signals: NDArray[np.float32]) -> NDArray[np.float32]:
+    def parts(self, messages: Messages) -> NDArray[np.float32]:
         """Return what each of `REASONS` adds to the log odds of some messages, `float32[n, len(REASONS)]`."""
         import numpy as np
 
-        found: NDArray[np.float32] = np.einsum("ij,jk->ik", signals, self._shares)
+        found: NDArray[np.float32] = np.einsum("ij,jk->ik", messages.signals, self._shares)
+        ages = weighed(ages_of(self.sums(messages), messages), self._ages)
+        found[:, REASONS.index("recent")] += np.float32(self.scale) * ages
         return found
 
 
@@ -113,7 +185,7 @@ class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             1.0,
             {
                 name: sum(share * model.scale * model.weights.get(name, 0.0) for model, share in both)
-                for name in SIGNALS
+                for name in (*SIGNALS, *AGES)
             },
             mixed([(model.certainty, share) for model, share in both]),
         )

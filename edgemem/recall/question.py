@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -66,6 +66,13 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     asks_when: bool = False
     in_past: bool = False
     """Whether it speaks of the past at all, as in "what did you eat?"."""
+
+    @property
+    def tense(self) -> Literal["now", "past", ""]:
+        """Return whether it is about what holds, or about what was; empty: about neither, as "what did she say?"."""
+        if self.asks_past or self.asks_first:
+            return "past"
+        return "" if self.in_past else "now"
 
 
 class Question(Asked, frozen=True, kw_only=True):

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from edgemem.llama.protocols import Embedder, Reranker
     from edgemem.recall.index import Index
+    from edgemem.recall.linear import Messages
     from edgemem.recall.question import Asked
     from edgemem.recall.scoring import Ranking
     from edgemem.records import Kind, Reader, Recalled
@@ -207,16 +208,14 @@ class Recall:
         )
         return found
 
-    def signals_of(
-        self, query: str, *, reader: Reader | None
-    ) -> tuple[list[str], NDArray[np.float32], float]:
-        """Return the ids of the messages that were considered for a question, their signals, and `View.known`."""
+    def messages_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], Messages]:
+        """Return the ids of the messages that were considered for a question, and their signals."""
         reader = as_spelled(self._truth, reader)
         allowed = make_filter(reader, kinds={"turn"})
         limits = Limits(candidates=self._settings.candidates)
         asked = take_apart(query, self._clock.now())
         _, ranking = self._search(asked, reader, {}, allowed, limits)
-        return list(map(str, ranking.refs[: ranking.turns].tolist())), ranking.signals, ranking.known
+        return list(map(str, ranking.refs[: ranking.turns].tolist())), ranking.messages
 
     def fact_clues_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], NDArray[np.float32]]:
         """Return the names of the facts and preferences that were considered for a question, and their clues."""

@@ -11,6 +11,7 @@ import msgspec
 from edgemem.recall.fact_scores import clues_of
 from edgemem.recall.fact_scores import scores_of as fact_scores_of
 from edgemem.recall.fusion import Signals, reasons, scores_of
+from edgemem.recall.linear import Messages
 from edgemem.recall.linear import reasons as turn_reasons
 from edgemem.recall.signals import SIGNALS, Field, signals_of
 from edgemem.recall.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
@@ -88,12 +89,11 @@ class Ranking:
         slots = slots[order]
         self.turns = int(turn.sum())
         """How many of them are messages; they come first."""
-        self.signals = _signals_of_turns(view, slots[: self.turns], question)
-        """Of the messages, one row each."""
+        self.messages = _messages(view, slots[: self.turns], question)
+        """The signals of the messages."""
         self._waits = ~view.near[slots[: self.turns]] & bool(meaning)
         """Which of them have no vector yet, though the question has one: what they score by words alone counts."""
         self._parts: Numbers | None = None
-        self.known = view.known
         self._values = self.turns + int(value.sum())
         values, others = slots[self.turns : self._values], slots[self._values :]
         past = (
@@ -148,21 +148,22 @@ class Ranking:
             return
         self.scores[: self.turns] = -1.0
         if len(kept):
+            signals = self.messages.signals
             for name in _OF_THE_BEST:
-                column = self.signals[kept, _PLACES[name]]
+                column = signals[kept, _PLACES[name]]
                 if column.max() > 0:
-                    self.signals[kept, _PLACES[name]] = column / column.max()
+                    signals[kept, _PLACES[name]] = column / column.max()
             self._parts = None
             self.scores[kept] = self._scores_of_turns(kept)
         self.rescore(self.scores)
 
     def _scores_of_turns(self, rows: Slots) -> Numbers:
         """Return the scores of some messages among themselves."""
-        signals, waits = self.signals[rows], self._waits[rows]
+        messages, waits = self.messages.some(rows), self._waits[rows]
         if not waits.any():
-            return self._model.scores(signals, self.known)
-        found = self._by_words.scores(signals, self.known)
-        found[~waits] = self._model.scores(signals[~waits], self.known)
+            return self._model.scores(messages)
+        found = self._by_words.scores(messages)
+        found[~waits] = self._model.scores(messages.some(~waits))
         return found
 
     def join(self, refs: Sequence[int], like: Sequence[int]) -> None:
@@ -193,8 +194,8 @@ class Ranking:
         row = self._like.get(hit.row, hit.row)
         if row < self.turns:
             if self._parts is None:
-                self._parts = self._model.parts(self.signals)
-                self._parts[self._waits] = self._by_words.parts(self.signals[self._waits])
+                self._parts = self._model.parts(self.messages)
+                self._parts[self._waits] = self._by_words.parts(self.messages)[self._waits]
             return turn_reasons(self._parts[row].tolist())
         if row < self._values:
             return self._fact_models.reasons(self.clues[row - self.turns].tolist(), self._meaning)
@@ -203,11 +204,11 @@ class Ranking:
         return reasons(signals, self._weights)
 
 
-def _signals_of_turns(view: View, slots: Slots, question: Question) -> Numbers:
+def _messages(view: View, slots: Slots, question: Question) -> Messages:
     import numpy as np
 
     if not len(slots):
-        return np.zeros((0, len(SIGNALS)), np.float32)
+        return Messages(np.zeros((0, len(SIGNALS)), np.float32), np.zeros(0), "", view.known)
     meaning = np.zeros(view.n + 1, np.float32)
     meaning[view.near] = np.maximum(view.cosines[view.near], 0)
     field = Field(
@@ -217,7 +218,8 @@ def _signals_of_turns(view: View, slots: Slots, question: Question) -> Numbers:
         view.session,
         meaning,
     )
-    return signals_of(field, slots, question, view.mentioned, view.allowed)
+    signals = signals_of(field, slots, question, view.mentioned, view.allowed)
+    return Messages(signals, view.columns.rows["at"][slots], question.tense, view.known)
 
 
 def _signals_of_others(
