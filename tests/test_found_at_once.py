@@ -100,10 +100,12 @@ def test_what_waits_for_its_vector_is_found_like_what_has_one(memory: Memory, ha
 
 def test_the_newest_of_what_is_alike_is_found_before_it_has_its_vector(memory: Memory, hand: HandClock) -> None:
     """A code that was told after five others is told at once to whoever asks for it."""
-    tell(memory, [f"The code is K{n}." for n in range(10, 16)], "codes", hand)
+    for n in range(10, 16):
+        tell(memory, [f"The code is K{n}."], f"code {n}", hand)
+        hand.advance(86400)
     memory.idle(60)
-    hand.advance(3600)
     tell(memory, ["The code is K16."], "new code", hand)
+    hand.advance(600)
     assert "K16" in shown(memory, "What is the code?", "asking")
 
 

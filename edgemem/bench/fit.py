@@ -182,8 +182,9 @@ def _left_out(asked: dict[str, list[Asked]], l2: float) -> dict[str, float]:
 def _toml(models: dict[str, LinearModel]) -> str:
     lines = [
         "# Learnt by `edgemem bench fit` on the corpus of `edgemem.bench.weeks` alone: recall/signals.py says what each",
-        "# signal is, recall/linear.py what tells of a message's age. The sum of weights times signals, times scale, plus bias, is the logarithm of the odds. How sure it is",
-        "# that anything answers is the same of the clues in recall/certainty.py. Those of facts are in recall/fact_scores.py.",
+        "# signal is, and recall/linear.py what tells of its age. The sum of weights times signals, times scale, plus bias, is",
+        "# the logarithm of the odds. How sure it is that anything answers is the same of the clues in recall/certainty.py.",
+        "# Those of facts are in recall/fact_scores.py.",
     ]
     for name, model in models.items():
         lines += [

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem.recall.linear import AGES, LinearModel, ages_of
+from edgemem.recall.linear import AGES, LinearModel
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def learnt(
     weights = _weights([one.signals for one in asked], right, list(SIGNALS), l2, without)
     for _ in range(_AGED):  # what a message's age tells depends on how well the others answer
         bare = LinearModel.bare(weights)
-        aged = [np.column_stack([one.signals, ages_of(bare.sums(one), one)]) for one in asked]
+        aged = [np.column_stack([one.signals, bare.ages(one)]) for one in asked]
         weights = _weights(aged, right, [*SIGNALS, *AGES], l2, without)
     return weights
 

@@ -162,8 +162,10 @@ class Ranking:
         messages, waits = self.messages.some(rows), self._waits[rows]
         if not waits.any():
             return self._model.scores(messages)
-        found = self._by_words.scores(messages)
-        found[~waits] = self._model.scores(messages.some(~waits))
+        found, rest = self._by_words.scores(messages), self._model.scores(messages.some(~waits))
+        # The best scores how sure it is that anything answers. What has no vector yet makes that no less sure.
+        found *= max(1.0, float(rest.max(initial=0.0) / found.max()))
+        found[~waits] = rest
         return found
 
     def join(self, refs: Sequence[int], like: Sequence[int]) -> None:
