@@ -75,6 +75,10 @@ def _write(lines: Iterable[str], file: Path) -> tuple[int, str]:
             f"{plain(str(file))} is no ordinary file, and would be replaced; `edgemem export > {plain(str(file))}` writes to it."
         )
     file = Path(os.path.realpath(file))
+    if not file.parent.is_dir():  # a stick that is not mounted, say
+        raise InvalidInputError(
+            f"There is no directory {plain(str(file.parent))}; make it with `mkdir -p {plain(str(file.parent))}`, or name another."
+        )
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     create_private(part)
     number, line = 0, ""
