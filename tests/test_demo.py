@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import sqlite3
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,6 +17,7 @@ from edgemem.cli.demo import SCRIPT, find_tokenizer, play
 from edgemem.script import read_script
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 LINES = read_script(SCRIPT)
@@ -102,8 +104,19 @@ def test_nothing_that_was_injected_is_stored_as_said(told: dict[str, Any]) -> No
     assert count == 0
 
 
+@pytest.fixture
+def far_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Be on a machine in another part of the world."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_away")
 def test_two_runs_are_the_same_but_for_milliseconds(told: dict[str, Any], tmp_path: Path) -> None:
-    """Every line, token and check is the same again, also where each question is late by the home's own profile."""
+    """All is the same again, in another time zone and where each question is late by the home's own profile."""
     (tmp_path / "home").mkdir(mode=0o700)
     (tmp_path / "home" / "edgemem.toml").write_text("[recall]\ndeadline_ms = 0.001\nquery_embed_ms = 0.001\n")
     with find_tokenizer() as tokenizer:

@@ -6,7 +6,9 @@ import os
 import shutil
 import sys
 import tempfile
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,8 @@ from edgemem.errors import InvalidInputError
 from edgemem.script import Line, read_script, seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from edgemem.cli.stage import Scene, Stage
     from edgemem.llama.protocols import Tokenizer
     from edgemem.loop import LoopModel
@@ -115,7 +119,8 @@ def play(
     store = msgspec.structs.replace(profile.store, commit_wait_s=PATIENCE_MS / 1e3)
     tools = msgspec.structs.replace(profile.tools, write_wait_s=PATIENCE_MS / 1e3)
     patient = msgspec.structs.replace(profile, recall=recall, store=store, tools=tools)
-    with open_home(home, profile=patient, clock=clock, tokenizer=tokenizer, worker=False) as memory:
+    opened = open_home(home, profile=patient, clock=clock, tokenizer=tokenizer, worker=False)
+    with _zone_of(lines[0]), opened as memory:
         # What is loaded at first use is loaded before the first person speaks, as on a robot.
         memory.tokenizer.encode("Is anybody there?")
         if memory.embedder is not None:
@@ -190,6 +195,24 @@ def find_tokenizer() -> Any:
         if vocabulary.is_file() and template.is_file():
             return LlamaTokenizer(vocabulary, template=template.read_text(encoding="utf-8"))
     return None
+
+
+@contextmanager
+def _zone_of(line: Line) -> Iterator[None]:
+    """Live in the time zone of the script: when "Monday morning" was depends on it."""
+    before = os.environ.get("TZ")
+    minutes = int((line.local.utcoffset() or timedelta()) / timedelta(minutes=1))
+    # POSIX counts west of Greenwich.
+    os.environ["TZ"] = f"SCRIPT{'-' if minutes >= 0 else '+'}{abs(minutes) // 60}:{abs(minutes) % 60:02}"
+    time.tzset()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TZ"]
+        else:
+            os.environ["TZ"] = before
+        time.tzset()
 
 
 def _remember(memory: Memory, line: Line) -> None:

@@ -60,8 +60,9 @@ class Show:
             else "estimated: no vocabulary was found; --llm names the model whose tokenizer counts"
         )
         self._say(f"Tokens are {exact}; the window holds {self._window:,}.", style="dim")
-        self._lenient = memory.embedder is None
-        if self._lenient:
+        # What must be found is written for the script's replies, and for recall by words and meaning.
+        self._lenient = memory.embedder is None or not scripted
+        if memory.embedder is None:
             self._say(
                 "No embedder: words are found, meaning is not. `edgemem models get` brings one.",
                 style="yellow",
