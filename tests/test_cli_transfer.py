@@ -94,6 +94,8 @@ def test_an_export_into_a_directory_that_is_not_there_is_refused(home, tmp_path)
     file = tmp_path / "stick" / "backups" / "kitchen.jsonl"
     told = refused(run("export", file, "--home", home))
     assert f"mkdir -p {file.parent}" in told
+    folder = refused(run("export", f"{tmp_path}/stick/", "--home", home))
+    assert f"mkdir -p {tmp_path}/stick" in folder
     assert not (tmp_path / "stick").exists()
     file.parent.mkdir(parents=True)
     assert run("export", file, "--home", home).exit_code == 0

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 import pytest
 from click.testing import CliRunner
 from ggufs import write_llama_gguf
@@ -221,6 +222,22 @@ def test_what_is_not_printed_is_noticed(shown: str, printed: str) -> None:
     """The comparison can fail, also where something is marked or left out."""
     with pytest.raises(AssertionError):
         compare(shown, printed)
+
+
+@pytest.mark.parametrize("line", sorted(set(re.findall(r"`edgemem ([a-z][^`|]*)`", README))))
+def test_commands_in_the_text_of_the_readme_are_there(line: str) -> None:
+    """Each `edgemem …` within a sentence is a command, with options that it has."""
+    words = line.split()
+    command: click.Command = main
+    while isinstance(command, click.Group):
+        step = command.get_command(click.Context(command), words[0]) if words else None
+        if step is None:
+            break
+        command = step
+        words.pop(0)
+    assert command is not main
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known
 
 
 def test_targets_of_the_readme_are_there() -> None:
