@@ -18,6 +18,7 @@ from edgemem.hooks.registry import HookFailure, HookRegistry
 from edgemem.llama.template import text_of
 from edgemem.llama.tokenlog import common_prefix
 from edgemem.loop import AgentLoop, LoopModel, Reply, TurnResult
+from edgemem.recall.search import RecallStats
 from edgemem.records import Message, Recalled
 from edgemem.script import Line, ScriptedCall, seconds
 from edgemem.toolbox import Tool, ToolCall
@@ -59,6 +60,8 @@ class PlayedTurn(msgspec.Struct):
     """Texts that must not have been before the model and were."""
     epoch: int = 0
     """The first turn that stands in the prompt word for word."""
+    recall: RecallStats | None = None
+    """How its recall went; None: there was none."""
 
 
 class ScriptedModel:
@@ -128,6 +131,7 @@ class Player:
         self._line: Line | None = None
         self._calls: list[ScriptedCall] = []
         self._ids: list[int] = []
+        self._before = memory.last_recall()
 
     def play(self, lines: Iterable[Line]) -> Iterator[PlayedTurn]:
         """Play all lines; upkeep runs in the pauses of the script and at its end."""
@@ -147,6 +151,7 @@ class Player:
         self._line = line
         self._calls = list(line.tools)
         self._scripted.expect(line)
+        self._before = self.memory.last_recall()
         result = loop.run(
             line.say, speaker=line.speaker, heard=line.as_heard(), private=line.private, audience=line.present
         )
@@ -183,6 +188,7 @@ class Player:
         block = newest[: len(newest) - len(line.say)] if newest.endswith(line.say) else ""
         before = "\n".join([*(text_of(m) for m in handed[:-1]), block])
         seen = _squeezed(before)
+        recall = self.memory.last_recall()
         return PlayedTurn(
             line,
             result,
@@ -194,6 +200,7 @@ class Player:
             tuple(text for text in line.must if _squeezed(text) not in seen),
             tuple(text for text in line.must_not if _squeezed(text) in seen),
             self._epoch(loop),
+            recall if recall is not self._before else None,
         )
 
     def _epoch(self, loop: AgentLoop) -> int:

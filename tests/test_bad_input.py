@@ -75,7 +75,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     assert {path.name for path in tmp_path.iterdir()} == {"home"}, "something was written outside the home"
     inside = {path.name for path in home.rglob("*") if path.parent.name != "backups"}
     assert inside <= {
-        *("edgemem.toml", "NOTES.md", ".NOTES.md.lock", "db", "models", "bank", "backups"),
+        *("edgemem.toml", "NOTES.md", "db", "models", "bank", "backups"),
         *(
             "home.json",
             "home.lock",

@@ -112,3 +112,13 @@ def test_a_model_that_is_not_here_says_how_to_bring_it(
     assert advice in " ".join(result.stderr.split())
     assert result.stderr.count("\n") == 1
     assert not home.exists()
+
+
+def test_help_is_a_command_of_the_talk(tmp_path: Path) -> None:
+    """`/help` tells what can be typed; the model hears nothing of it, and nothing of it is remembered."""
+    args = ("--llm", "talker", "--home", tmp_path, "--max-tokens", "2")
+    told = run("chat", *args, "--json", said="/help\n")
+    assert told.exit_code == 0
+    assert told.stdout == ""
+    assert "/quit" in told.stderr
+    assert json.loads(run("sessions", "--home", tmp_path, "--json").stdout) == []

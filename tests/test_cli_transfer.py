@@ -89,6 +89,18 @@ def test_an_export_never_replaces_a_device_or_a_link(home, tmp_path):
     assert target.read_text() == run("export", "--home", home).stdout
 
 
+def test_an_export_into_a_directory_that_is_not_there_is_refused(home, tmp_path):
+    """A stick that is not mounted is told, with what to do; nothing is made in its place."""
+    file = tmp_path / "stick" / "backups" / "kitchen.jsonl"
+    told = refused(run("export", file, "--home", home))
+    assert f"mkdir -p {file.parent}" in told
+    folder = refused(run("export", f"{tmp_path}/stick/", "--home", home))
+    assert f"mkdir -p {tmp_path}/stick" in folder
+    assert not (tmp_path / "stick").exists()
+    file.parent.mkdir(parents=True)
+    assert run("export", file, "--home", home).exit_code == 0
+
+
 def test_what_cannot_be_imported_makes_no_home(tmp_path):
     """A file that is not there, or a folder, is told before anything is made."""
     other = tmp_path / "other"

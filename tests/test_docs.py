@@ -1,62 +1,249 @@
-"""The documentation cannot rot: README blocks run, commands are listed, tests say what they test."""
+"""The documentation cannot rot: README blocks run and print what is shown, commands are listed, tests say what they test."""
 
 from __future__ import annotations
 
 import ast
 import re
+import shlex
+import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
+import click
 import pytest
 from click.testing import CliRunner
+from ggufs import write_llama_gguf
+from llama_server import RunningServer
 
+import edgemem
 from edgemem.cli import COMMANDS, main
+from edgemem.clock import Clock
+from edgemem.config import load_profile
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.recall import search
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+ANYWHERE = "http://127.0.0.1:8080"
+"""The llama-server of the README."""
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=[f"block{i}" for i in range(len(BLOCKS))])
-def test_code_of_the_readme_runs(
-    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each Python block runs by itself in an empty home, however slow the machine is."""
+class Block(NamedTuple):
+    """A block of the README, and what it shows to be printed."""
+
+    kind: str
+    code: str
+    shown: str
+
+
+def blocks() -> list[Block]:
+    """Return every block: a bare one right behind a block of Python is what that prints."""
+    found: list[Block] = []
+    end = 0
+    for match in re.finditer(r"^```([^\n]*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
+        kind, text = match[1], match[2]
+        if not kind and found and found[-1].kind == "python" and not README[end : match.start()].strip():
+            found[-1] = found[-1]._replace(shown=text)
+        else:
+            found.append(Block(kind or ("shell" if text.startswith("$ ") else "files"), text, ""))
+        end = match.end()
+    return found
+
+
+BLOCKS = blocks()
+
+
+def of_kind(kind: str) -> list[Block]:
+    """Return the blocks of a kind."""
+    return [block for block in BLOCKS if block.kind == kind]
+
+
+def compare(shown: str, printed: str) -> None:
+    """Fail unless this was printed.
+
+    `…` on a line of its own stands for any lines, and elsewhere for any text; `≈` before a number for one that moves with
+    the machine: with a decimal point by .05, without one as it likes.
+    """
+    pattern, moving = "", list[float]()
+    for line in shown.rstrip("\n").splitlines():
+        if line == "…":
+            pattern += r"(?:.*\n)*?"
+            continue
+        for part in re.split(r"( *≈[\d,.]*\d)", line):
+            if "≈" not in part:
+                pattern += re.escape(part).replace("…", ".*")
+            elif "." in part:
+                moving.append(float(part.strip(" ≈")))
+                pattern += r" *(\d*\.\d+)"
+            else:
+                pattern += r" *[\d,]+"
+        pattern += r" *\n"
+    found = re.fullmatch(pattern, printed.rstrip("\n") + "\n")
+    assert found is not None, f"shown:\n{shown}\nprinted:\n{printed}"
+    assert [float(number) for number in found.groups()] == pytest.approx(moving, abs=0.05)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def utc() -> Iterator[None]:
+    """Have local time be UTC, in which the page shows it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.fixture(scope="module")
+def kitchen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Play the demo; return its home, and what was printed. No recall is late, however slow the machine is."""
+    home = tmp_path_factory.mktemp("kitchen") / "pip"
+    home.mkdir()
+    (home / "edgemem.toml").write_text("[recall]\ndeadline_ms = 60000\n")
+    return home, CliRunner().invoke(main, ["demo", "--home", str(home)]).output
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no recall be late, however slow the machine is."""
     embed = LlamaEmbedder.embed_query
     monkeypatch.setattr(LlamaEmbedder, "embed_query", lambda self, text, **_: embed(self, text))
-    monkeypatch.setattr(search, "monotonic", lambda: 0.0)  # no recall is late
+    monkeypatch.setattr(search, "monotonic", lambda: 0.0)
+
+
+@pytest.mark.usefixtures("patience", "minilm")
+@pytest.mark.parametrize("block", of_kind("python"), ids=[f"block{i}" for i in range(len(of_kind("python")))])
+def test_code_of_the_readme_prints_what_is_shown(
+    block: Block,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    vocabularies: Path,
+    llama_server: Path,
+) -> None:
+    """Each Python block runs by itself in an empty home; a model of random weights stands in for the one that it names."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("EDGEMEM_MODELS", str(ROOT / "models"))
     monkeypatch.chdir(tmp_path)
-    exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
-    if "alice" in block and "bob" in block:
-        printed = capsys.readouterr().out
-        assert "hazelnuts" in printed.splitlines()[0]
-        assert printed.splitlines()[-1] == "['fridge contents: six eggs, milk, a leek']"
-    if "Eleen" in block:
-        assert capsys.readouterr().out in README
+    code = block.code
+    named = re.search(r'Llama\("(.*\.gguf)"', code)
+    if named or ANYWHERE in code:
+        model = write_llama_gguf(
+            tmp_path / (named[1] if named else "model.gguf"),
+            vocabularies=vocabularies,
+            template="Qwen-Qwen2.5-7B-Instruct",
+            width=32,
+        )
+    if ANYWHERE in code:
+        with RunningServer(llama_server, model, tmp_path / "log", n_ctx=4096) as server:
+            exec(compile(code.replace(ANYWHERE, server.url), "README.md", "exec"), {"__name__": "__main__"})
+    else:
+        exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})
+    if block.shown:
+        compare(block.shown, capsys.readouterr().out)
     written = (tmp_path / ".edgemem" / "kitchen" / "db" / "memory.db", tmp_path / "kitchen.json")
     assert any(file.is_file() for file in written)
 
 
-def test_the_demos_output_in_the_readme_is_real(tmp_path: Path) -> None:
-    """Every line of the excerpt is one that the demo prints, but for milliseconds."""
-    excerpt = README.partition("<!-- demo -->\n```\n")[2].partition("```")[0]
-    printed = CliRunner().invoke(main, ["demo", "--home", str(tmp_path / "pip")]).output
+@pytest.mark.usefixtures("patience", "minilm")
+@pytest.mark.parametrize(
+    "block", of_kind("shell"), ids=[block.code.split("\n")[0][2:40] for block in of_kind("shell")]
+)
+def test_commands_of_the_readme_print_what_is_shown(
+    block: Block,
+    kitchen: tuple[Path, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    vocabularies: Path,
+) -> None:
+    """Each command works in the home of the demo, at the time at which that ended."""
+    home, played = kitchen
+    with edgemem.open(home, worker=False) as memory:
+        end = memory.database.high_water() / 1e6
+    monkeypatch.setattr(Clock, "now", lambda _: end)
+    monkeypatch.setenv("EDGEMEM_HOME", str(home))
+    monkeypatch.setenv("EDGEMEM_MODELS", str(ROOT / "models"))
+    for command, shown in re.findall(r"^\$ ([^\n]*)\n((?:(?!\$ ).*\n)*)", block.code, re.MULTILINE):
+        arguments = shlex.split(command, comments=True)
+        if arguments == ["make", "demo"]:
+            printed = played
+        elif arguments[0] == "edgemem":
+            if "chat" in arguments:
+                model = write_llama_gguf(tmp_path / "model.gguf", vocabularies=vocabularies, width=32)
+                arguments[arguments.index("--llm") + 1] = str(model)
+                arguments += ["--home", str(tmp_path / "home"), "--max-tokens", "2"]
+            ran = CliRunner().invoke(main, arguments[1:], input="The code is 4711.\n/quit\n")
+            assert ran.exit_code == 0, ran.output
+            printed = ran.output
+        else:
+            done = subprocess.run(arguments, cwd=home, capture_output=True, text=True, check=True)
+            printed = done.stdout
+        if shown:
+            compare(shown, printed)
 
-    def lines(text: str) -> list[str]:
-        timeless = re.sub(r"\d+ \+ \d+ ms|\d+ ms|\d+ kB", "… ms", text)
-        return [line.rstrip() for line in timeless.splitlines() if line.strip()]
 
-    missing = [line for line in lines(excerpt) if line not in lines(printed)]
-    assert len(lines(excerpt)) > 20
-    assert missing == []
+def test_settings_of_the_readme_are_settings(tmp_path: Path) -> None:
+    """Each block of TOML is a profile."""
+    for block in of_kind("toml"):
+        (tmp_path / "edgemem.toml").write_text(block.code, encoding="utf-8")
+        load_profile(tmp_path / "edgemem.toml")
 
 
-def test_there_are_blocks_to_run() -> None:
-    """The pattern above still finds the README's code."""
-    assert len(BLOCKS) >= 2
+def test_the_readme_names_what_lies_in_a_home(kitchen: tuple[Path, str]) -> None:
+    """Nothing stands in a home that was used, and in its `db`, that is not in the list."""
+    (block,) = of_kind("files")
+    lines = [re.split(r"  +", line.strip()) for line in block.code.splitlines()[1:]]
+    named = [name for line in lines for name in line if name == line[0] or re.fullmatch(r"\w+/|db/\S+", name)]
+    home = kitchen[0]
+    there = [path for path in (*home.iterdir(), *(home / "db").iterdir()) if path.name != "db"]
+    assert [path.name for path in there if not any(path.match(name.rstrip("/")) for name in named)] == []
+
+
+def test_every_block_of_the_readme_is_looked_at() -> None:
+    """There is no block of another kind, none that says that it is not run, and nothing shown that the pattern overlooks."""
+    assert {block.kind for block in BLOCKS} == {"python", "shell", "toml", "files"}
+    assert README.count("\n```") == 2 * (len(BLOCKS) + sum(bool(block.shown) for block in BLOCKS))
+    assert len(of_kind("python")) >= 5
+    assert len(of_kind("shell")) >= 5
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        ("a\nb\n", "a\n"),
+        ("a\n…\nb\n", "a\nx\n"),
+        ("≈0.14  tea\n", "0.20  tea\n"),
+        ("≈14 ms\n", "x ms\n"),
+        ("tea …\n", "coffee\n"),
+    ],
+)
+def test_what_is_not_printed_is_noticed(shown: str, printed: str) -> None:
+    """The comparison can fail, also where something is marked or left out."""
+    with pytest.raises(AssertionError):
+        compare(shown, printed)
+
+
+@pytest.mark.parametrize("line", sorted(set(re.findall(r"`edgemem ([a-z][^`|]*)`", README))))
+def test_commands_in_the_text_of_the_readme_are_there(line: str) -> None:
+    """Each `edgemem …` within a sentence is a command, with options that it has."""
+    words = line.split()
+    command: click.Command = main
+    while isinstance(command, click.Group):
+        step = command.get_command(click.Context(command), words[0]) if words else None
+        if step is None:
+            break
+        command = step
+        words.pop(0)
+    assert command is not main
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known
+
+
+def test_targets_of_the_readme_are_there() -> None:
+    """Each `make …` of the page is a target of the Makefile."""
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(re.findall(r"\bmake ([a-z][\w-]*)(?=[ `])", README)) <= targets
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))

@@ -65,7 +65,7 @@ def test_the_file_can_be_read_by_a_person(path, hand):
     ]
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
-    assert sorted(each.name for each in path.parent.iterdir()) == [".kitchen.json.lock", "kitchen.json"]
+    assert sorted(each.name for each in path.parent.iterdir()) == ["kitchen.json"]
 
 
 def test_hand_edits_are_taken_with_all_that_follows_from_them(path, hand):
@@ -537,3 +537,26 @@ def test_a_link_is_followed_and_a_folder_is_refused(path, tmp_path):
     assert written(path)["facts"][0]["value"] == "red"
     with pytest.raises(InvalidInputError, match="is a folder"):
         JSONMemoryStore(tmp_path)
+
+
+def test_a_lock_that_an_older_version_left_goes_with_the_next_write(path):
+    """Nothing of ours stays beside the file, in whosever folder it is."""
+    path.parent.mkdir()
+    left = path.with_name(f".{path.name}.lock")
+    left.touch()
+    with JSONMemoryStore(path) as store:
+        store.add_fact("a", "red")
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_processes_that_write_one_file_lose_nothing(path):
+    """Each takes its turn, although the lock file goes with whoever held it."""
+    program = (
+        "import sys; from edgemem import JSONMemoryStore\n"
+        "with JSONMemoryStore(sys.argv[1], flush_after_s=0) as store:\n"
+        "    for n in range(30): store.add_fact(f'{sys.argv[2]}.{n}', 'x')"
+    )
+    others = [subprocess.Popen([sys.executable, "-c", program, path, name]) for name in "abcd"]
+    assert [other.wait() for other in others] == [0] * len(others)
+    assert len(written(path)["facts"]) == 30 * len(others)
+    assert [each.name for each in path.parent.iterdir()] == [path.name]

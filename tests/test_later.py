@@ -127,11 +127,10 @@ def test_a_json_file_that_is_held_keeps_no_turn_waiting(tmp_path: Path) -> None:
     with JSONMemoryStore(path, flush_after_s=LONG_S) as store:
         store.add_fact("a", "b")
         store.flush()
-        (lock,) = tmp_path.glob(".*.lock")
         loop = AgentLoop(
             model, hooks=[MemoryInjectionHook(store), EpisodeLoggerHook(store)], tools=[_light()]
         )
-        with held(LOCK, lock):
+        with held(LOCK, tmp_path / ".m.json.lock"):
             model.calls = [ToolCall("light", {})]
             assert loop.run("light, please", speaker="ann").reply == "ok"
             assert "light" not in path.read_text()

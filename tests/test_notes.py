@@ -47,7 +47,7 @@ def test_a_full_file_keeps_its_newest_sections(notes: NotesFile) -> None:
         assert text.rstrip().endswith(f"note {number}")
         assert text.count(MARKER) == (1 if number > 5 else 0)
         assert text.removeprefix(MARKER).lstrip("\n").startswith("## H (")
-    assert {path.name for path in notes.path.parent.iterdir()} == {".NOTES.md.lock", "NOTES.md"}
+    assert {path.name for path in notes.path.parent.iterdir()} == {"NOTES.md"}
 
 
 def test_a_rewrite_makes_room_for_many_appends(tmp_path: Path, clock: Clock) -> None:
@@ -229,7 +229,7 @@ def test_a_full_disk_leaves_no_half_note(notes: NotesFile, monkeypatch: pytest.M
         notes.append("x" * 199)
     monkeypatch.undo()
     assert notes.read() == "safe\n"
-    assert sorted(p.name for p in notes.path.parent.iterdir()) == [".NOTES.md.lock", "NOTES.md"]
+    assert sorted(p.name for p in notes.path.parent.iterdir()) == ["NOTES.md"]
 
 
 def test_a_file_that_cannot_be_written_is_said(notes: NotesFile, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -476,7 +476,7 @@ def test_17_a_prune_that_fails_loses_no_note(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert notes.path.read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".NOTES.md.lock", "NOTES.md"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["NOTES.md"]
     notes.append("and now")
     assert notes.read().endswith("and now\n")
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
+import sqlite3
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +256,50 @@ def test_what_is_forgotten_is_in_neither_file(tmp_path: Path, clock, store: Vect
     assert store.search_facts("rhubarb") == []
     assert store.index.database.query("select count(*) from vectors") == [(0,)]
     assert not [p for p in tmp_path.iterdir() if b"rhubarb" in p.read_bytes()]
+
+
+FORGETTER = """
+import sys
+from hash_embedder import HashEmbedder
+from edgemem.recall.vector_store import VectorMemoryStore
+with VectorMemoryStore(sys.argv[1], embed_fn=HashEmbedder(64)) as store:
+    print(store.index.vec_version, store.forget_fact("note0"), store.index.damaged)
+"""
+
+
+@pytest.mark.parametrize("loads", [True, False])
+def test_forgetting_leaves_no_bit_in_the_tables_of_vec0(tmp_path: Path, loads: bool) -> None:
+    """sqlite-vec keeps vectors in the tables that forgetting writes to, and in no other, also where it cannot be loaded."""
+    embedder = HashEmbedder(64)
+    with VectorMemoryStore(tmp_path / "x.db", embed_fn=embedder) as store:
+        for n in range(5):
+            store.add_fact(f"note{n}", f"word{n} thing{n}")
+        store.embed_pending()
+    with closing(sqlite3.connect(tmp_path / "x.index.db")) as index:
+        names = index.execute("select name from sqlite_master where name like 'bits_%'").fetchall()
+        rows = index.execute("select vector from vectors order by doc").fetchall()
+    assert {name.removeprefix("bits_").lstrip("0123456789") for (name,) in names} == {
+        *("", "_info", "_chunks", "_rowids", "_vector_chunks00")
+    }
+    bits = [np.packbits(np.frombuffer(row, np.float16) > 0, bitorder="little").tobytes() for (row,) in rows]
+    assert all(each in (tmp_path / "x.index.db").read_bytes() for each in bits)
+    no_library = tmp_path / "broken" / "sqlite_vec"
+    no_library.mkdir(parents=True)
+    (no_library / "__init__.py").touch()
+    path = [] if loads else [str(no_library.parent)]
+    told = subprocess.run(
+        [sys.executable, "-c", FORGETTER, tmp_path / "x.db"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([*path, *sys.path])},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    assert (told[0] != "None") == loads
+    assert told[1:] == ["True", "False"]  # forgotten, and the index was not given up
+    assert not [each for each in tmp_path.glob("x*") if bits[0] in each.read_bytes()]
+    with VectorMemoryStore(tmp_path / "x.db", embed_fn=embedder) as store:
+        assert keys(store.search_facts("word3 thing3", k=1)) == ["note3"]
+    assert all(each in (tmp_path / "x.index.db").read_bytes() for each in bits[1:])
 
 
 def test_forgetting_does_not_wait_for_a_model_at_work(tmp_path: Path, clock) -> None:

@@ -6,7 +6,9 @@ import os
 import shutil
 import sys
 import tempfile
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,8 @@ from edgemem.errors import InvalidInputError
 from edgemem.script import Line, read_script, seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from edgemem.cli.stage import Scene, Stage
     from edgemem.llama.protocols import Tokenizer
     from edgemem.loop import LoopModel
@@ -52,9 +56,10 @@ PATIENCE_MS = 60_000.0
 def demo(home: Path | None, llm: Path | None, as_json: bool) -> None:
     """Watch a kitchen robot remember three days, offline, line by line.
 
+    What it replies and what it keeps come from a script; with --llm a local model replies.
     Each turn shows what memory puts before the model and why, exact tokens, and milliseconds (until the model is
     called + to commit the turn). Each is checked against what the script says must and must not be shown; exit
-    code 1 if a check fails.
+    code 1 if a check fails. A recall that takes longer than a robot waits is told as late, and fails no check.
     """
     with ExitStack() as stack:
         kept = home
@@ -114,15 +119,20 @@ def play(
     store = msgspec.structs.replace(profile.store, commit_wait_s=PATIENCE_MS / 1e3)
     tools = msgspec.structs.replace(profile.tools, write_wait_s=PATIENCE_MS / 1e3)
     patient = msgspec.structs.replace(profile, recall=recall, store=store, tools=tools)
-    with open_home(home, profile=patient, clock=clock, tokenizer=tokenizer, worker=False) as memory:
+    opened = open_home(home, profile=patient, clock=clock, tokenizer=tokenizer, worker=False)
+    with _zone_of(lines[0]), opened as memory:
         # What is loaded at first use is loaded before the first person speaks, as on a robot.
         memory.tokenizer.encode("Is anybody there?")
         if memory.embedder is not None:
             memory.embedder.embed_query("Is anybody there?")
         if show is not None:
-            show.opening(memory, len(lines))
+            show.opening(memory, len(lines), scripted=model is None)
         stage = Stage(
-            memory, model=model, instructions=INSTRUCTIONS, set_time=lambda at: now.__setitem__(0, at)
+            memory,
+            model=model,
+            instructions=INSTRUCTIONS,
+            set_time=lambda at: now.__setitem__(0, at),
+            deadline_ms=profile.recall.deadline_ms,
         )
         for played in stage.play(lines):
             if model is not None:
@@ -152,7 +162,7 @@ def summary(scenes: list[Scene], stage: Stage, *, scripted: bool) -> dict[str, A
     failures += [f"{one.step}: {one.message}" for one in memory.idle_failures()]
     leaked = any(one.leaked for one in played)
     # What must be found is written for recall by words and meaning; what must stay hidden holds always.
-    missed = memory.embedder is not None and any(one.missing for one in played)
+    missed = memory.embedder is not None and any(one.played.missing and not one.late for one in scenes)
     return {
         "ok": not failures and not (scripted and (leaked or missed)),
         "scripted": scripted,
@@ -161,6 +171,8 @@ def summary(scenes: list[Scene], stage: Stage, *, scripted: bool) -> dict[str, A
         "checks": sum(scene.checks for scene in scenes),
         "checks_passed": sum(scene.checks - scene.failed for scene in scenes),
         "compactions": sum(scene.compacted for scene in scenes),
+        "late": sum(scene.late for scene in scenes),
+        "deadline_ms": stage.deadline_ms,
         "failures": failures,
         "exact_tokens": memory.tokenizer.exact,
         "embedder": memory.embedder is not None,
@@ -183,6 +195,24 @@ def find_tokenizer() -> Any:
         if vocabulary.is_file() and template.is_file():
             return LlamaTokenizer(vocabulary, template=template.read_text(encoding="utf-8"))
     return None
+
+
+@contextmanager
+def _zone_of(line: Line) -> Iterator[None]:
+    """Live in the time zone of the script: when "Monday morning" was depends on it."""
+    before = os.environ.get("TZ")
+    minutes = int((line.local.utcoffset() or timedelta()) / timedelta(minutes=1))
+    # POSIX counts west of Greenwich.
+    os.environ["TZ"] = f"SCRIPT{'-' if minutes >= 0 else '+'}{abs(minutes) // 60}:{abs(minutes) % 60:02}"
+    time.tzset()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TZ"]
+        else:
+            os.environ["TZ"] = before
+        time.tzset()
 
 
 def _remember(memory: Memory, line: Line) -> None:

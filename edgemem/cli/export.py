@@ -22,11 +22,11 @@ _NO_RECORD = 2
 
 
 @click.command()
-@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
+@click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--speaker", help="Only what this person said or owns; facts with their whole history.")
 @home_option
 @json_option
-def export(file: Path | None, speaker: str | None, home: Path, as_json: bool) -> None:
+def export(file: str | None, speaker: str | None, home: Path, as_json: bool) -> None:
     """Write what is remembered to FILE, or to standard output: one JSON record a line, read by `edgemem import`.
 
     A FILE is readable by its owner only, and replaced in one step. --json tells what was written to it.
@@ -38,7 +38,7 @@ def export(file: Path | None, speaker: str | None, home: Path, as_json: bool) ->
     """  # noqa: D301 - click reads the backspace as: do not wrap
     from edgemem.exporting import withheld_by
 
-    if str(file) == "-":
+    if file == "-":
         file = None
     with open_existing(home) as memory:
         lines = memory.export(speaker=speaker)
@@ -55,7 +55,7 @@ def export(file: Path | None, speaker: str | None, home: Path, as_json: bool) ->
             err=True,
         )
     if file is not None and as_json:
-        print_json({"file": str(file), "lines": number, "speaker": speaker, "withheld": withheld})
+        print_json({"file": file, "lines": number, "speaker": speaker, "withheld": withheld})
     elif file is not None:
         click.echo(f"Wrote {count(number, 'line')} to {file}.")
 
@@ -68,13 +68,20 @@ def _print(lines: Iterable[str]) -> tuple[int, str]:
     return number, line
 
 
-def _write(lines: Iterable[str], file: Path) -> tuple[int, str]:
+def _write(lines: Iterable[str], given: str) -> tuple[int, str]:
     """Write lines to a file in one step; return how many they were, and the last."""
+    file = Path(given)
     if file.exists() and not file.is_file():
         raise InvalidInputError(
             f"{plain(str(file))} is no ordinary file, and would be replaced; `edgemem export > {plain(str(file))}` writes to it."
         )
     file = Path(os.path.realpath(file))
+    folder = file if given.endswith("/") else file.parent
+    if not folder.is_dir():  # a stick that is not mounted, say
+        told = plain(str(folder))
+        raise InvalidInputError(
+            f"There is no directory {told}; make it with `mkdir -p {told}`, or name another."
+        )
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     create_private(part)
     number, line = 0, ""

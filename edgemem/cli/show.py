@@ -44,8 +44,11 @@ class Show:
         self._window = 0
         self._day: date | None = None
 
-    def opening(self, memory: Memory, turns: int) -> None:
+    def opening(self, memory: Memory, turns: int, *, scripted: bool) -> None:
         """Say what is about to be seen, and with which means."""
+        written = f"What {self._robot} replies and keeps comes from a script; what memory does is real."
+        answers = f"A model replies. What {self._robot} must keep comes from a script, whatever it says."
+        self._say(written if scripted else answers)
         self._memory, self._window = memory, memory.profile.context.window_tokens
         self._say(
             f"{self._robot} is a robot on a kitchen wall. Mara and Jonas live here. {count(turns, 'turn')} on three "
@@ -57,8 +60,9 @@ class Show:
             else "estimated: no vocabulary was found; --llm names the model whose tokenizer counts"
         )
         self._say(f"Tokens are {exact}; the window holds {self._window:,}.", style="dim")
-        self._lenient = memory.embedder is None
-        if self._lenient:
+        # What must be found is written for the script's replies, and for recall by words and meaning.
+        self._lenient = memory.embedder is None or not scripted
+        if memory.embedder is None:
             self._say(
                 "No embedder: words are found, meaning is not. `edgemem models get` brings one.",
                 style="yellow",
@@ -114,13 +118,14 @@ class Show:
         )
         memory = f" ({played.block_tokens} memory)" if played.block_tokens else ""
         checks = f" · {scene.checks - scene.failed}/{scene.checks} ok" if scene.checks else ""
+        late = ", late" if scene.late else ""
         figures = (
             f"{played.tokens:,}/{self._window:,} tokens · {played.new_tokens:,} new{memory} · "
-            f"{played.result.hooks_ms:.0f} + {played.result.commit_ms:.0f} ms{checks}"
+            f"{played.result.hooks_ms:.0f} + {played.result.commit_ms:.0f} ms{late}{checks}"
         )
         self._row("", "", figures, dim=True)
         for text in played.missing:
-            if self._lenient:
+            if self._lenient or scene.late:
                 self._row("", "missed", f"this was not before the model: {text}", style="yellow", dim=True)
             else:
                 self._row("", "FAILED", f"this was not before the model: {text}", style="bold red")
@@ -180,18 +185,24 @@ class Show:
         self._rule("In short")
         passed, checks = report["checks_passed"], report["checks"]
         seed, ours = report["tokens_memory_in_system_message"], report["tokens_evaluated"]
+        late = report["late"]
+        slow = (
+            f"; {count(late, 'recall')} took longer than the {report['deadline_ms']:g} ms that a robot waits"
+        )
         figures = {
             "turns": f"{report['turns']} on {count(report['days'], 'day')}, {count(report['compactions'], 'compaction')}",
             "checks": f"{passed} of {checks} texts were before the model, or kept from it, as they must be",
             "tokens": f"{ours:,} evaluated, {report['tokens_memory']:,} of them memory; with memory in the system "
             f"message, rendered as it stands, it would have been {seed:,}, {seed / max(1, ours):.1f} times as many",
-            "time": f"{report['hooks_ms_median']:.0f} ms until the model is called (median)",
+            "time": f"{report['hooks_ms_median']:.0f} ms until the model is called (median){slow if late else ''}",
             "disk": f"{report['bytes_of_truth'] / 1e3:,.0f} kB hold all of it",
         }
         if not report["scripted"]:
             figures["checks"] += "; they are written for the script's replies, so this is no verdict"
         elif not report["embedder"] and passed < checks:
             figures["checks"] += "; the others need the embedder, which finds what is said in other words"
+        elif report["ok"] and passed < checks:
+            figures["checks"] += "; the others came late"
         for name, text in figures.items():
             style = ("bold green" if report["ok"] else "bold red") if name == "checks" else "bold"
             self._row("", name, text, style=style)

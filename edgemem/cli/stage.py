@@ -36,6 +36,8 @@ class Scene(msgspec.Struct, frozen=True):
     """Whether the prompt began anew with this turn."""
     seed_tokens: int
     """Tokens of all hops that would have been new with memory in the system message."""
+    late: bool
+    """Whether recall took longer than a robot waits for it."""
 
     @property
     def checks(self) -> int:
@@ -64,6 +66,7 @@ class Scene(msgspec.Struct, frozen=True):
             "compacted": self.compacted,
             "hooks_ms": played.result.hooks_ms,
             "commit_ms": played.result.commit_ms,
+            "late": self.late,
             "checks": self.checks,
             "missing": played.missing,
             "leaked": played.leaked,
@@ -76,11 +79,23 @@ class Stage(Player):
     scene: Scene
 
     def __init__(
-        self, memory: Memory, *, model: LoopModel | None, instructions: str, set_time: Callable[[float], None]
+        self,
+        memory: Memory,
+        *,
+        model: LoopModel | None,
+        instructions: str,
+        set_time: Callable[[float], None],
+        deadline_ms: float,
     ) -> None:
+        """Make the stage.
+
+        Args:
+            deadline_ms: how long a robot with this home waits for recall; here it is waited for longer.
+        """
         super().__init__(memory, model=model, instructions=instructions, set_time=set_time)
         self._seed_ids: list[int] = []
         self._stands = ("", 0)
+        self.deadline_ms = deadline_ms
 
     def _told(self, line: Line, loop: AgentLoop, result: TurnResult) -> PlayedTurn:
         played = super()._told(line, loop, result)
@@ -92,8 +107,14 @@ class Stage(Player):
             shown.append(ShownLine(item.line.removeprefix("- ") or IN_A_LINE_ABOVE, why))
         compacted = self._stands[0] == line.session and played.epoch > self._stands[1]
         self._stands = (line.session, played.epoch)
-        self.scene = Scene(played, tuple(shown), compacted, self._seed(result, played.block))
+        self.scene = Scene(
+            played, tuple(shown), compacted, self._seed(result, played.block), self._late(played)
+        )
         return played
+
+    def _late(self, played: PlayedTurn) -> bool:
+        recall = played.recall
+        return recall is not None and (recall.late or recall.embed_ms + recall.search_ms > self.deadline_ms)
 
     def _seed(self, result: TurnResult, block: str) -> int:
         """Count what is new in each hop when memory is rendered into the system message, as the seed does."""

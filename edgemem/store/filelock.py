@@ -11,7 +11,7 @@ import errno
 import fcntl
 import os
 import time
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from edgemem.errors import BusyError
@@ -53,11 +53,35 @@ class FileLock:
         """Return the newest note; the lock is held."""
         return os.pread(self._fd, _NOTE, 0).rstrip(b" ")
 
+    def stands(self) -> bool:
+        """Tell whether the file that is locked is the one that stands at its path."""
+        with suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(self._fd), self.path.stat())
+        return False
+
     def close(self) -> None:
-        """Close the file; the lock file stays, because removing it would let two processes hold two locks."""
+        """Close the file; it stays, because two processes could hold two locks if one removed it unlooked at."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+@contextmanager
+def passing_lock(path: Path, *, timeout_s: float) -> Iterator[None]:
+    """Hold a lock whose file is there only while somebody holds it, so that it may stand in anybody's folder.
+
+    Raises:
+        BusyError: another process keeps it for longer than the timeout.
+    """
+    while True:
+        with closing(FileLock(path, timeout_s=timeout_s)) as lock, lock.held():
+            if not lock.stands():  # whoever held it before has removed it, and the next one makes another
+                continue
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+            return
 
 
 class HomeLock:

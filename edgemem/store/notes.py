@@ -20,7 +20,7 @@ from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
 from edgemem.records import Level
 from edgemem.store.arguments import checked_count, checked_path, checked_text
-from edgemem.store.filelock import FileLock
+from edgemem.store.filelock import passing_lock
 from edgemem.store.files import sync
 from edgemem.store.sections import MARKER, last_lines, newest_part, read_sections, same_heading
 from edgemem.store.sqlite_errors import meaning_of
@@ -261,12 +261,8 @@ class NotesFile:
     def _locked(self) -> Iterator[None]:
         with self._meaningful():
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout_s=_LOCK_TIMEOUT_S)
-        try:
-            with lock.held():
+            with passing_lock(self.path.with_name(f".{self.path.name}.lock"), timeout_s=_LOCK_TIMEOUT_S):
                 yield
-        finally:
-            lock.close()
 
     @contextmanager
     def _meaningful(self) -> Iterator[None]:

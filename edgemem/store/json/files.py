@@ -15,7 +15,7 @@ import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.store.arguments import checked_path
-from edgemem.store.filelock import FileLock
+from edgemem.store.filelock import FileLock, passing_lock
 from edgemem.store.files import sync
 from edgemem.store.messages import plain
 from edgemem.store.sqlite_errors import meaning_of
@@ -145,8 +145,15 @@ class JsonFile(Generic[T]):
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from writing the file."""
-        with locked(self.path.with_name(f".{self.path.name}.lock")):
-            yield
+        with meaningful(self.path):
+            _make_folder(self.path.parent)
+            with passing_lock(self.path.with_name(f".{self.path.name}.lock"), timeout_s=_LOCK_TIMEOUT_S):
+                yield
+
+
+def _make_folder(path: Path) -> None:
+    for folder in reversed([each for each in (path, *path.parents) if not each.exists()]):
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def look(path: Path) -> tuple[int, int, int] | None:
@@ -196,10 +203,9 @@ def _free_name(path: Path) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock file, made with its folders (0700) where it is missing."""
+    """Hold the lock file of a folder that is ours; both are made (0700) where they are missing, and stay."""
     with meaningful(path):
-        for folder in reversed([each for each in path.parents if not each.exists()]):
-            folder.mkdir(mode=0o700, exist_ok=True)
+        _make_folder(path.parent)
         lock = FileLock(path, timeout_s=_LOCK_TIMEOUT_S)
     try:
         with lock.held():
