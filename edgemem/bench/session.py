@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import edgemem
 from edgemem.bench.corpus import SPEAKER, conversation, own_words
-from edgemem.bench.ground import KEEP_PLAN, Robot, bytes_written, real_embedder, refuse_tmpfs, scratch
+from edgemem.bench.ground import (
+    KEEP_PLAN,
+    NearlyReal,
+    Robot,
+    bytes_written,
+    real_embedder,
+    refuse_tmpfs,
+    scratch,
+)
 from edgemem.bench.report import at_least, at_most, median, report, say, timed_ms
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import conversation_of
@@ -29,7 +37,7 @@ if TYPE_CHECKING:
     from edgemem.store.transaction import Transaction
 
 SESSION = "bench"
-IDLE_S = 30.0
+IDLE_S = 600.0
 """More than upkeep ever needs: it ends when nothing is left."""
 MARKS = (100, 500, 1000)
 WINDOW = 20
@@ -122,6 +130,7 @@ class _SlowModel:
 
 def _growth(folder: Path, turns: int) -> dict[str, Any]:
     """Time the hooks' commit and `save` around some lengths, all in turn: a busy machine slows all alike."""
+    embedder = NearlyReal()
     marks = sorted({max(WINDOW, mark * turns // 1000) for mark in MARKS})
     lines = list(conversation(marks[-1] + WINDOW))
     commits: dict[int, list[float]] = {mark: [] for mark in marks}
@@ -129,7 +138,7 @@ def _growth(folder: Path, turns: int) -> dict[str, Any]:
     with ExitStack() as stack:
         robots, lists = {}, {}
         for mark in marks:
-            memory = stack.enter_context(edgemem.open(folder / f"from {mark}"))
+            memory = stack.enter_context(edgemem.open(folder / f"from {mark}", embedder=embedder))
             before = mark - WINDOW // 2
             _lay(memory, lines[:before])
             memory.idle(IDLE_S)

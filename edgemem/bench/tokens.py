@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgemem.llama.prompt import Prompt
     from edgemem.records import Message
 
-IDLE_S = 30.0
+IDLE_S = 600.0
 WINDOW = 20
 
 
