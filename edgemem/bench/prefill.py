@@ -63,6 +63,8 @@ def run(
     """
     if dry and server:
         raise InvalidInputError("Counting needs no server; leave out --dry or --server.")
+    if edgevox is not None and not (edgevox / "edgevox").is_dir():
+        raise InvalidInputError(f"There is no EdgeVox in {edgevox}; leave out --edgevox after `make server`.")
     real_embedder()
     edgevox = edgevox or edgevox_path()
     with scratch(home) as folder:
