@@ -13,13 +13,18 @@ from edgemem.bench import compaction, facts, footprint, prefill, reboot, session
 from edgemem.bench.corpus import askable, conversation, known, own_words
 from edgemem.bench.evening import FACTS, TOOLS, evening
 from edgemem.bench.everything import everything, fill
-from edgemem.bench.ground import quiet, refuse_tmpfs, store_episodes, store_facts, store_turns
-from edgemem.bench.loops import Readers, play
+from edgemem.bench.ground import (
+    quiet,
+    real_tokenizer,
+    refuse_tmpfs,
+    store_episodes,
+    store_facts,
+    store_turns,
+)
+from edgemem.bench.loops import BARE, EDGEVOX, OURS, EdgevoxAgent, Readers, Reference, play
 from edgemem.bench.model import write_model
 from edgemem.bench.report import at_least, at_most, report
-from edgemem.bench.seed_layout import SeedLayoutHook
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.points import AFTER_TOOL, BEFORE_LLM, ToolCallResult
 
 
 def bars_of(figures: dict[str, Any], name: str) -> set[str]:
@@ -128,13 +133,13 @@ def test_bytes_are_not_counted_in_memory() -> None:
 def test_session_reports_bytes_and_growth(request: pytest.FixtureRequest) -> None:
     """The session bench finds every message at once and tells where the bytes went."""
     # Temporary files are in memory on some systems (Debian 13); the checkout is on a disk.
-    figures = session.run(turns=30, home=request.config.cache.mkdir("bench"))
+    figures = session.run(turns=20, home=request.config.cache.mkdir("bench"))
     assert bars_of(figures, "session") == {
         *("written_mb", "accepted", "found_at_once", "commit_growth", "save_growth"),
     }
     assert figures["found_at_once"] == 1.0
     assert figures["written_mb"] > figures["text_mb"] > 0
-    assert set(figures["logs_mb"]) == {"memory.db-wal", "index.db-wal"}
+    assert {"memory.db", "index.db"} <= set(figures["files_mb"])
 
 
 def test_facts_reports_ratios_for_all_moments(tmp_path: Path) -> None:
@@ -145,64 +150,93 @@ def test_facts_reports_ratios_for_all_moments(tmp_path: Path) -> None:
     assert len(asked) == 3 * (1 + 3)
 
 
-def test_prefill_reads_nothing_twice_and_tells_where_tokens_go(tmp_path: Path) -> None:
-    """Without a compaction only new text and blocks are read, kind by kind; the seed's way costs many times that."""
+@pytest.mark.usefixtures("edgevox")
+def test_prefill_reads_blocks_beside_new_text(tmp_path: Path) -> None:
+    """While nothing is compacted or left out, what memory makes the model read is its blocks."""
     figures = prefill.run(turns=6, facts=60, dry=True, home=tmp_path)
     assert "many_needed_shown" in bars_of(figures, "prefill")
     for scenario in (figures["evening"], figures["many"]):
+        read, blocks = scenario["read"], sum(scenario["block_tokens"].values())
         assert scenario["compactions"] == 0
-        assert scenario["evaluated"] == scenario["without_memory"] + scenario["blocks"]
-    assert figures["evening"]["seed_evaluated"] > 2 * figures["evening"]["evaluated"]
-    by_kind = figures["evening"]["by_kind"].values()
-    assert sum(kind["turns"] for kind in by_kind) == 6
-    assert sum(kind["read"] for kind in by_kind) == figures["evening"]["evaluated"]
-    parts = {part for kind in by_kind for part in kind} - {"turns", "new_text", "read"}
-    assert sum(kind.get(part, 0) for part in parts for kind in by_kind) == figures["evening"]["blocks"]
+        assert read["with_memory"] == read["without_memory"] + blocks
+        assert read["without_memory"] == read["without_memory_one_turn_at_a_time"]
 
 
-def test_prefill_counts_what_llama_cpp_evaluates(tmp_path: Path) -> None:
-    """A real model evaluates exactly the tokens that are counted without one, in every layout."""
+def test_prefill_refuses_what_makes_no_sense(tmp_path: Path) -> None:
+    """A folder without EdgeVox, and a server that is to count, are told in a sentence."""
+    with pytest.raises(InvalidInputError, match="no EdgeVox in"):
+        prefill.run(edgevox=tmp_path)
+    with pytest.raises(InvalidInputError, match="--dry or --server"):
+        prefill.run(dry=True, server="http://127.0.0.1:8080")
+
+
+def test_prefill_counts_what_is_read_again(tmp_path: Path) -> None:
+    """Compactions count, and so does what a loop of the same window reads again once it must leave turns out."""
+    told = play(tmp_path, Readers(), FACTS, evening(26), TOOLS)
+    read = {name: sum(turn.read[name] for turn in told) for name in told[0].read}
+    assert any(turn.compacted for turn in told)
+    tokenizer = real_tokenizer()
+    endless = Reference(None, tokenizer, TOOLS)
+    each = [sum(part.evaluated for part in endless.hear(moment.line)) for moment in evening(40)]
+    tokenizer.close()
+    assert sum(each) <= 4000, "a script that makes any loop read more would make any ratio look good"
+    new = sum(each[: len(told)])
+    assert new < read["without_memory"] < read["without_memory_one_turn_at_a_time"]
+    assert read["with_memory"] > new + sum(turn.block for turn in told)
+
+
+@pytest.mark.usefixtures("edgevox")
+def test_prefill_counts_what_llama_cpp_evaluates(tmp_path: Path, edgevox_path: Path) -> None:
+    """A real model evaluates exactly the tokens that are counted without one, also for the real EdgeVox."""
     model = write_model(tmp_path / "tiny.gguf", width=64, layers=1, hidden=64)
-    figures = prefill.run(turns=4, facts=20, model=model, home=tmp_path)
+    figures = prefill.run(turns=4, facts=20, model=model, edgevox=edgevox_path, home=tmp_path)
     assert figures["bars"]["miscounted_tokens"] == {"figure": 0, "bar": 0, "ok": True}
     assert figures["evaluated_by"] == "llama.cpp"
-    assert figures["evening"]["first_token_ms"] > 0
+    assert figures["edgevox"]["first_token_ms"]["with_memory"] > 0
+    assert figures["edgevox"]["times_without_memory"] > 2 * figures["evening"]["times_without_memory"]
 
 
-def test_prefill_reads_through_a_server(tmp_path: Path, llama_server: Path) -> None:
+@pytest.mark.usefixtures("edgevox")
+def test_prefill_reads_through_a_server(tmp_path: Path, llama_server: Path, edgevox_path: Path) -> None:
     """A llama-server evaluates the counted tokens too, by its own timings; the script's replies are taken off."""
     model = write_model(tmp_path / "tiny.gguf", width=64, layers=1, hidden=64)
     with RunningServer(llama_server, model, tmp_path, slots=3, n_ctx=4096) as server:
-        told = play(tmp_path / "home", Readers(server=server.url), FACTS[:4], evening(2), TOOLS, seed=True)
+        readers = Readers(server=server.url)
+        told = play(tmp_path / "home", readers, FACTS[:4], evening(2), TOOLS, edgevox=edgevox_path)
     assert [turn.miscounted for turn in told] == [0, 0]
-    assert all(turn.evaluated == turn.bare + turn.block for turn in told)
-    assert told[-1].seed > told[-1].evaluated
+    assert all(turn.read[OURS] == turn.read[BARE] + turn.block for turn in told)
+    assert told[-1].read[EDGEVOX] > told[-1].read[OURS]
 
 
-def test_seed_layout_changes_the_system_message(tmp_path: Path) -> None:
-    """The seed's way puts facts, outcomes and notes behind the instructions, and keeps them for all calls of a turn."""
-    with SeedLayoutHook(tmp_path, FACTS[:1]) as hook:
-        hook.notes.append("the door was open")
-        head = {"role": "system", "content": "You are Pip."}
-        payload = {"messages": [head, {"role": "user", "content": "Hello."}], "hop": 0, "tools": []}
-        first = hook(BEFORE_LLM, None, payload)
-        hook(AFTER_TOOL, None, ToolCallResult("light", {"room": "hall"}, result="20"))
-        second = hook(BEFORE_LLM, None, {**payload, "hop": 1})
-        later = hook(BEFORE_LLM, None, payload)
-    system = [
-        found.payload["messages"][0]["content"] for found in (first, second, later) if found is not None
-    ]
-    assert system[0].startswith("You are Pip.\n\n## Memory\n")
-    assert "hazelnuts" in system[0]
-    assert system[0].endswith("\n\n## Notes\nthe door was open\n")
-    assert system[1] == system[0]
-    assert "Recent outcomes" in system[2]
-    assert "Recent outcomes" not in system[0]
+@pytest.mark.usefixtures("edgevox")
+def test_edgevox_is_played_as_it_is(tmp_path: Path, edgevox_path: Path) -> None:
+    """The real agent tells facts, outcomes and notes in its system message, as they are by then, and answers from the script."""
+    tokenizer = real_tokenizer()
+    agent = EdgevoxAgent(edgevox_path, None, tokenizer, TOOLS, tmp_path, FACTS)
+    bare = EdgevoxAgent(edgevox_path, None, tokenizer, TOOLS)
+    first, second = evening(2)
+    agent.hear(first.line)
+    agent.keep((), ["the door was open"])
+    newest = [loop.hear(second.line)[-1] for loop in (agent, bare)]
+    prompts = [b"".join(map(tokenizer.vocabulary.piece, read.ids)).decode() for read in newest]
+    agent.close()
+    tokenizer.close()
+    head = prompts[0].partition(second.line.say)[0]
+    for part in (
+        "## Memory",
+        "hazelnuts",
+        "Recent outcomes",
+        "## Notes\nthe door was open",
+        first.line.reply,
+    ):
+        assert part in head
+    assert all(str(call.result) in prompts[0] for call in first.line.tools if call.name == "note")
+    assert "## Memory" not in prompts[1]
 
 
 def test_tokens_are_made_of_new_segments_only(tmp_path: Path) -> None:
     """Rendering tokenises each segment once."""
-    figures = tokens.run(turns=30, facts=40, home=tmp_path)
+    figures = tokens.run(turns=22, facts=25, home=tmp_path)
     assert bars_of(figures, "tokens") == {"rendered_ratio"}
     assert figures["rendered_ratio"] <= 1.0
     assert figures["new_segments_bytes_per_turn"] > 0

@@ -41,7 +41,7 @@ class Read(msgspec.Struct, frozen=True):
 
 
 class ReadingModel:
-    """Says what `script` says; keeps a `Read` of each call.
+    """Says what `script` says; keeps a `Read` of each call until it is taken.
 
     Args:
         script: decides on the replies.
@@ -50,8 +50,8 @@ class ReadingModel:
     """
 
     def __init__(self, script: LoopModel, tokenizer: Tokenizer, chat: ChatModel | None = None) -> None:
-        self.reads: list[Read] = []
-        self.script = script
+        self._reads: list[Read] = []
+        self._script = script
         self._tokenizer = tokenizer
         self._chat = chat
         self._before: Prompt | None = None
@@ -81,9 +81,14 @@ class ReadingModel:
             if self._before is None and not isinstance(chat, LlamaChat):
                 # Its slot may hold the prompt of a loop before this one, which begins with the same instructions.
                 counted = evaluated
-        self.reads.append(Read(counted, evaluated, first_ms, ids))
+        self._reads.append(Read(counted, evaluated, first_ms, ids))
         self._before = prompt
-        return self.script.complete(messages, tools=tools, stop=stop, on_text=on_text, now=now)
+        return self._script.complete(messages, tools=tools, stop=stop, on_text=on_text, now=now)
+
+    def taken(self) -> list[Read]:
+        """Return what was read since the last call of this."""
+        reads, self._reads = self._reads, []
+        return reads
 
     def cut(self, heard_text: str) -> None:
         """Do nothing: nobody interrupts a script."""

@@ -136,8 +136,6 @@ class Moment(msgspec.Struct, frozen=True):
     """One turn, and what belongs to it."""
 
     line: Line
-    kind: str
-    """`question`, `order` or `change`."""
     needs: Known | None = None
     """The fact that its question needs, as it is by then."""
     changed: tuple[Known, ...] = ()
@@ -169,13 +167,13 @@ def _one(number: int, values: dict[str, str]) -> list[Moment]:
             new = _turned(facts[TOLD[n]], values)
             keep = ScriptedCall(REMEMBER, {"key": new.key, "value": new.value}, "kept")
             line = _line(_TELLINGS[new.key].format(value=new.value), reply, keep, write)
-            out.append(Moment(line, "change", changed=(new,)))
+            out.append(Moment(line, changed=(new,)))
         elif n in AGAIN:
             out.append(_asked(facts[AGAIN[n]], values, _ONCE_MORE[AGAIN[n]], write))
         else:
             call = ScriptedCall(name, dict(arguments), json.dumps(result))
             changed = (_turned(facts[SILENT[n]], values),) if n in SILENT else ()
-            out.append(Moment(_line(say, reply, call, write), "order", changed=changed))
+            out.append(Moment(_line(say, reply, call, write), changed=changed))
         out.append(_asked(fact, values, fact.question, _note(2 * n + 1, number)))
     return out
 
@@ -190,7 +188,7 @@ def _asked(fact: Known, values: Mapping[str, str], question: str, write: Scripte
     value = values[fact.key]
     face = ScriptedCall("face", {"who": SPEAKER}, json.dumps({"who": SPEAKER, "metres": 1.4, "sees": "yes"}))
     line = _line(question, f"{value[:1].upper()}{value[1:]}.", face, write)
-    return Moment(line, "question", _now(fact, values))
+    return Moment(line, _now(fact, values))
 
 
 def _note(n: int, evening: int) -> ScriptedCall:

@@ -1,64 +1,74 @@
-"""Loops that hear the same script: without memory, with it, and with memory where EdgeVox puts it.
+"""Loops that hear the same script: with memory, without it, and the real agent of EdgeVox with its memory and without.
 
-Each has a model's context of its own, so that each finds in its cache what it read before.
+A loop without memory has the same window, and leaves out its oldest turns when that is full. Each loop that a model reads
+for has a context of its own, so that it finds in its cache what it read before; for the others tokens are counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+import json
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 import edgemem
 from edgemem.bench.evaluated import Read, ReadingModel
 from edgemem.bench.ground import Robot, real_tokenizer, store_facts, ticking
-from edgemem.bench.seed_layout import SeedLayoutHook
+from edgemem.bench.peers.environment import cache_folder
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import conversation_of
+from edgemem.hooks.token_budget import TokenBudgetHook
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.http import HttpLlama
+from edgemem.replay import INSTRUCTIONS, ScriptedModel
+from edgemem.toolbox import never
 
 if TYPE_CHECKING:
     from edgemem.bench.corpus import Known
     from edgemem.bench.evening import Moment
     from edgemem.hooks.points import Hook
     from edgemem.llama.protocols import ChatModel, Tokenizer
-    from edgemem.memory import Memory
+    from edgemem.records import Message
     from edgemem.script import Line
     from edgemem.toolbox import Tool
 
-IDLE_S = 600.0
-SEED_TURNS = 40
-"""EdgeVox's layout reads the whole conversation in each turn; more of that tells nothing new."""
+OURS = "with_memory"
+BARE = "without_memory"
+"""When the window is full it goes down to where a compaction of ours does, so that it reads again as seldom."""
+ONE_BY_ONE = "without_memory_one_turn_at_a_time"
+"""When the window is full it leaves out no more than it must."""
+EDGEVOX = "edgevox"
+EDGEVOX_BARE = "edgevox_without_memory"
+EDGEVOX_TURNS = 40
+"""It reads the whole conversation in each turn; more of that tells nothing new."""
 WINDOW = 4096
-LONG_WINDOW = 8192
-"""Room for what grows without bound; at its end that loop begins a new conversation."""
-ROOM = 512
-"""For a turn with its tool results."""
+REPLY = 256
+"""The profile's defaults: the window, and what is kept free of it for a reply."""
+EDGEVOX_WINDOW = 8192
+"""Room for all of these turns: its memory hooks leave nothing out."""
+IDLE_S = 600.0
 
 
 class Told(msgspec.Struct):
     """What one turn cost, and whether it was shown what it asked for."""
 
-    kind: str
-    bare: int
-    """Tokens that the loop without memory read."""
-    evaluated: int
-    """Tokens that the loop with memory read."""
+    read: dict[str, int]
+    """Tokens that each loop read."""
+    first_ms: dict[str, float]
+    """From the end of the utterance to the first token, by loop."""
     miscounted: int
     """How far what was read is from what was counted, of all loops."""
     parts: dict[str, int]
     """Tokens of the block, by what they say."""
     compacted: bool
-    first_ms: float
-    """From the end of the utterance to the first token, with memory."""
     late: bool = False
     """Whether the question was not embedded in time, and recall went by words alone."""
-    seed: int = 0
-    seed_first_ms: float = 0.0
     needed: str = ""
     shown: bool = True
 
@@ -89,32 +99,128 @@ class Readers:
         return stack.enter_context(LlamaChat(self._model, n_ctx=n_ctx, threads=1))
 
 
-class Listener:
-    """A robot, and what its model had to read."""
+class Listener(Protocol):
+    """A loop that hears lines, and whose model keeps what it had to read."""
+
+    hooks_ms: float
+    """Between the newest line and the first call of the model."""
+
+    def hear(self, line: Line) -> list[Read]:
+        """Play a line, and return what was read for it, call by call."""
+        ...
+
+
+class Reference:
+    """The reference loop."""
 
     def __init__(
         self, chat: ChatModel | None, tokenizer: Tokenizer, tools: Sequence[Tool], hooks: Sequence[Hook] = ()
     ) -> None:
-        self._tools, self._hooks = tools, hooks
-        self._window = min(LONG_WINDOW, chat.n_ctx if chat is not None else LONG_WINDOW)
         self.hooks_ms = 0.0
-        self.robot = Robot(self._hooks, tools=self._tools)
+        self.robot = Robot(hooks, tools=tools)
         self._model = ReadingModel(self.robot.loop.model, tokenizer, chat)
         self.robot.loop.model = self._model
 
-    def _begin_anew(self) -> None:
-        """Begin a new conversation with the same model, which still holds the instructions."""
-        self.robot = Robot(self._hooks, tools=self._tools)
-        self._model.script = self.robot.loop.model
-        self.robot.loop.model = self._model
-
-    def turn(self, line: Line) -> list[Read]:
-        """Play a line and return what was read for it, call by call."""
-        if not self._hooks and self._model.reads and len(self._model.reads[-1].ids) > self._window - ROOM:
-            self._begin_anew()
-        before = len(self._model.reads)
+    def hear(self, line: Line) -> list[Read]:
+        """Play a line, and return what was read for it, call by call."""
         self.hooks_ms = self.robot.turn(line).hooks_ms
-        return self._model.reads[before:]
+        return self._model.taken()
+
+
+def edgevox_path() -> Path | None:
+    """Return the folder of the EdgeVox that the set-up of the tests keeps in the cache, if it does."""
+    found = cache_folder().parent.glob("edgevox-*/edgevox")
+    return max((path.parent for path in found), key=lambda path: path.stat().st_mtime, default=None)
+
+
+class EdgevoxAgent:
+    """The agent of the real EdgeVox, whose model says what the script says.
+
+    Args:
+        package: the folder that has `edgevox`.
+        folder: where its store and its notes are made, with the defaults of its three memory hooks; None: no memory.
+        facts: what it knows from the beginning.
+    """
+
+    _language = "en"
+    """EdgeVox reads it from its model."""
+
+    def __init__(
+        self,
+        package: Path,
+        chat: ChatModel | None,
+        tokenizer: Tokenizer,
+        tools: Sequence[Tool],
+        folder: Path | None = None,
+        facts: Sequence[Known] = (),
+    ) -> None:
+        if str(package) not in sys.path:
+            sys.path.append(str(package))
+        agents, builtin, memory, llm_tools = (
+            importlib.import_module(f"edgevox.{name}")
+            for name in ("agents", "agents.hooks_builtin", "agents.memory", "llm.tools")
+        )
+        self.hooks_ms = 0.0
+        self._script = ScriptedModel()
+        self._model = ReadingModel(self._script, tokenizer, chat)
+        self._results: dict[str, Any] = {}
+        self._store = self._notes = None
+        hooks = []
+        if folder is not None:
+            self._store = memory.SQLiteMemoryStore(folder / "edgevox.db")
+            self._notes = memory.NotesFile(folder / "edgevox-notes.md")
+            hooks = [
+                builtin.MemoryInjectionHook(self._store),
+                builtin.NotesInjectorHook(self._notes),
+                builtin.EpisodeLoggerHook(self._store),
+            ]
+        self.keep(facts, ())
+        own = [
+            llm_tools.Tool(tool.name, tool.description, tool.parameters, self._answer(tool.name))
+            for tool in tools
+        ]
+        self._agent = agents.LLMAgent("Pip", "a robot", INSTRUCTIONS, tools=own, llm=self, hooks=hooks)
+        self._ctx = agents.AgentContext()
+        self._started: float | None = None
+
+    def keep(self, facts: Sequence[Known], notes: Sequence[str]) -> None:
+        """Remember what holds from now on, and write down notes."""
+        if self._store is None or self._notes is None:
+            return
+        for fact in facts:
+            self._store.add_fact(fact.key, fact.value)
+        for note in notes:
+            self._notes.append(note)
+
+    def hear(self, line: Line) -> list[Read]:
+        """Play a line, and return what was read for it, call by call."""
+        self._script.expect(line)
+        self._results = {call.name: call.result for call in line.tools}
+        self._started = perf_counter()
+        self._agent.run(line.say, self._ctx)
+        return self._model.taken()
+
+    def complete(
+        self, messages: list[Message], *, tools: list[dict[str, Any]] | None = None, **_: Any
+    ) -> dict[str, Any]:
+        """Read a prompt and answer as llama-cpp-python does; EdgeVox calls this."""
+        if self._started is not None:
+            self.hooks_ms, self._started = (perf_counter() - self._started) * 1e3, None
+        reply = self._model.complete(messages, tools=tools or [], stop=never, on_text=lambda _: None)
+        calls = [
+            {"id": f"call_{n}", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
+            for n, call in enumerate(reply.tool_calls)
+        ]
+        message = {"role": "assistant", "content": reply.content, "tool_calls": calls}
+        return {"choices": [{"message": message}]}
+
+    def close(self) -> None:
+        """Close the store."""
+        if self._store is not None:
+            self._store.close()
+
+    def _answer(self, name: str) -> Callable[..., Any]:
+        return lambda **_: self._results[name]
 
 
 def play(
@@ -124,11 +230,11 @@ def play(
     moments: Sequence[Moment],
     tools: Sequence[Tool],
     *,
-    seed: bool = False,
+    edgevox: Path | None = None,
 ) -> list[Told]:
-    """Play the same lines without memory, with it, and in the seed's way."""
+    """Play the same lines with memory and without it, the first of them also through the EdgeVox in that folder."""
     with ExitStack() as stack:
-        chats = [readers.chat(stack, n_ctx) for n_ctx in (LONG_WINDOW, WINDOW, *[LONG_WINDOW] * seed)]
+        chats = [readers.chat(stack, n) for n in (WINDOW, WINDOW, *[EDGEVOX_WINDOW] * (edgevox is not None))]
         tokenizer: Any = chats[0].tokenizer if chats[0] is not None else None
         if tokenizer is None:
             tokenizer = real_tokenizer()
@@ -136,50 +242,55 @@ def play(
         memory = stack.enter_context(edgemem.open(home, tokenizer=tokenizer, clock=ticking(), worker=False))
         store_facts(memory, facts)
         memory.idle(IDLE_S)
-        bare = Listener(chats[0], tokenizer, tools)
-        with_memory = Listener(chats[1], tokenizer, tools, memory.hooks())
-        hook = stack.enter_context(SeedLayoutHook(home, facts)) if seed else None
-        in_system = Listener(chats[2], tokenizer, tools, [hook]) if hook is not None else None
+        ours = Reference(chats[1], tokenizer, tools, memory.hooks())
+        loops: dict[str, Listener] = {
+            BARE: Reference(
+                chats[0], tokenizer, tools, [_dropping(tokenizer, memory.profile.context.low_water)]
+            ),
+            ONE_BY_ONE: Reference(None, tokenizer, tools, [_dropping(tokenizer, 1.0)]),
+            OURS: ours,
+        }
+        seed = None
+        if edgevox is not None:
+            seed = EdgevoxAgent(edgevox, chats[2], tokenizer, tools, home, facts)
+            stack.callback(seed.close)
+            loops |= {EDGEVOX: seed, EDGEVOX_BARE: EdgevoxAgent(edgevox, None, tokenizer, tools)}
         out: list[Told] = []
         for moment in moments:
-            epoch = _epoch(with_memory.robot)
-            reads = [bare.turn(moment.line), with_memory.turn(moment.line)]
+            if len(out) == EDGEVOX_TURNS:
+                loops = {name: loops[name] for name in (BARE, ONE_BY_ONE, OURS)}
+            epoch = _epoch(ours.robot)
+            reads = {name: loop.hear(moment.line) for name, loop in loops.items()}
             told = Told(
-                kind=moment.kind,
-                bare=_sum(reads[0]),
-                evaluated=_sum(reads[1]),
-                miscounted=0,
-                parts=_block_parts(with_memory.robot, tokenizer),
-                compacted=_epoch(with_memory.robot) != epoch,
-                first_ms=with_memory.hooks_ms + reads[1][0].first_ms,
+                read={name: sum(read.evaluated for read in some) for name, some in reads.items()},
+                first_ms={name: loop.hooks_ms + reads[name][0].first_ms for name, loop in loops.items()},
+                miscounted=sum(
+                    abs(read.evaluated - read.counted) for some in reads.values() for read in some
+                ),
+                parts=_block_parts(ours.robot, tokenizer),
+                compacted=_epoch(ours.robot) != epoch,
                 late=memory.last_recall().late,
             )
-            if in_system is not None and len(out) < SEED_TURNS:
-                reads.append(in_system.turn(moment.line))
-                told.seed = _sum(reads[2])
-                told.seed_first_ms = in_system.hooks_ms + reads[2][0].first_ms
-            told.miscounted = sum(abs(read.evaluated - read.counted) for some in reads for read in some)
             if moment.needs is not None:
                 told.needed = moment.needs.key
-                told.shown = _holds(reads[1][0].ids, moment.needs.value, tokenizer)
+                told.shown = _holds(reads[OURS][0].ids, moment.needs.value, tokenizer)
             out.append(told)
-            _keep(moment, memory, hook)
+            for fact in moment.changed:
+                memory.store.add_fact(fact.key, fact.value, scope=fact.scope, source="said")
+            for note in moment.notes:
+                memory.notes.append(note)
+            if seed is not None:
+                seed.keep(moment.changed, moment.notes)
             memory.idle(IDLE_S)
-        with_memory.robot.check()
-        _check_idle(memory)
+        ours.robot.check()
+        for failure in memory.idle_failures():
+            raise InvalidInputError(f"idle work {failure.step} failed: {failure.message}")
         return out
 
 
-def _keep(moment: Moment, memory: Memory, seed: SeedLayoutHook | None) -> None:
-    """Write down what a turn changes, in both memories."""
-    for fact in moment.changed:
-        memory.store.add_fact(fact.key, fact.value, scope=fact.scope, source="said")
-        if seed is not None:
-            seed.change(fact)
-    for note in moment.notes:
-        memory.notes.append(note)
-        if seed is not None:
-            seed.notes.append(note)
+def _dropping(tokenizer: Tokenizer, low_water: float) -> TokenBudgetHook:
+    """Return what leaves the oldest turns out once the window has no room for them and a reply."""
+    return TokenBudgetHook(WINDOW - REPLY, low_water=low_water, tokenizer=tokenizer)
 
 
 def _block_parts(robot: Robot, tokenizer: Tokenizer) -> dict[str, int]:
@@ -194,10 +305,6 @@ def _block_parts(robot: Robot, tokenizer: Tokenizer) -> dict[str, int]:
     return {**parts, "fence": len(tokenizer.encode(turns[-1].block)) - sum(parts.values())}
 
 
-def _sum(reads: Sequence[Read]) -> int:
-    return sum(read.evaluated for read in reads)
-
-
 def _holds(ids: Sequence[int], value: str, tokenizer: Tokenizer) -> bool:
     """Tell whether a value, as tokens, stands in a prompt."""
     spellings = [tokenizer.encode(" " + value), tokenizer.encode(value)]
@@ -210,8 +317,3 @@ def _holds(ids: Sequence[int], value: str, tokenizer: Tokenizer) -> bool:
 
 def _epoch(robot: Robot) -> int:
     return conversation_of(robot.loop.ctx).layout.epoch.first_turn
-
-
-def _check_idle(memory: Memory) -> None:
-    for failure in memory.idle_failures():
-        raise InvalidInputError(f"idle work {failure.step} failed: {failure.message}")

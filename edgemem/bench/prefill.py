@@ -1,34 +1,42 @@
-"""What the model must read again because of memory, and whether it is shown what a question needs.
+"""What the model must read because of memory, over all turns, and whether it is shown what a question needs.
 
-Three loops hear the same script (`loops`): one without memory, one with all default hooks, and one that puts memory where
-EdgeVox puts it (`seed_layout`). Each has a context of llama.cpp of its own on one model of random weights, with one
-thread; `evaluated` tells what is real of it. With `--dry` tokens are only counted, which takes seconds and must come to
-the same.
+Several loops hear the same script (`loops`): one with all default hooks, one without memory that has the same window and
+leaves out its oldest turns when that is full, and the agent of the real EdgeVox with its memory and without. What is read
+again after a compaction, or because turns were left out, is counted. Nobody is charged for what the model generates.
 
-New text is what the loop without memory reads: each utterance and tool result with the template's markers, and the last
-sampled token. Nobody is charged for what the model generates. A turn in which the memory compacted is left out of the
-ratios of both loops, and told apart.
+With `--dry` tokens are only counted, which takes seconds and comes to the same: else a model of random weights, with one
+thread, reads the prompts of the first two and of EdgeVox with its memory; `evaluated` tells what is real of it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgemem.bench.corpus import SPEAKER, Known, askable, known
+from edgemem.bench.corpus import SPEAKER, askable, known
 from edgemem.bench.evening import FACTS, TOOLS, Moment, evening
 from edgemem.bench.ground import real_embedder, scratch
-from edgemem.bench.loops import SEED_TURNS, Readers, Told, play
+from edgemem.bench.loops import (
+    BARE,
+    EDGEVOX,
+    EDGEVOX_BARE,
+    EDGEVOX_TURNS,
+    ONE_BY_ONE,
+    OURS,
+    Readers,
+    Told,
+    edgevox_path,
+    play,
+)
 from edgemem.bench.model import write_model
 from edgemem.bench.report import at_least, at_most, median, report, say
 from edgemem.errors import InvalidInputError
 from edgemem.script import Line
 
-VALID_TOKENS = 4000
-"""A loop without memory that reads more in 40 turns would make any ratio look good."""
 LATE = 5
-"""Turns at the end of `SEED_TURNS` whose median is the time to first token."""
+"""Turns at the end of `EDGEVOX_TURNS` whose median is the time to first token."""
 
 
 def run(
@@ -38,6 +46,7 @@ def run(
     dry: bool = False,
     model: Path | None = None,
     server: str = "",
+    edgevox: Path | None = None,
     home: Path | None = None,
 ) -> dict[str, Any]:
     """Read prompts with and without memory: evenings with tool calls, notes and changes, and one with many facts.
@@ -49,62 +58,64 @@ def run(
         model: a GGUF that reads; default: one of about 100 M random weights, written for this.
         server: where a llama-server listens that reads instead, such as http://127.0.0.1:8080, started with
             `-np 3 -c 24576`.
+        edgevox: a folder that EdgeVox was installed into; default: the one that `make server` makes in the cache.
         home: where scratch files go; default: the temporary files.
     """
     if dry and server:
         raise InvalidInputError("Counting needs no server; leave out --dry or --server.")
+    if edgevox is not None and not (edgevox / "edgevox").is_dir():
+        raise InvalidInputError(f"There is no EdgeVox in {edgevox}; leave out --edgevox after `make server`.")
     real_embedder()
+    edgevox = edgevox or edgevox_path()
     with scratch(home) as folder:
         if model is None and not dry and not server:
             say("writing a model …")
             model = write_model(folder / "model.gguf")
         readers = Readers(None if dry else model, server)
         say(f"{turns} turns of evenings …")
-        one = play(folder / "one", readers, FACTS, evening(turns), TOOLS, seed=True)
+        evenings = play(folder / "evening", readers, FACTS, evening(turns), TOOLS, edgevox=edgevox)
         say(f"storing and embedding {facts} facts …")
         stored = known(facts)
-        asked = [Moment(_answered(fact), "question", fact) for fact in askable(stored, turns)]
-        two = play(folder / "two", readers, stored, asked, ())
-    first, second = _figures(one), _figures(two)
-    first |= _seed_figures(one[:SEED_TURNS])
-    first["by_kind"] = {kind: _parts([turn for turn in one if turn.kind == kind]) for kind in _kinds(one)}
+        asked = [
+            Moment(Line(fact.question, speaker=SPEAKER, reply=f"It is {fact.value}."), fact)
+            for fact in askable(stored, turns)
+        ]
+        among_many = play(folder / "many", readers, stored, asked, ())
+    one, many = _figures(evenings), _figures(among_many)
+    theirs = _edgevox(evenings[:EDGEVOX_TURNS], timed=not dry) if edgevox else None
     bars = {
-        "valid_tokens_without_memory": at_most(
-            max(first["without_memory"], second["without_memory"]), VALID_TOKENS * turns / 40
-        ),
-        "evening_ratio": at_most(first["ratio_between_compactions"], 1.10),
-        "evening_needed_shown": at_least(first["needed_shown"], 0.95),
-        "many_ratio": at_most(second["ratio_to_new_text_and_blocks_between_compactions"], 1.02),
-        "many_block_median": at_most(second["block_median"], 80),
-        "many_needed_shown": at_least(second["needed_shown"], 0.95),
-        "miscounted_tokens": at_most(sum(turn.miscounted for turn in [*one, *two]), 0),
+        "evening_times_without_memory": at_most(one["times_without_memory"], 1.10),
+        "evening_needed_shown": at_least(one["needed_shown"], 0.95),
+        "many_block_median": at_most(many["block_median"], 80),
+        "many_needed_shown": at_least(many["needed_shown"], 0.95),
+        "miscounted_tokens": at_most(sum(turn.miscounted for turn in [*evenings, *among_many]), 0),
     }
-    if not dry:
-        bars["first_token_times_faster"] = at_least(first["first_token_times_faster"], 10)
+    if theirs and not dry:
+        bars["first_token_times_faster"] = at_least(theirs["first_token_times_ours"], 10)
     figures = {
         "turns": turns,
         "facts": facts,
         "evaluated_by": "nobody, counted" if dry else server or "llama.cpp",
+        "evening": one,
+        "many": many,
+        "edgevox": theirs or "not here; `make server` installs it, or name its folder with --edgevox",
     }
-    return report("prefill", {**figures, "evening": first, "many": second}, bars)
+    return report("prefill", figures, bars)
 
 
 def _figures(told: Sequence[Told]) -> dict[str, Any]:
-    blocks = [turn.block for turn in told]
-    steady = [turn for turn in told if not turn.compacted]
-    bare, evaluated, block = (
-        sum(getattr(turn, name) for turn in steady) for name in ("bare", "evaluated", "block")
-    )
+    read = {name: sum(turn.read[name] for turn in told) for name in (OURS, BARE, ONE_BY_ONE)}
     asked = [turn for turn in told if turn.needed]
+    parts: Counter[str] = Counter()
+    for turn in told:
+        parts.update(turn.parts)
     return {
-        "without_memory": sum(turn.bare for turn in told),
-        "evaluated": sum(turn.evaluated for turn in told),
-        "blocks": sum(blocks),
-        "block_median": median(blocks),
-        "compactions": len(told) - len(steady),
-        "evaluated_for_compaction": sum(t.evaluated - t.bare - t.block for t in told if t.compacted),
-        "ratio_between_compactions": round(evaluated / max(1, bare), 4),
-        "ratio_to_new_text_and_blocks_between_compactions": round(evaluated / max(1, bare + block), 4),
+        "read": read,
+        "times_without_memory": round(read[OURS] / read[BARE], 4),
+        f"times_{ONE_BY_ONE}": round(read[OURS] / read[ONE_BY_ONE], 4),
+        "block_tokens": dict(parts),
+        "block_median": median(turn.block for turn in told),
+        "compactions": sum(turn.compacted for turn in told),
         "recall_late": sum(turn.late for turn in told),
         "asked": len(asked),
         "needed_shown": round(sum(turn.shown for turn in asked) / max(1, len(asked)), 4),
@@ -112,35 +123,15 @@ def _figures(told: Sequence[Told]) -> dict[str, Any]:
     }
 
 
-def _seed_figures(told: Sequence[Told]) -> dict[str, Any]:
-    """Compare with EdgeVox's layout, over the turns that it played."""
-    ours, theirs = (median(getattr(t, name) for t in told[-LATE:]) for name in ("first_ms", "seed_first_ms"))
-    tokens = sum(turn.seed for turn in told)
-    return {
-        "seed_evaluated": tokens,
-        "seed_ratio": round(tokens / max(1, sum(turn.bare for turn in told)), 3),
-        "first_token_ms": ours,
-        "seed_first_token_ms": theirs,
-        "first_token_times_faster": round(theirs / ours, 2) if ours else 0.0,
+def _edgevox(told: Sequence[Told], *, timed: bool) -> dict[str, Any]:
+    """Compare EdgeVox with its memory to EdgeVox without, and with ours, over the turns that it played."""
+    read = {name: sum(turn.read[name] for turn in told) for name in (EDGEVOX, EDGEVOX_BARE)}
+    figures = {
+        "turns": len(told),
+        "read": read,
+        "times_without_memory": round(read[EDGEVOX] / read[EDGEVOX_BARE], 4),
     }
-
-
-def _kinds(told: Sequence[Told]) -> list[str]:
-    return sorted({turn.kind for turn in told})
-
-
-def _parts(told: Sequence[Told]) -> dict[str, int]:
-    """Return where the tokens of some turns go, those of compactions apart."""
-    steady = [turn for turn in told if not turn.compacted]
-    sums = {
-        "turns": len(steady),
-        "new_text": sum(t.bare for t in steady),
-        "read": sum(t.evaluated for t in steady),
-    }
-    for part in sorted({part for turn in steady for part in turn.parts}):
-        sums[part] = sum(turn.parts.get(part, 0) for turn in steady)
-    return sums
-
-
-def _answered(fact: Known) -> Line:
-    return Line(fact.question, speaker=SPEAKER, reply=f"It is {fact.value}.")
+    if timed:
+        first = {name: median(turn.first_ms[name] for turn in told[-LATE:]) for name in (EDGEVOX, OURS)}
+        figures |= {"first_token_ms": first, "first_token_times_ours": round(first[EDGEVOX] / first[OURS], 2)}
+    return figures

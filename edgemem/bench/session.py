@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import edgemem
 from edgemem.bench.corpus import SPEAKER, conversation, own_words
-from edgemem.bench.ground import KEEP_PLAN, Robot, bytes_written, quiet, refuse_tmpfs, scratch
+from edgemem.bench.ground import (
+    KEEP_PLAN,
+    NearlyReal,
+    Robot,
+    bytes_written,
+    real_embedder,
+    refuse_tmpfs,
+    scratch,
+)
 from edgemem.bench.report import at_least, at_most, median, report, say, timed_ms
-from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.points import AFTER_LLM, BEFORE_LLM, HookResult
@@ -30,30 +37,29 @@ if TYPE_CHECKING:
     from edgemem.store.transaction import Transaction
 
 SESSION = "bench"
-IDLE_S = 30.0
+IDLE_S = 600.0
 """More than upkeep ever needs: it ends when nothing is left."""
-TURNS_A_TALK = 25
 MARKS = (100, 500, 1000)
 WINDOW = 20
 WARM_UP = 3
 MB = 1e6
 
 
-def run(*, turns: int = 1000, home: Path | None = None, vectors: bool = False) -> dict[str, Any]:
+def run(*, turns: int = 1000, home: Path | None = None) -> dict[str, Any]:
     """Count the bytes that turns write, through all default hooks, and compare saving at turn 100, 500 and 1,000.
 
-    The model answers when the turn is accepted, as every model does that takes a while. After every 25 turns, a talk,
-    all upkeep is done, and at the end the last checkpoint.
+    The profile is the default, with its embedder and its worker. The model answers when the turn is accepted, as every
+    model does that takes a while; after each turn there is the silence that the worker needs, and at the end all is done.
 
     Args:
         turns: of 4 messages, one durable commit each.
         home: a folder on the disk to measure; default: the temporary files.
-        vectors: run again with the embedder, and report what vectors add.
     """
+    real_embedder()
     with scratch(home) as folder:
         refuse_tmpfs(folder)
         say(f"{turns} turns through all default hooks …")
-        played = _play(folder / "text", turns, quiet())
+        played = _play(folder / "played", turns)
         say("timing turns of short and long sessions …")
         figures: dict[str, Any] = {
             "turns": turns,
@@ -61,10 +67,6 @@ def run(*, turns: int = 1000, home: Path | None = None, vectors: bool = False) -
             **played,
             **_growth(folder, turns),
         }
-        if vectors:
-            say("the same with the embedder …")
-            with_vectors = _play(folder / "vectors", turns, Profile())
-            figures["vectors_mb"] = round(with_vectors["written_mb"] - played["written_mb"], 3)
     bars = {
         "written_mb": at_most(figures["written_mb"], 20.0 * turns / 1000),
         "accepted": at_least(figures["accepted"], 1.0),
@@ -75,25 +77,21 @@ def run(*, turns: int = 1000, home: Path | None = None, vectors: bool = False) -
     return report("session", figures, bars)
 
 
-def _play(home: Path, turns: int, profile: Profile) -> dict[str, Any]:
+def _play(home: Path, turns: int) -> dict[str, Any]:
     """Play all turns; return bytes, where they went, and what was found."""
     before = bytes_written()
     asked = found = 0
-    logs = _Logs(home / "db")
-    with edgemem.open(home, profile=profile, worker=False) as memory:
+    with edgemem.open(home) as memory:
         slow = _SlowModel(memory)
         robot = Robot([*memory.hooks(session_id=SESSION), slow], tools=[KEEP_PLAN])
         for n, line in enumerate(conversation(turns)):
             robot.turn(line)
-            logs.look()
             if (n + 1) % max(1, turns // 10) == 0:
                 # A tool's call and result are found as the episode that they were.
                 hits = [any(word in item.text for item in memory.recall(word)) for word in own_words(n)]
                 asked += len(hits)
                 found += sum(hits)
-            if (n + 1) % TURNS_A_TALK == 0:
-                memory.idle(IDLE_S)
-                logs.look()
+            memory.idle(IDLE_S, thorough=False)
         memory.idle(IDLE_S)
         robot.check()
         for failure in memory.idle_failures():
@@ -102,12 +100,11 @@ def _play(home: Path, turns: int, profile: Profile) -> dict[str, Any]:
     return {
         "written_mb": round(written / MB, 3),
         "accepted": round(slow.accepted / turns, 4),
-        "logs_mb": logs.figures(),
         "files_mb": {
             file.name: round(file.stat().st_size / MB, 3) for file in sorted((home / "db").iterdir())
         },
         "found_at_once": round(found / max(1, asked), 4),
-        "found_when": "before any upkeep, each tenth of the way",
+        "found_when": "before the silence behind it, each tenth of the way",
     }
 
 
@@ -131,28 +128,9 @@ class _SlowModel:
         return None
 
 
-class _Logs:
-    """Adds up how much was appended to the logs of the databases; the rest of the bytes is checkpoints."""
-
-    def __init__(self, folder: Path) -> None:
-        self._paths = [folder / "memory.db-wal", folder / "index.db-wal"]
-        self._sizes = [0, 0]
-        self._sums = [0, 0]
-
-    def look(self) -> None:
-        """Compare the sizes with those of the last look."""
-        for i, path in enumerate(self._paths):
-            size = path.stat().st_size if path.exists() else 0
-            self._sums[i] += size - self._sizes[i] if size >= self._sizes[i] else size
-            self._sizes[i] = size
-
-    def figures(self) -> dict[str, float]:
-        """Return megabytes by file."""
-        return {path.name: round(n / MB, 3) for path, n in zip(self._paths, self._sums, strict=True)}
-
-
 def _growth(folder: Path, turns: int) -> dict[str, Any]:
     """Time the hooks' commit and `save` around some lengths, all in turn: a busy machine slows all alike."""
+    embedder = NearlyReal()
     marks = sorted({max(WINDOW, mark * turns // 1000) for mark in MARKS})
     lines = list(conversation(marks[-1] + WINDOW))
     commits: dict[int, list[float]] = {mark: [] for mark in marks}
@@ -160,7 +138,7 @@ def _growth(folder: Path, turns: int) -> dict[str, Any]:
     with ExitStack() as stack:
         robots, lists = {}, {}
         for mark in marks:
-            memory = stack.enter_context(edgemem.open(folder / f"from {mark}", profile=quiet(), worker=False))
+            memory = stack.enter_context(edgemem.open(folder / f"from {mark}", embedder=embedder))
             before = mark - WINDOW // 2
             _lay(memory, lines[:before])
             memory.idle(IDLE_S)

@@ -10,14 +10,22 @@ import msgspec
 
 import edgemem
 from edgemem.bench.corpus import conversation, known, own_words
-from edgemem.bench.ground import KEEP_PLAN, Robot, quiet, real_tokenizer, scratch, store_facts, ticking
+from edgemem.bench.ground import (
+    KEEP_PLAN,
+    Robot,
+    real_embedder,
+    real_tokenizer,
+    scratch,
+    store_facts,
+    ticking,
+)
 from edgemem.bench.report import at_most, median, report, say
 
 if TYPE_CHECKING:
     from edgemem.llama.prompt import Prompt
     from edgemem.records import Message
 
-IDLE_S = 30.0
+IDLE_S = 600.0
 WINDOW = 20
 
 
@@ -54,11 +62,14 @@ class _Counted:
 def run(*, turns: int = 400, facts: int = 500, home: Path | None = None) -> dict[str, Any]:
     """Count the bytes tokenised in a turn by all default hooks and the model's prompt, against those that are new.
 
+    The profile is the default, with its embedder and its worker.
+
     Args:
         turns: of 4 messages; the newest 20 are counted.
         facts: stored before, so that each turn has a block.
         home: where scratch files go; default: the temporary files.
     """
+    real_embedder()
     tokenizer = _Counted(real_tokenizer())
     rendered: list[int] = []
     bare: list[int] = []
@@ -68,9 +79,7 @@ def run(*, turns: int = 400, facts: int = 500, home: Path | None = None) -> dict
     stored = known(facts)
     with scratch(home) as folder:
         try:
-            with edgemem.open(
-                folder / "home", profile=quiet(), tokenizer=tokenizer, clock=ticking(), worker=False
-            ) as memory:
+            with edgemem.open(folder / "home", tokenizer=tokenizer, clock=ticking()) as memory:
                 store_facts(memory, stored)
                 memory.idle(IDLE_S)
                 robot = Robot(memory.hooks(), tools=[KEEP_PLAN])
@@ -93,7 +102,7 @@ def run(*, turns: int = 400, facts: int = 500, home: Path | None = None) -> dict
                         new[-1] += _new_bytes(tokenizer, [answered], robot.schemas, seen)
                         rendered[-1] += tokenizer.bytes()[0] - before[0]
                         after = tokenizer.bytes()
-                    memory.idle(IDLE_S)
+                    memory.idle(IDLE_S, thorough=False)
                     idle.append(sum(tokenizer.bytes()) - sum(after))
                 robot.check()
         finally:
