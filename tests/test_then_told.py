@@ -272,7 +272,7 @@ def test_the_last_conversation_is_not_the_one_that_goes_on(talks):
 
 def test_a_word_that_others_keep_to_themselves_does_not_tell(robot):
     """Whether a question asks for a time alone is decided by what whoever asks may read."""
-    query = "what gossip was there yesterday?"
+    query = "tell me yesterday's gossip"
     before = robot.recall(query, reader=BEN, k=9)
     gossip = "Such gossip about the mayor"
     say(robot, 1, 15, "ann", gossip, level="private", owner="ann")

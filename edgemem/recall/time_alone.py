@@ -1,8 +1,9 @@
 """Time alone: whether a question may ask for a time, or for a conversation, and nothing else, as "what did we do yesterday?" does.
 
 What is left of it when its times, the people whom it names and the words that say no more than "what was there?" are taken out
-tells: nothing, or one word that nobody said at that time (which the search knows, see `then_told.stands_then`). Then it asks
-for what was said or lived through in that time.
+tells: nothing. Of a request such as "bring me up to speed on Sunday" one word may be left that nobody said then (see
+`WordSearch`); of a question it may not: "what was delivered on Friday?" is found by its one word and by the day that texts speak
+of, even where the word stands nowhere. On two seeds of our corpus that cost .01 and .014 of recall@5.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class TimeAlone(msgspec.Struct, frozen=True):
     talk: Literal["first", "last"] | None = None
     """Which conversation is asked for; None: a time."""
     left: tuple[frozenset[str], ...] = ()
-    """The one word that is left of it, if any is: of each syllable or sign, if it has several, the stems that it may have."""
+    """The one word that is left of a request: of each of its syllables or signs, if it has several, the stems that it may have."""
 
 
 def time_alone(
@@ -88,7 +89,7 @@ def time_alone(
         return None
     text = text[request:]
     left = _left(text, words, language)
-    if left is None or (left and talk is not None):
+    if left is None or (left and (talk is not None or not request)):
         return None
     of = _whose(text, words, named=bool(named), reader=reader)
     return TimeAlone(of, words.said.stand_in(text), reader, talk, left)

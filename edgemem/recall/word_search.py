@@ -94,7 +94,9 @@ class WordSearch:
                 self._file = FileWords(self._index.database, self._only)
             view = View(columns, self._only, self._rows_of if self._file is not None else None)
             statistics = self._statistics(view, question.terms)
-            heard = self._heard(query, question, statistics, names, people)
+            heard = query
+            if question.alone is None or question.alone.left:  # else no word is left that may be a name
+                heard = self._heard(query, question, statistics, names, people)
             if heard != query:
                 question = self._read(asked, heard, people, reader)
                 statistics = self._statistics(view, question.terms)
@@ -110,9 +112,9 @@ class WordSearch:
             return question, view
 
     def _is_alone(self, view: View, question: Question) -> bool:
-        """Tell whether a question asks for a time alone: whether nothing that was told then holds the word that is left of it.
+        """Tell whether nothing of the time that a question asks for holds the word that is left of it, if any is.
 
-        Of a time that is longer than a week nothing at all may hold it.
+        Of more than a week nothing at all may hold it: of the shovel for winter somebody spoke in spring.
         """
         import numpy as np
 
@@ -123,13 +125,13 @@ class WordSearch:
             view.read(self._file.told(question.times, alone.talk))
         if not alone.left:
             return True
-        there = view.may[: view.n].copy()
-        if alone.of == "anyone" and all(end - begin <= _WEEK_S for begin, end, _ in question.times):
-            spoken = spoken_of(view.columns, question)[: view.n] > 0
-            there &= spoken | stands_then(view, question, question.at)
+        of_then = stands_then(view, question, question.at) | (spoken_of(view.columns, question)[: view.n] > 0)
+        having = view.may[: view.n].copy()
         for stems in alone.left:
-            there &= np.logical_or.reduce([self._having(view.columns, stem)[: view.n] for stem in stems])
-        return not bool(there.any())
+            having &= np.logical_or.reduce([self._having(view.columns, stem)[: view.n] for stem in stems])
+        if all(end - begin <= _WEEK_S for begin, end, _ in question.times):
+            having &= of_then
+        return bool((of_then & view.may[: view.n]).any() and not having.any())
 
     def _people(self) -> list[str]:
         if self._state is None:
