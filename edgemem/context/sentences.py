@@ -22,7 +22,7 @@ from edgemem.recall.words import language_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from edgemem.languages.words import Phrases
+    from edgemem.languages.words import Items
     from edgemem.records import Message
 
 MAX_CHARS = 240
@@ -294,9 +294,9 @@ def _no_ends(language: str) -> re.Pattern[str]:
     return re.compile("|".join(found), re.IGNORECASE)
 
 
-def _listed(lists: Iterable[Phrases]) -> str:
+def _listed(lists: Iterable[Items]) -> str:
     """Return what matches any item of some lists; spaces may follow a full stop inside of one."""
-    items = sorted({item for phrases in lists for item in phrases.items}, key=len, reverse=True)
+    items = sorted({item for listed in lists for item in listed.items}, key=len, reverse=True)
     return "|".join(re.escape(item).replace(r"\.", r"\.\s?") for item in items)
 
 

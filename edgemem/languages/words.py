@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from edgemem.patterns import Pattern
 from edgemem.provisions import provided
 
 CODES = ("en", "de", "es", "vi", "zh")
@@ -18,40 +18,38 @@ _SIGN = re.compile("[\u3400-\u9fff]")
 """Chinese, where no spaces stand between words."""
 
 
-class Phrases:
-    """Words and phrases, to be found whole in a text as `small` writes it, with their accents or without.
+class Items:
+    """Words as a file lists them.
 
     Args:
         items: with commas between them.
     """
 
     def __init__(self, items: str = "") -> None:
-        self.items = tuple(
-            dict.fromkeys(self._ways([small(item.strip()) for item in items.split(",") if item]))
-        )
+        self.items = tuple(dict.fromkeys(small(item.strip()) for item in items.split(",") if item))
 
-    def _ways(self, items: list[str]) -> list[str]:
-        return [*items, *map(_bare, items)]
 
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """Return what finds them, a long one before a short one that it begins with."""
-        longest = sorted(self.items, key=len, reverse=True)
-        each = [
-            re.escape(item) if _SIGN.match(item) else rf"(?<!\w){re.escape(item)}(?!\w)" for item in longest
-        ]
-        return re.compile("|".join(each) or "(?!)")
+class Exact(Items):
+    """Words and phrases, to be found whole in a text as `small` writes it; without their accents they mean something else."""
+
+    def __init__(self, items: str = "") -> None:
+        super().__init__(items)
+        longest = sorted(self.items, key=len, reverse=True)  # before a short one that it begins with
+        signs = [re.escape(item) for item in longest if _SIGN.match(item)]
+        words = [re.escape(item) for item in longest if not _SIGN.match(item)]
+        whole = [rf"(?<!\w)(?:{'|'.join(words)})(?!\w)"] if words else []
+        self.pattern = Pattern("|".join([*signs, *whole]) or "(?!)")
 
     def stand_in(self, text: str) -> bool:
         """Tell whether one of them stands in a text."""
         return self.pattern.search(text) is not None
 
 
-class Exact(Phrases):
-    """The same, with their accents alone: without them they mean something else."""
+class Phrases(Exact):
+    """The same, with their accents or without."""
 
-    def _ways(self, items: list[str]) -> list[str]:
-        return items
+    def __init__(self, items: str = "") -> None:
+        super().__init__(f"{items},{_bare(items)}")
 
 
 class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,13 +79,13 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last: Phrases
     to_you: Exact = Exact()
     """What holds a `you` and is not who does something."""
-    abbreviations: Exact = Exact()
+    abbreviations: Items = Items()
     """They end with a full stop, which is not written here, and something follows them."""
-    before_numbers: Exact = Exact()
+    before_numbers: Items = Items()
     """The same, where a number follows."""
-    before_ordinals: Exact = Exact()
+    before_ordinals: Items = Items()
     """Words after which "3." is the third, where a language writes its ordinals so."""
-    ordinal_months: Exact = Exact()
+    ordinal_months: Items = Items()
     """Months of such a language."""
     one_word: int = 1
     """Signs or syllables of a usual word, where spaces do not tell words apart."""
@@ -110,11 +108,11 @@ def small(text: str) -> str:
 
 
 def _read(path: Path) -> Words:
-    def phrases(kind: type, items: Any) -> Phrases:
-        found: Phrases = kind(items)
+    def listed(kind: type, items: Any) -> Items:
+        found: Items = kind(items)
         return found
 
-    return msgspec.toml.decode(path.read_bytes(), type=Words, dec_hook=phrases)
+    return msgspec.toml.decode(path.read_bytes(), type=Words, dec_hook=listed)
 
 
 def _bare(item: str) -> str:
