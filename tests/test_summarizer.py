@@ -273,3 +273,55 @@ def test_with_an_embedder_the_same_in_other_words_stands_once(embedder: Embedder
     assert "Tuesday" not in summary
     assert 0 < len(tokenizer.encode(summary)) <= 90
     assert summarizer.summarize(repeated, max_tokens=90) == summary
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Der Termin ist am 3. Mai um acht.",
+        "Am 3. 5. um acht Uhr kommt Herr Weber.",
+        "Es sind ca. 10 km bis zur Hütte.",
+        "Obst, z. B. Birnen, mag sie.",
+        "Wir nehmen z.B. Birnen.",
+        "Dr. Weber wohnt schon im 2. Stock.",
+        "Das war der 3. Versuch.",
+        "Im 19. Jahrhundert stand hier eine Mühle, d. h. Ruinen gibt es.",
+        "Seit dem 1. Januar gilt das, inkl. Samstag.",
+        "Zimmer Nr. 12 ist frei.",
+        "Frau Weber, geb. Müller, wohnt in der Str. 5.",
+        "El Sr. Ortega y la Dra. Ruiz viven en la Avda. Colón.",
+        "Trae fruta, p. ej. Manzanas.",
+        "Está en la pág. 12 del libro.",
+        "Ud. Sabe que EE. UU. Ganó.",
+        "Chúng tôi sống ở TP. Hồ Chí Minh với BS. Lan.",
+        "Room no. 12 is free, says Mrs. Hill.",
+        "三月三号下午3.5小时",
+    ],
+)
+def test_dates_and_abbreviations_do_not_end_a_sentence(text: str) -> None:
+    """A full stop after an ordinal or an abbreviation of any of the five languages is none."""
+    assert split_sentences(text) == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ich bin 30. Morgen gehe ich aus.",
+        "Der Code ist 4711. Bring Milch mit.",
+        "Der Bus kommt um 8. Wir müssen los.",
+        "Komm bis zum 15. Dann gehen wir.",
+        "Der Versuch gelang am 3. Es war schön.",
+        "I am 30. May I come in?",
+        "The code is 12. April told me.",
+        "The answer was a clear no. Ask me again.",
+        "Tengo 30. Mañana salgo.",
+        "Tôi 30 tuổi. Mai tôi đi.",
+        "I like art. Do you?",
+        "I met Max. He was late.",
+        "Con chào bà ạ. Con đi học đây.",
+        "我三十岁。明天我出门。",
+    ],
+)
+def test_a_number_ends_a_sentence_all_the_same(text: str) -> None:
+    """A number that counts nothing, and a word that is only written like an abbreviation, end a sentence."""
+    assert len(split_sentences(text)) == 2

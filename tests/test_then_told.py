@@ -228,3 +228,61 @@ def test_the_block_of_a_turn_holds_it(tmp_path):
         loop.prepare("I have cleaned the windows today", speaker="ben")
         loop.abort()
         assert model.handed[-1]["content"] == "I have cleaned the windows today"
+
+
+KETTLE = "The new kettle whistles in a minor key, funnily"
+PIANO = "The piano tuner wants ninety euros for the upright"
+
+
+@pytest.fixture
+def talks(robot):
+    """Return a robot with two more talks of Ann's and one of Ben's, the newest of which goes on."""
+    for session, days, who, text in (
+        ("a", 60, "ann", PIANO),
+        ("b", 50, "ben", "The canoe club moved its meeting to the boathouse"),
+        ("now", 0.01, "ann", KETTLE),
+    ):
+        at = NOW - days * DAY
+        said = (StoredMessage("user", text), StoredMessage("assistant", REPLY))
+        turn = Turn(session, 0, said, heard=Heard(speaker=who, event_time=at))
+        robot.truth.write(lambda tx, turn=turn: turns.commit_turn(tx, turn))
+    return robot
+
+
+@pytest.mark.parametrize(
+    ("query", "texts"),
+    [
+        ("what was in our first conversation?", {PIANO}),
+        ("Worum ging es in unserem ersten Gespräch?", {PIANO}),
+    ],
+)
+def test_the_first_conversation_is_the_first_session_of_whoever_asks(talks, query, texts):
+    """What others talked about before or since is none of it."""
+    assert set(told(talks, query, reader=ANN)) - {REPLY} == texts
+
+
+def test_the_last_conversation_is_not_the_one_that_goes_on(talks):
+    """It is the newest session of whoever asks but the one in which it is asked; without one the newest of all."""
+    query = "what did we talk about last time?"
+    assert KETTLE in told(talks, query, reader=ANN)
+    found = told(talks, query, reader=ANN, skip_turns=("now", {0}))
+    assert DRILL in found
+    assert KETTLE not in found
+
+
+def test_a_word_that_others_keep_to_themselves_does_not_tell(robot):
+    """Whether a question asks for a time alone is decided by what whoever asks may read."""
+    query = "tell me yesterday's gossip"
+    before = robot.recall(query, reader=BEN, k=9)
+    gossip = "Such gossip about the mayor"
+    say(robot, 1, 15, "ann", gossip, level="private", owner="ann")
+    assert before
+    assert {item.why for item in before} == {("date",)}
+    assert [item.text for item in robot.recall(query, reader=BEN, k=9)] == [item.text for item in before]
+    assert "words" in {item.text: item.why for item in robot.recall(query, reader=ANN, k=9)}[gossip]
+
+
+def test_a_time_with_content_is_no_time_alone(robot):
+    """A word that was said then is looked for, and it finds what it stands in first."""
+    assert told(robot, "did the plumber matter yesterday?")[0] == PLUMBER
+    assert robot.recall("what about the scarf yesterday?", reader=BEN)[0].why != ("date",)

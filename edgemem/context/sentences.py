@@ -7,17 +7,22 @@ conversation count in every language.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from edgemem.context.grouping import call_name, repair_orphans, tool_calls
+from edgemem.languages.words import all_words
 from edgemem.llama.template import text_of
 from edgemem.patterns import Pattern
+from edgemem.recall.languages import empty_words
+from edgemem.recall.words import language_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from edgemem.languages.words import Items
     from edgemem.records import Message
 
 MAX_CHARS = 240
@@ -29,9 +34,7 @@ OUTCOME_CHARS = 100
 _INJECTED = Pattern(r"<memory\b[^>]*>.*?</memory>|<think>.*?(?:</think>|\Z)", flags=re.DOTALL)
 _STOP = Pattern(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+[”’」』]*")
 _NEXT = Pattern(r"\s*(\S)")
-_ABBREVIATED = Pattern(
-    r"(?:\b(?:mr|mrs|ms|dr|prof|st|vs|etc|approx|e\.g|i\.e)|\b(?-i:[A-Z]))\.$", flags=re.IGNORECASE
-)
+_INITIAL = Pattern(r"\b[A-ZÀ-ÞĐ]\.$")
 _WORD = Pattern(r"[^\W_]+(?:['’][^\W_]+)*")
 _NAME = Pattern(r"(?<=[\w,;:] )(?!I\b)[A-Z][^\W_]{2,}")
 
@@ -198,8 +201,9 @@ def split_sentences(text: str) -> list[str]:
     out: list[str] = []
     for line in text.splitlines():
         start = 0
+        short = [found.span() for found in _no_ends(language_in(line)).finditer(line)] if "." in line else []
         for stop in _STOP.finditer(line):
-            if not _goes_on(line, start, stop):
+            if not _goes_on(line, stop, short):
                 out += _pieces(line[start : stop.end()])
                 start = stop.end()
         out += _pieces(line[start:])
@@ -250,14 +254,50 @@ def _tells_something(sentence: Sentence) -> bool:
     return any(sentence.first_person or (len(word) > 4 and not word.isascii()) for word in sentence.words)
 
 
-def _goes_on(line: str, start: int, stop: re.Match[str]) -> bool:
-    """Tell whether a full stop belongs to an abbreviation, or a lower-case letter follows it."""
+def _goes_on(line: str, stop: re.Match[str], short: Sequence[tuple[int, int]]) -> bool:
+    """Tell whether a full stop belongs to an abbreviation or an ordinal, or a lower-case letter follows it.
+
+    Args:
+        short: where abbreviations and ordinals begin and end.
+    """
     if not stop[0].startswith(".") or len(stop[0]) > 1:
         return False
     following = _NEXT.match(line, stop.end())
     if following is not None and following[1].islower():
         return True
-    return bool(_ABBREVIATED.search(line[max(start, stop.end() - 8) : stop.end()]))
+    if any(begin <= stop.start() < end for begin, end in short):
+        return True
+    return bool(_INITIAL.search(line, max(0, stop.end() - 3), stop.end()))
+
+
+@cache
+def _no_ends(language: str) -> re.Pattern[str]:
+    """Return what finds abbreviations of all languages, and the ordinals of one that writes them with a full stop.
+
+    There "3." is an ordinal before a month, and after an article where no little word begins the next sentence. After an
+    article and before a month it is one in any text: a date is too short to tell its language.
+    """
+    languages = all_words()
+    found = [
+        rf"(?<![\w.])(?:{_listed(words.abbreviations for words in languages.values())})\.",
+        rf"(?<![\w.])(?:{_listed(words.before_numbers for words in languages.values())})\.(?=\s*\d)",
+    ]
+    for code, words in languages.items():
+        if not words.ordinal_months.items:
+            continue
+        articles, months = "|".join(words.before_ordinals.items), "|".join(words.ordinal_months.items)
+        found.append(rf"(?<!\w)(?:{articles})\s+\d{{1,2}}\.(?=\s+(?:{months})(?!\w))")
+        if code == language:
+            little = "|".join(empty_words(code))
+            found.append(rf"(?<![\w.])\d{{1,2}}\.(?=\s+(?:{months})(?!\w))")
+            found.append(rf"(?<!\w)(?:{articles})\s+\d{{1,2}}\.(?!\s+(?:{little})(?!\w))")
+    return re.compile("|".join(found), re.IGNORECASE)
+
+
+def _listed(lists: Iterable[Items]) -> str:
+    """Return what matches any item of some lists; spaces may follow a full stop inside of one."""
+    items = sorted({item for listed in lists for item in listed.items}, key=len, reverse=True)
+    return "|".join(re.escape(item).replace(r"\.", r"\.\s?") for item in items)
 
 
 def _pieces(sentence: str) -> Iterator[str]:

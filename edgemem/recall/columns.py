@@ -195,6 +195,10 @@ class Columns:
         """Return the code of a name; None where nobody here has it."""
         return self._codes.get(name)
 
+    def session_code(self, session_id: int) -> int | None:
+        """Return the code of a session; None where nothing here is of it."""
+        return self._sessions.get(session_id)
+
     @property
     def sessions(self) -> int:
         """Return how many sessions there are, that of no session included."""

@@ -41,7 +41,7 @@ _PLAIN_KINDS = (
 _AMBIGUOUS = ("season", "part", "holiday")
 
 _PAST_FORM = Pattern(
-    r"\b(?:[a-z]{3,}[^e\W]ed|ge[a-zäöüß]{3,}t|[a-zñ]{2,}(?:aron|ieron|imos)|[a-zñ]{2,}(?<![aei]r)[éó])\b"
+    r"\b(?:[a-z]{3,}[^e\W]ed|ge[a-zäöüß]{3,}t|[a-zñ]{2,}(?:aron|ieron|imos)|(?!qué\b)[a-zñ]{2,}(?<![aei]r)[éó])\b"
 )
 _FUTURE_FORM = Pattern(r"\b[a-zñ]{2,}[aei]r(?:é|á|ás|án|emos)\b")
 

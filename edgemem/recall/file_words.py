@@ -14,7 +14,7 @@ import msgspec
 
 from edgemem.recall.alike import Alikes
 from edgemem.recall.lexical import K1, count_docs
-from edgemem.recall.sources import bound, marks
+from edgemem.recall.sources import TURN, bound, marks
 from edgemem.recall.state import PRIVATE
 from edgemem.recall.traits import SAYS_I
 
@@ -125,24 +125,30 @@ class FileWords:
                 alikes.add(other)
         return list(alikes.near(term, wide=wide))
 
-    def about(
-        self, people: Collection[str], times: Sequence[tuple[float, float, float]], *, then: bool = False
-    ) -> list[int]:
-        """Return the newest texts in which some people speak of themselves, and those that speak of some times.
-
-        All docs are looked at, which takes 50 ms for 100,000.
-
-        Args:
-            then: also what was told at those times.
-        """
-        found: list[int] = []
-        for begin, end, _ in times if then else ():
+    def told(self, times: Sequence[tuple[float, float, float]], talk: str | None) -> list[int]:
+        """Return what was told at some times, the newest first; of a first or last conversation, its first or last messages."""
+        sql = f"select d.id from docs d where {self._only.where}"  # noqa: S608 - our own text
+        if talk is not None:
+            order = "asc" if talk == "first" else "desc"
             rows = self._database.query(
-                f"select d.id from docs d where d.at >= :begin and d.at < :end and {self._only.where}"  # noqa: S608 - ours
-                f" order by d.id desc limit {MOST:d}",
+                f"{sql} and d.kind = {TURN:d} order by d.id {order} limit {MOST:d}", self._only.values
+            )
+            return [doc for (doc,) in rows]
+        found: list[int] = []
+        for begin, end, _ in times:
+            rows = self._database.query(
+                f"{sql} and d.at >= :begin and d.at < :end order by d.id desc limit {MOST:d}",
                 {"begin": begin, "end": end, **self._only.values},
             )
             found += [doc for (doc,) in rows]
+        return found
+
+    def about(self, people: Collection[str], times: Sequence[tuple[float, float, float]]) -> list[int]:
+        """Return the newest texts in which some people speak of themselves, and those that speak of some times.
+
+        All docs are looked at, which takes 50 ms for 100,000.
+        """
+        found: list[int] = []
         if people:
             names = list(people)
             rows = self._database.query(

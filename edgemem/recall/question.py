@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from edgemem.languages.words import all_words, small
 from edgemem.patterns import Pattern
 from edgemem.recall.common_words import COMMON_WORDS
 from edgemem.recall.dates import asks_when, ends_in, times_in
 from edgemem.recall.english_words import is_english
-from edgemem.recall.languages import language_of
 from edgemem.recall.past_words import asks_all, asks_first, asks_past
 from edgemem.recall.stemmer import stem
 from edgemem.recall.time_alone import TimeAlone, time_alone
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from edgemem.recall.dates import Span
 
 MAX_CHARS = 2000
-_MYSELF = frozenset({"i", "me", "my", "mine", "myself"})
 _WORD = re.compile(r"[^\W_]+(?:['’]s\b)?")
 _SURE = 0.9  # a time that is less sure than this may be a word of what is asked for: "Monday" of a fact
 _NOW = Pattern(
@@ -96,7 +95,7 @@ class Question(Asked, frozen=True, kw_only=True):
     dates: frozenset[str] = frozenset()
     """Those of its terms that perhaps only say a time."""
     alone: TimeAlone | None = None
-    """What it asks for if it names a time and little else; then there are no words to look for."""
+    """What it asks for if it names a time and little else that the memory knows."""
 
     @property
     def english(self) -> bool:
@@ -114,6 +113,10 @@ class Question(Asked, frozen=True, kw_only=True):
         """
         left = tuple(term for term in self.terms if term not in self.dates or term not in unknown)
         return msgspec.structs.replace(self, terms=left) if left else self
+
+    def settled(self, *, alone: bool) -> Question:
+        """Return the same question as one of a time alone, which has no words to look for, or as any other."""
+        return msgspec.structs.replace(self, terms=()) if alone else msgspec.structs.replace(self, alone=None)
 
     def names(self, subject: str) -> bool:
         """Tell whether a subject, given by its stems with spaces between them, stands in it."""
@@ -198,7 +201,8 @@ def read_question(
     words = plain_words(text)
     said = set(words)
     named = people_in(text, people)
-    alone = time_alone(whole, spans, named=named, reader=reader, now=asked.at)
+    language = language_in(whole)
+    alone = time_alone(asked, whole, spans, language=language, named=named, reader=reader)
     name_words = {word for name in named.difference(subjects) for word in plain_words(name)}
     content = terms(text)
     wanted = terms(text, without=name_words)
@@ -206,15 +210,16 @@ def read_question(
     if wanted and name_words:
         kept = _WORD.sub(lambda found: "" if _bare(found[0]) in name_words else found[0], meaning)
         meaning = " ".join(kept.split())
-    if reader and said & _MYSELF:
+    known = all_words().get(language)
+    if reader and known is not None and known.speaks_of_itself(small(text)):
         named = named | {reader}
     return Question(
         **msgspec.structs.asdict(asked),
-        terms=() if alone is not None else tuple(dict.fromkeys(wanted or content)),
+        terms=tuple(dict.fromkeys(wanted or content)),
         meaning=meaning,
         people=named,
         strange=frozenset(stem(word) for word in said if word.isalpha() and not is_english(word)),
-        language=language_of(words) if text.isascii() else language_in(text),
+        language=language,
         stems=frozenset(content),
         times=tuple((span.begin, span.end, span.sure) for span in spans),
         dates=frozenset(term for span in spans for term in terms(span.said)),

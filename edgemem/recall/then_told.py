@@ -65,18 +65,11 @@ def told_then(view: View, question: Question, now: float) -> tuple[Slots, NDArra
     import numpy as np
 
     alone = question.alone
+    if alone is None:
+        return np.zeros(0, np.intp), np.zeros(0)
     rows, n = view.columns.rows, view.n
     at, kind = rows["at"][:n], rows["kind"][:n]
-    least = min(_LIKELY, max((sure for _, _, sure in question.times), default=1.0))
-    times = [each for each in question.times if each[2] >= least]
-    there = np.zeros(n, bool)
-    for begin, end, _ in times:
-        there |= (at >= begin) & (at < end)
-    if alone is None or not times:
-        return np.zeros(0, np.intp), np.zeros(0)
-    if not alone.words and alone.of != "robot":
-        coming = all(begin > now for begin, _, _ in times)
-        there |= spoken_of(view.columns, question)[:n] >= (_ABOUT_COMING if coming else _ABOUT)
+    there = stands_then(view, question, now)
     slots = np.flatnonzero(there & view.may[:n])
     replies = _replies(view, slots)
     if alone.of == "robot":
@@ -93,6 +86,51 @@ def told_then(view: View, question: Question, now: float) -> tuple[Slots, NDArra
     best = np.lexsort((-at[slots], -scores))[:MOST]
     best = best[scores[best] > 0]
     return slots[best], scores[best]
+
+
+def stands_then(view: View, question: Question, now: float) -> NDArray[np.bool_]:
+    """Tell which slots are of the times that a question names, or of the conversation that it asks for.
+
+    Args:
+        now: seconds since the epoch.
+    """
+    import numpy as np
+
+    alone, n = question.alone, view.n
+    at = view.columns.rows["at"][:n]
+    there = np.zeros(n, bool)
+    if alone is not None and alone.talk is not None:
+        there[_of_talk(view, alone)] = True
+        return there
+    least = min(_LIKELY, max((sure for _, _, sure in question.times), default=1.0))
+    times = [each for each in question.times if each[2] >= least]
+    for begin, end, _ in times:
+        there |= (at >= begin) & (at < end)
+    if times and alone is not None and not alone.words and alone.of != "robot":
+        coming = all(begin > now for begin, _, _ in times)
+        there |= spoken_of(view.columns, question)[:n] >= (_ABOUT_COMING if coming else _ABOUT)
+    return there
+
+
+def _of_talk(view: View, alone: TimeAlone) -> Slots:
+    """Return the messages of the first or the last conversation, of those that whoever asks took part in, if there are any."""
+    import numpy as np
+
+    rows, n = view.columns.rows, view.n
+    session = rows["session"][:n]
+    said = view.may[:n] & (rows["kind"][:n] == TURN) & (session != NOBODY)
+    if view.only.session_id is not None:
+        said &= session != view.columns.session_code(view.only.session_id)
+    who = NOBODY if alone.reader is None else view.columns.code(alone.reader) or NOBODY
+    mine = np.isin(session, session[said & (rows["who"][:n] == who)]) & said if who else said
+    slots = np.flatnonzero(mine if mine.any() else said)
+    if not len(slots):
+        return slots
+    at = rows["at"][slots]
+    found: Slots = slots[
+        session[slots] == session[slots[at.argmin() if alone.talk == "first" else at.argmax()]]
+    ]
+    return found
 
 
 def _theirs(view: View, slots: Slots, question: Question, alone: TimeAlone) -> NDArray[np.bool_]:

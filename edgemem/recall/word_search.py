@@ -16,7 +16,8 @@ from edgemem.recall.rules import has_older
 from edgemem.recall.sounds import with_names, with_people
 from edgemem.recall.sources import bound, in_batches, marks
 from edgemem.recall.state import FIRST_OTHER
-from edgemem.recall.times_asked import on_dates, on_days
+from edgemem.recall.then_told import stands_then
+from edgemem.recall.times_asked import on_dates, on_days, spoken_of
 from edgemem.recall.view import View
 from edgemem.recall.words import terms
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from edgemem.recall.tail import Tail
 
 _FEW = 3  # texts that a misheard name may stand in
+_WEEK_S = 7 * 86400.0
 _SOON_READ = 20_000
 """Texts that are read into memory for whoever may take as long as it needs: half a second."""
 
@@ -92,7 +94,9 @@ class WordSearch:
                 self._file = FileWords(self._index.database, self._only)
             view = View(columns, self._only, self._rows_of if self._file is not None else None)
             statistics = self._statistics(view, question.terms)
-            heard = self._heard(query, question, statistics, names, people)
+            heard = query
+            if question.alone is None or question.alone.left:  # else no word is left that may be a name
+                heard = self._heard(query, question, statistics, names, people)
             if heard != query:
                 question = self._read(asked, heard, people, reader)
                 statistics = self._statistics(view, question.terms)
@@ -102,8 +106,32 @@ class WordSearch:
                 )
             question = question.of(question.people.union(names[n] for n in question.people if n in names))
             question = question.but([term for term in question.dates if not statistics.counts.get(term)])
+            if question.alone is not None:
+                question = question.settled(alone=self._is_alone(view, question))
             self._find(view, question, statistics, people)
             return question, view
+
+    def _is_alone(self, view: View, question: Question) -> bool:
+        """Tell whether nothing of the time that a question asks for holds the word that is left of it, if any is.
+
+        Of more than a week nothing at all may hold it: of the shovel for winter somebody spoke in spring.
+        """
+        import numpy as np
+
+        alone = question.alone
+        if alone is None:
+            return False
+        if self._file is not None and self._patient:
+            view.read(self._file.told(question.times, alone.talk))
+        if not alone.left:
+            return True
+        of_then = stands_then(view, question, question.at) | (spoken_of(view.columns, question)[: view.n] > 0)
+        having = view.may[: view.n].copy()
+        for stems in alone.left:
+            having &= np.logical_or.reduce([self._having(view.columns, stem)[: view.n] for stem in stems])
+        if all(end - begin <= _WEEK_S for begin, end, _ in question.times):
+            having &= of_then
+        return bool((of_then & view.may[: view.n]).any() and not having.any())
 
     def _people(self) -> list[str]:
         if self._state is None:
@@ -203,8 +231,7 @@ class WordSearch:
         wanted = dict.fromkeys([*said, *(other for some in near.values() for other, _ in some)])
         in_file = self._find_in_file(view, list(wanted), statistics)
         if self._file is not None and self._patient:
-            alone = question.alone is not None
-            view.read(self._file.about(question.people, question.times, then=alone))
+            view.read(self._file.about(question.people, question.times))
         stands = stands_of(view, [*in_file, *self._standing(view, wanted)])
         counts = stands.counts
         if self._file is not None:
