@@ -98,7 +98,9 @@ def test_what_waits_for_its_vector_is_found_like_what_has_one(memory: Memory, ha
     assert len(before) >= len(after) - 1
 
 
-def test_the_newest_of_what_is_alike_is_found_before_it_has_its_vector(memory: Memory, hand: HandClock) -> None:
+def test_the_newest_of_what_is_alike_is_found_before_it_has_its_vector(
+    memory: Memory, hand: HandClock
+) -> None:
     """A code that was told after five others is told at once to whoever asks for it."""
     for n in range(10, 16):
         tell(memory, [f"The code is K{n}."], f"code {n}", hand)
