@@ -278,10 +278,12 @@ def _index(memory: Memory) -> None:
 
 
 def _real() -> Embedder:
-    from edgemem.llama.embedder import LlamaEmbedder
+    """Return the embedder of the default profile, as a memory opens it: it knows its languages."""
+    from edgemem.llama.embedder import open_embedder
 
+    real_embedder()
     settings = Profile().llama
-    return LlamaEmbedder(real_embedder(), n_ctx=settings.embed_context, threads=settings.embed_threads)
+    return open_embedder(settings.embedder, n_ctx=settings.embed_context, threads=settings.embed_threads)
 
 
 @contextmanager
