@@ -288,3 +288,40 @@ def test_a_turn_reaches_the_prompt_in_parts_as_they_are_asked_for(tmp_path: Path
         assert "cherry trees" not in str(
             memory.database.query("select block from turns where block is not null")
         )
+
+
+@pytest.mark.parametrize(
+    ("said", "asks", "answer"),
+    [
+        (
+            (
+                "so yesterday we were at the market and met the old neighbours and we talked for ages about their new house and the"
+                " garden and the dog and then my mother called and i had to go home early but anyway the spare key for the shed hangs"
+                " behind the rain gauge now so please do not look for it under the pot again and tell the others"
+            ),
+            "Where is the spare key for the shed?",
+            "behind the rain gauge",
+        ),
+        (
+            (
+                "also gestern waren wir auf dem markt und haben die alten nachbarn getroffen und ewig über das neue haus geredet und"
+                " über den garten und den hund und dann hat meine mutter angerufen und ich musste früh nach hause aber jedenfalls"
+                " hängt der ersatzschlüssel vom keller jetzt hinter dem barometer also sucht bitte nicht mehr unter dem topf"
+            ),
+            "Wo ist der Ersatzschlüssel vom Keller?",
+            "hinter dem barometer",
+        ),
+    ],
+    ids=["en", "de"],
+)
+def test_what_a_recogniser_wrote_without_an_end_is_told_where_it_answers(
+    said: str, asks: str, answer: str, tmp_path: Path
+) -> None:
+    """A message of one endless sentence, longer than a line, is told from the words of the question on."""
+    (tmp_path / "edgemem.toml").write_text('[llama]\nembedder = ""\n[recall]\ndeadline_ms = 60000\n')
+    with edgemem.open(tmp_path, worker=False) as memory:
+        AgentLoop(Parrot(), hooks=memory.hooks(session_id="hall", speaker="ann")).run(said)
+        memory.idle(10.0)
+        loop = AgentLoop(Parrot(), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
+        loop.run(asks)
+        assert answer in conversation_of(loop.ctx).layout.turns[-1].block

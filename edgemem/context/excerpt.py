@@ -2,7 +2,8 @@
 
 Who tells something says first what it is about, in the words that a question will have, and then what there is to know of it.
 So an excerpt begins with the sentence that has most of the question, and goes on from there; a correction stands behind what it
-corrects, too. Where something was left out, `…` stands, so that whoever reads it knows that there was more.
+corrects, too. Where something was left out, `…` stands, so that whoever reads it knows that there was more. What a recogniser
+wrote without an end is taken in parts of some words, as if each were a sentence.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ GAP = "…"
 
 MOST_CHARS = 2000
 """What stands behind them in a text is in no excerpt."""
+
+_ENDLESS_CHARS = 120
+"""A sentence that is longer, and that no mark ends, is more than one."""
+_PART = re.compile(r"\S.{0,59}(?!\S)|\S.{0,59}", re.DOTALL)
+"""About as much of it as a clause; cut between two words, where there are any."""
 
 _GREETING = Pattern(
     r"(?:(?:wow|who?a+h?|hey|hi|hiya|hello|oh|ooh+|ah+|aw+|yeah|yep|yup|okay|ok|well|ha(?:ha)+|lol|hm+|um+|uh+|gosh|gee|man"
@@ -80,19 +86,27 @@ def excerpt(text: str, asked: frozenset[str], *, chars: float) -> Excerpt:
     text = text[:MOST_CHARS]
     if len(text) <= chars:
         return whole(text)
-    sentences, spans, end = split_sentences(text), [], 0
-    for sentence in sentences:
-        start = text.index(sentence, end)
-        end = start + len(sentence)
-        spans.append((start, end))
+    spans = tuple(_spans(text))
     if not spans:
         return whole(text)
-    shared = [len(asked & set(terms(sentence))) for sentence in sentences]
+    shared = [len(asked.intersection(terms(text[start:end]))) for start, end in spans]
     best = shared.index(max(shared))
-    out = Excerpt(text, tuple(spans), best, best + 1)
+    out = Excerpt(text, spans, best, best + 1)
     while longer := next((one for one in out.longer() if len(one.text) <= chars), None):
         out = longer
     return out
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where each sentence begins, and where it is over."""
+    end = 0
+    for sentence in split_sentences(text):
+        start = text.index(sentence, end)
+        end = start + len(sentence)
+        if len(sentence) > _ENDLESS_CHARS and sentence[-1].isalnum():
+            yield from (part.span() for part in _PART.finditer(text, start, end))
+        else:
+            yield start, end
 
 
 def tells(text: str) -> bool:
