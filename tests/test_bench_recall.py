@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from edgemem.bench import recall
 from edgemem.bench.recall_asking import Asking
-from edgemem.bench.recall_block import Turns, has_day, inside
+from edgemem.bench.recall_block import Turns, answer_words, has_day, share_told
 from edgemem.bench.recall_cases import Form, Said, longmemeval_cases, read_cases, strict_sessions, weeks_case
 from edgemem.bench.recall_home import KeptVectors, filled, turns_of
 from edgemem.bench.recall_scores import ndcg, recall_at, reciprocal_rank, session_scores, turn_scores
@@ -356,16 +356,19 @@ def test_other_days_are_not_taken_for_it(line: str) -> None:
     assert not has_day(line, at)
 
 
-def test_inside_needs_words_name_and_day_in_one_line() -> None:
-    """Three of five content words are enough; a name, a day or a word too few is not, nor are two lines."""
+def test_an_answer_needs_all_its_words_beside_name_and_day() -> None:
+    """What counts are the words that the evidence has and the question has not, in lines that name who said it and when."""
     at = datetime(2023, 5, 8, tzinfo=timezone.utc).timestamp()
-    said = Said("1", "a", at, "Ana Li", "The red kayak crossed lake Bled.")
-    assert inside(["- 8 May Ana Li said: red kayak … lake"], said)
-    assert not inside(["- 8 May Ana Li said: red kayak"], said)
-    assert not inside(["- 8 May Ana said: red kayak lake"], said)
-    assert not inside(["- Ana Li said: red kayak lake"], said)
-    assert not inside(["- 8 May Ana Li said: red kayak", "- 8 May Ana Li said: lake Bled"], said)
-    assert inside(["- 8 May somebody said: red kayak lake"], msgspec.structs.replace(said, speaker=None))
+    said = [Said("1", "a", at, "Ana Li", "The red kayak crossed lake Bled at half past seven.")]
+    words = answer_words("The red kayak, seven times", said, "Which kayak was it?")
+    assert words == {"red", *answer_words("seven", said, "")}
+    assert answer_words("a rowing boat", said, "Which kayak was it?") == set()
+    assert share_told(["- 8 May Ana Li said: red … at seven"], words, said) == 1.0
+    assert share_told(["- 8 May Ana Li said: red", "- Ana Li, 8 May: seven"], words, said) == 1.0
+    assert share_told(["- 8 May Ana Li said: red kayak lake Bled"], words, said) == 0.5
+    assert share_told(["- 8 May Ana said: red, seven", "- Ana Li said: red, seven"], words, said) == 0.0
+    nobody = [msgspec.structs.replace(said[0], speaker=None)]
+    assert share_told(["- 8 May somebody said: red, seven"], words, nobody) == 1.0
 
 
 def test_prepared_turns_leave_no_trace(tmp_path: Path) -> None:
@@ -376,7 +379,8 @@ def test_prepared_turns_leave_no_trace(tmp_path: Path) -> None:
         turns = Turns(here.memory)
         first = turns.block("What did the dentist do with the wisdom tooth?", None)
         assert first.lines() == turns.block("What did the dentist do with the wisdom tooth?", None).lines()
-        assert inside(first.lines(), case.said[2])
+        words = answer_words("a wisdom tooth", [case.said[2]], "")
+        assert share_told(first.lines(), words, [case.said[2]]) == 1.0
         assert not turns.block("Good morning.", "Ana").lines()
         here.memory.idle(5)
         assert here.memory.database.query("select count(*) from turns") == [(4,)]
@@ -395,7 +399,11 @@ def test_locomo_figures_are_those_of_a_small_case(tmp_path: Path) -> None:
     assert everything["recall@5"] == 1.0
     assert everything["mrr"] == 1.0
     assert 0 < everything["block_tokens"] <= 80
-    assert set(figures["bars"]) == {"recall@5", "recall@10", "session_recall@5", "block_inside"}
+    assert set(figures["bars"]) == {"recall@5", "recall@10", "session_recall@5"}
+    assert [everything[f"block_answer{each}"] for each in ("", "_words", "_found")] == [1.0, 1.0, 1.0]
+    assert figures["intervals"]["block_answer"]["n"] == 1, (
+        "who has both is a speaker's name, and no word of theirs"
+    )
     assert "small_talk" not in figures
     assert "nothing_found" not in figures, "who asked of another person was told of something"
     again = recall.run(data=data, embedder=False, against=saved, home=tmp_path)["against"]
@@ -504,7 +512,7 @@ def test_own_corpus_is_asked_by_category_with_off_topic_and_small_talk(
     assert 0 <= lost < 0.1, "the floor takes answers away, and few of them"
     assert figures["small_talk"]["turns"] == 20
     assert set(figures["bars"]) == {
-        "recall@5", "off_topic_empty", "cost_recall@5", "false_injections", "facts_off_topic_in_block",
+        "recall@5", "block_answer_found", "off_topic_empty", "cost_recall@5", "false_injections", "facts_off_topic_in_block",
         "facts_cost_recall@5", "facts_small_talk_in_block",
     }  # fmt: skip
     facts = figures["facts"]
@@ -515,5 +523,5 @@ def test_own_corpus_is_asked_by_category_with_off_topic_and_small_talk(
     assert facts["small_talk"]["n"] == 20
     assert facts["small_talk"]["in_block"]["mean"] < 0.3
     assert figures["times"]["none_empty"]["mean"] == 1
-    assert all(figures["times"][name]["mean"] > 0.4 for name in ("told@5", "then", "block_inside"))
+    assert all(figures["times"][name]["mean"] > 0.4 for name in ("told@5", "then", "block_answer"))
     assert sides["all"]["recall@5"] > 0.3

@@ -17,7 +17,7 @@ import msgspec
 
 from edgemem.bench.bootstrap import interval
 from edgemem.bench.ground import real_embedder, scratch
-from edgemem.bench.recall_block import INSIDE, READER
+from edgemem.bench.recall_block import READER
 from edgemem.bench.recall_cases import form_set, weeks_case
 from edgemem.bench.recall_home import filled
 from edgemem.bench.report import report, say
@@ -41,6 +41,8 @@ INSTRUCTIONS = "You are a robot in a household. Answer in one short sentence. Wh
 WINDOW = 2048
 MOST_TOKENS = 40
 """Of a reply."""
+ENOUGH = 0.6
+"""Share of an answer's content words with which a reply is right."""
 
 
 def run(
@@ -103,7 +105,7 @@ def run(
 def is_right(reply: str, answer: str) -> bool:
     """Tell whether a reply holds most content words of an answer."""
     wanted = set(terms(answer))
-    return len(wanted.intersection(terms(reply))) >= INSIDE * len(wanted)
+    return len(wanted.intersection(terms(reply))) >= ENOUGH * len(wanted)
 
 
 class Listener:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.bench.recall_block import Turns, inside
+from edgemem.bench.recall_block import Turns, answer_words, share_told
 from edgemem.bench.recall_cases import ADVERSARIAL, LEFT_OUT, Asked, Case, Form, strict_sessions
 from edgemem.bench.recall_home import Filled
 from edgemem.bench.recall_scores import CUTS, recall_at, session_scores, turn_scores
@@ -75,7 +75,7 @@ class Asking:
             scores = self._scores(asked)
             if self._form != "longmemeval":
                 scores["recall@5_min_score"] = recall_at(self._names(good), asked.evidence, CUTS[0])
-            scores |= self._block_scores(asked)
+            scores |= self._block_scores(asked, found=scores.get(f"recall@{CUTS[0]}") == 1.0)
         return Answered(asked, scores, ms, embed_ms, not good)
 
     def _recall(self, asked: Asked, least: float, k: int) -> list[Recalled]:
@@ -95,18 +95,27 @@ class Asking:
             scores |= {f"strict_{name}": value for name, value in strict.items()}
         return scores
 
-    def _block_scores(self, asked: Asked) -> dict[str, float]:
+    def _block_scores(self, asked: Asked, *, found: bool) -> dict[str, float]:
+        """Return what the block holds.
+
+        Args:
+            found: whether all the evidence is among the first five.
+        """
         if self._turns is None or self._count is None or not asked.evidence:
             return {}
         block = self._turns.block(asked.text, asked.asker)
         lines = block.lines()
-        there = [float(inside(lines, self._said[one])) for one in asked.evidence]
-        return {
-            "block_inside": max(there),
-            "block_inside_share": sum(there) / len(there),
+        scores = {
             "block_tokens": float(self._count(block.text)) if lines else 0.0,
             "block_late": float(block.late),
         }
+        evidence = [self._said[one] for one in asked.evidence]
+        words = answer_words(asked.answer, evidence, asked.text)
+        if not words:
+            return scores
+        told = share_told(lines, words, evidence)
+        whole = {"block_answer": float(told == 1.0), "block_answer_words": told}
+        return scores | whole | ({"block_answer_found": whole["block_answer"]} if found else {})
 
     def _names(self, found: Sequence[Recalled]) -> list[str]:
         return [self._here.ids[item.id] for item in found]

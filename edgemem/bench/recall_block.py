@@ -1,16 +1,17 @@
-"""The block that a turn would have: what of it answers, and whether small talk stays without one.
+"""The block that a turn would have: whether the answer stands in it, and whether small talk stays without one.
 
 A turn is prepared by the reference loop with the hooks of the memory, and thrown away, so each one finds the same memory
-and an empty prompt. Evidence is inside a block when at least 60 % of the different content words of one of its messages
-(stems of `edgemem.recall.words.terms`) stand in one line, with the speaker's name and the day. A day is a date (2026-03-01)
-or a number beside the name of the month (1 Mar, March 1st). Where nobody is named (the robot, LongMemEval's user), no name is
-asked for.
+and an empty prompt. The words of an answer are those of the shortest one (stems of `edgemem.recall.words.terms`) that the
+evidence has and the question has not; a question is left out where there are none, such as one that is answered by a day
+or a speaker. They stand in the block where a line has them that names who said the evidence, and the day. A day is a date
+(2026-03-01) or a number beside the name of the month (1 Mar, March 1st). Where nobody is named (the robot, LongMemEval's
+user), no name is asked for.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from edgemem.memory import Memory
     from edgemem.records import Message
 
-INSIDE = 0.6
 READER = "the visitor"
 """Who asks where the questions name nobody: a recognised voice, which reads what the household said."""
 
@@ -87,16 +87,20 @@ class Turns:
         return Block(content.replace(utterance, "", 1).strip(), self._memory.last_recall().late)
 
 
-def inside(lines: Sequence[str], said: Said) -> bool:
-    """Tell whether a message stands in a block."""
-    wanted = set(terms(said.text))
-    name = set(plain_words(said.speaker or ""))
-    return any(
-        name.issubset(plain_words(line))
-        and has_day(line, said.at)
-        and len(wanted.intersection(terms(line))) >= INSIDE * len(wanted)
-        for line in lines
-    )
+def answer_words(answer: str, evidence: Collection[Said], question: str) -> set[str]:
+    """Return the words of an answer that the evidence has and the question has not."""
+    said = {stem for one in evidence for stem in terms(one.text)}
+    return said.intersection(terms(answer)).difference(terms(question))
+
+
+def share_told(lines: Sequence[str], words: Collection[str], evidence: Collection[Said]) -> float:
+    """Return the share of some words that stands in the lines of a block that name who said the evidence, and the day."""
+    there = {stem for line in lines if any(_names(line, one) for one in evidence) for stem in terms(line)}
+    return len(there.intersection(words)) / len(words)
+
+
+def _names(line: str, said: Said) -> bool:
+    return set(plain_words(said.speaker or "")).issubset(plain_words(line)) and has_day(line, said.at)
 
 
 def has_day(line: str, at: float) -> bool:

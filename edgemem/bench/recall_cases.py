@@ -66,6 +66,8 @@ class Asked(msgspec.Struct, frozen=True):
     """The sessions that do."""
     strict: bool = True
     """Whether a user's own words are among the evidence; LongMemEval skips other questions."""
+    answer: str = ""
+    """The shortest; of our own corpus as the evidence words it, and empty where that is a day or a speaker."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -92,7 +94,8 @@ def weeks_case(weeks: Weeks, name: str = "weeks") -> Case:
     )
     session_of = {one.id: one.session for one in said}
     asked = (
-        Asked(one.id, one.text, one.asker, one.at, one.category, one.evidence, _sessions(one.evidence, session_of))
+        Asked(one.id, one.text, one.asker, one.at, one.category, one.evidence, _sessions(one.evidence, session_of),
+              answer=one.said)
         for one in weeks.questions
     )  # fmt: skip
     return Case(name, said, tuple(asked))
@@ -151,6 +154,7 @@ def locomo_case(record: dict[str, Any], *, captions: bool = True) -> Case:
                 _CATEGORIES.get(question["category"], str(question["category"])),
                 evidence,
                 _sessions(evidence, session_of),
+                answer=str(question.get("answer", "")),
             )
         )
     return Case(record["sample_id"], tuple(said), tuple(asked))
@@ -209,6 +213,7 @@ def _longmemeval_asked(record: dict[str, Any]) -> Asked:
         tuple(evidence),
         tuple(sessions),
         strict=own,
+        answer=str(record.get("answer", "")),
     )
 
 

@@ -13,14 +13,14 @@ import msgspec
 
 from edgemem.bench import weeks_days
 from edgemem.bench.bootstrap import interval
-from edgemem.bench.recall_block import Turns, inside
+from edgemem.bench.recall_block import Turns, answer_words, share_told
 from edgemem.bench.recall_cases import Said
 from edgemem.bench.weeks_facts import DAYS, facts, world
 from edgemem.bench.weeks_forms import forms_of
 from edgemem.bench.weeks_talk import Talk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from edgemem.bench.recall_home import Filled
     from edgemem.bench.weeks import FormSet, Weeks
@@ -49,6 +49,8 @@ class TimeAsked(NamedTuple):
     """The messages that told a fact then; none where nobody said anything."""
     begin: float
     end: float
+    answers: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """What was told then, as it was worded, each with its messages."""
 
 
 def time_figures(here: Filled, made: Weeks, *, seed: int, forms: FormSet, block: bool) -> dict[str, Any]:
@@ -77,16 +79,26 @@ def time_figures(here: Filled, made: Weeks, *, seed: int, forms: FormSet, block:
         note(f"told@{CUT}", sum(one in asked.evidence for one in names) / min(CUT, len(asked.evidence)))
         note("then", sum(asked.begin <= said[one].at < asked.end for one in names) / max(1, len(names)))
         if turns is not None:
-            note("block_inside", float(any(inside(lines, said[one]) for one in asked.evidence)))
+            note("block_answer", float(any(_stands(lines, asked, *one, said) for one in asked.answers)))
     return {"n": len(scores.get("then", ()))} | {
         name: msgspec.structs.asdict(interval(each)) for name, each in sorted(scores.items())
     }
 
 
+def _stands(
+    lines: Sequence[str], asked: TimeAsked, answer: str, evidence: Sequence[str], said: Mapping[str, Said]
+) -> bool:
+    """Tell whether the whole of what was told once stands in a block."""
+    messages = [said[one] for one in evidence]
+    words = answer_words(answer, messages, asked.text)
+    return bool(words) and share_told(lines, words, messages) == 1.0
+
+
 def time_questions(made: Weeks, *, seed: int, forms: FormSet) -> Iterator[TimeAsked]:
     """Yield each question for which something was told, and those for times of which nobody can tell."""
-    tellings = {name for one in Talk(forms_of(forms), facts(seed), seed).tellings for name in one.ids}
-    told = [one for one in made.turns if one.id in tellings]
+    tellings = Talk(forms_of(forms), facts(seed), seed).tellings
+    names = {name for one in tellings for name in one.ids}
+    told = [one for one in made.turns if one.id in names]
     people = [person.name for person in world().people]
     for number, (then, (first, last)) in enumerate(_TIMES.items()):
         begin, end = (weeks_days.moment(day, 0) for day in (first, last))
@@ -97,6 +109,7 @@ def time_questions(made: Weeks, *, seed: int, forms: FormSet) -> Iterator[TimeAs
             evidence = frozenset(one.id for one in of_then if by is None or one.speaker == by)
             asker = by if frame == _ASKER and by else next(name for name in people if name != by)
             if evidence and (by or frame in _ANYONE):
-                yield TimeAsked(frame.format(then=then, name=by), asker, evidence, begin, end)
+                answers = tuple((one.said, one.ids) for one in tellings if evidence.issuperset(one.ids))
+                yield TimeAsked(frame.format(then=then, name=by), asker, evidence, begin, end, answers)
     for then, frame in zip(_NEVER, (*_ANYONE, _ASKER, _OTHER), strict=True):
         yield TimeAsked(frame.format(then=then, name=people[1]), people[0], frozenset(), 0.0, 0.0)

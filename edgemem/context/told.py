@@ -1,12 +1,15 @@
-"""Told: how what was said, done and noted stands in a line, whole or in an excerpt, with who said it and when."""
+"""Told: how what was said, done and noted stands in a line, whole or in an excerpt, with who said it and when.
+
+Where not everything fits, each item has a share of the room, the larger the surer recall is of it: one that it is sure of is
+told whole, and of several that are as likely the sentence of each that should answer. What is left over goes to the best.
+"""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
 
-from edgemem.context.excerpt import GAP, excerpts
-from edgemem.context.selection import ASIDE, Choice, Length, Taken, select, units
+from edgemem.context.excerpt import Excerpt, excerpt, whole
 from edgemem.context.shown import Shown, part_of
 from edgemem.fence import BULLET, clean
 from edgemem.recall.words import terms
@@ -17,7 +20,19 @@ if TYPE_CHECKING:
     from edgemem.records import Recalled
 
 LINE_CHARS = 240
-"""A recalled item longer than this is cut; the whole of it stays retrievable."""
+"""A recalled item longer than this is cut where nobody shortens it; the whole of it stays retrievable."""
+
+SHORT_CHARS = 120
+"""What somebody said in no more is told whole."""
+
+_MOST_CHARS = 2 * LINE_CHARS
+"""Of an item that is said, however much room there is."""
+
+_SURE = 3
+"""The power of its score to which an item has a share of the room. Measured with `edgemem bench recall --block 80`."""
+
+ASIDE = " / "
+"""Between things that one person said."""
 
 FIRST = {"episode": 0.15}
 """What a tool did is told ahead of a turn that scores a little more: it is short, and it is what happened."""
@@ -44,27 +59,41 @@ def fitting(
     taken: int = 0,
     now: float | None = None,
 ) -> list[Shown]:
-    """Return those lines that are worth most within the room: turns shortened, what one person said in one line.
+    """Return those lines that fit, best first: long turns in an excerpt, what one person said in one line.
 
     Args:
         lines: of items that are not facts, best first.
         items: what they tell of, by their ids.
-        question: what goes last when a turn is shortened.
+        question: what a turn is shortened by.
         room: tokens of the whole block.
         sizes: tokens of each line.
         count: tokens of the whole block, with some lines.
         taken: those of the block without any, about.
     """
-    wanted = asked_for(question, [items[line.id] for line in lines])
-    choices = [
-        _choice(line, items[line.id], wanted, now)._replace(each=size / units(f"{line.line}\n"))
-        for line, size in zip(lines, sizes, strict=True)
-    ]
+    told_of = [items[line.id] for line in lines]
+    wanted = asked_for(question, told_of)
+    shares = [max(item.score, 0.0) ** _SURE for item in told_of]
+    kept: dict[int, Excerpt] = {}
 
-    def say(some: Sequence[Taken]) -> list[Shown]:
-        return _said(lines, items, choices, some)
+    def fits(number: int, one: Excerpt) -> bool:
+        some = {**kept, number: one}
+        if len(one.text) > _MOST_CHARS or count(_said(lines, told_of, some, now)) > room:
+            return False
+        kept[number] = one
+        return True
 
-    return say(select(choices, room=room, spent=taken, count=lambda some: count(say(some))))
+    for n, (line, item) in enumerate(zip(lines, told_of, strict=True)):
+        if item.kind != "turn":
+            fits(n, whole(line.line))
+            continue
+        share = shares[n] / (sum(shares) or 1.0) * (room - taken) * len(line.line) / max(sizes[n], 1)
+        # The share is of the room without who said it and when; what is more than short may be told in less.
+        lengths = (min(max(SHORT_CHARS, share), _MOST_CHARS), SHORT_CHARS)
+        any(fits(n, excerpt(item.text, wanted, chars=chars)) for chars in lengths)
+    for n in tuple(kept):
+        while any(fits(n, longer) for longer in kept[n].longer()):
+            pass
+    return _said(lines, told_of, kept, now)
 
 
 def as_text(lines: Iterable[Shown]) -> str:
@@ -104,52 +133,52 @@ def _day(item: Recalled, now: float | None) -> str:
     return day_of(item.event_time or item.recorded_at, now=now)
 
 
-def _choice(line: Shown, item: Recalled, wanted: frozenset[str], now: float | None) -> Choice:
-    score = item.score + FIRST.get(item.kind, 0.0)
-    if item.kind != "turn":
-        return Choice("", (Length(line.line),), score)
-    lengths = tuple(Length(*each) for each in excerpts(item.text, wanted))
-    day = _day(item, now)
-    return Choice(
-        f"{BULLET}{_lead(item, day)}",
-        lengths,
-        score,
-        # What may be read by others stands in another line, and so does what has no day.
-        group=f"{item.level} {item.owner} {bool(day)} {_who(item)}",
-        label=f"{day}: " if day else "",
-    )
-
-
 def _said(
-    lines: Sequence[Shown], items: Mapping[str, Recalled], choices: Sequence[Choice], taken: Sequence[Taken]
+    lines: Sequence[Shown], items: Sequence[Recalled], kept: Mapping[int, Excerpt], now: float | None
 ) -> list[Shown]:
-    """Return the lines; of a group the first bears it all, in the order in which it was said, and the others are empty."""
-    groups: dict[str, list[Taken]] = {}
-    for each in taken:
-        groups.setdefault(choices[each.number].group or str(each.number), []).append(each)
+    """Return the lines; of what one person said the first bears it all, in the order in which it was said, and the others are empty.
+
+    Args:
+        kept: what is told, by its number among the lines.
+    """
+    groups: dict[str, list[int]] = {}
+    for n in kept:
+        groups.setdefault(_group(items[n], now) or str(n), []).append(n)
     out = []
     for group in groups.values():
-        line = clean(_joined(group, items, lines, choices), max_chars=2 * LINE_CHARS * len(group))
-        for each in group:
-            shown, item = lines[each.number], items[lines[each.number].id]
-            name = shown.id if each.length.text.count(GAP) <= item.text.count(GAP) else part_of(shown.id)
-            out.append(Shown(name, line, shown.level, shown.owner))
+        ordered = sorted(group, key=lambda n: items[n].recorded_at)
+        line = clean(
+            _joined([(items[n], kept[n].text) for n in ordered], now), max_chars=2 * _MOST_CHARS * len(group)
+        )
+        for n in group:
+            name = lines[n].id if kept[n].whole else part_of(lines[n].id)
+            out.append(Shown(name, line, lines[n].level, lines[n].owner))
             line = ""
     return out
 
 
-def _joined(
-    group: Sequence[Taken], items: Mapping[str, Recalled], lines: Sequence[Shown], choices: Sequence[Choice]
-) -> str:
+def _group(item: Recalled, now: float | None) -> str:
+    """Return what those have in common that stand in one line; empty: nothing does beside it.
+
+    What may be read by others stands in another line, and so does what has no day.
+    """
+    return f"{item.level} {item.owner} {bool(_day(item, now))} {_who(item)}" if item.kind == "turn" else ""
+
+
+def _joined(group: Sequence[tuple[Recalled, str]], now: float | None) -> str:
     """Return a line of what one person said, earliest first: `- Ann 7 May: one / another / 9 May: a third`."""
-    text, label = "", ""
-    for each in sorted(group, key=lambda one: items[lines[one.number].id].recorded_at):
-        choice = choices[each.number]
-        again = "" if choice.label == label else choice.label
-        # Behind a full stop the sign is plain without it.
-        before = f"{_without_stop(text)}{ASIDE}{again}" if text else choice.lead
-        text, label = f"{before}{each.length.text}", choice.label
-    return text
+    out, before = "", ""
+    for item, text in group:
+        if item.kind != "turn":
+            return text
+        day = _day(item, now)
+        if out:
+            # Behind a full stop the sign is plain without it.
+            out = f"{_without_stop(out)}{ASIDE}{f'{day}: ' if day != before else ''}{text}"
+        else:
+            out = f"{BULLET}{_lead(item, day)}{text}"
+        before = day
+    return out
 
 
 def _without_stop(text: str) -> str:
