@@ -91,6 +91,9 @@ class RecallSettings(_Section, frozen=True):
     learnt (`recall/ranking.toml`)."""
     meaning_weight: AmountOrZero = 0.4
     """Weight of the embedding in the same score."""
+    safety_keys: dict[str, Literal["food", "medicine"]] = {}
+    """Further words of keys that concern somebody's safety where food or medicine comes up, beside "allergy", "medication" and
+    the like (`edgemem/languages`): `{ "pacemaker" = "medicine" }`. For facts that are stored from then on."""
     foreign_meaning: Share = 0.1
     """Part of its weight that meaning keeps where the embedder does not know the language of the question, as the catalogue
     or its file tells; 0: words alone find. For letters that it cannot read, such as Chinese ones, it is 0 in any case."""
@@ -232,6 +235,8 @@ class InjectionSettings(_Section, frozen=True):
     min_asked_score: Share = 0.05
     """The same when somebody asks: a question in other words than the fact scores low. A higher one keeps more of what was
     not asked for out, and costs answers: 0.05 costs .005 of them in our own corpus, 0.2 .03, 0.4 .08."""
+    min_safety_score: Share = 0.2
+    """The same, asked or not, for a fact that concerns somebody's safety, such as an allergy: two such lines a block at most."""
     min_episode_score: Share = 0.3
     """The same for what tools did."""
     min_note_score: Share = 0.4

@@ -257,6 +257,8 @@ class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
     value: str | None = None
     doubt: str | None = None
     """What is perhaps misheard: another value that was heard since, but badly; or this one, if it was heard badly twice."""
+    safety: bool = False
+    """Whether it is a fact that concerns somebody's safety, such as an allergy."""
 
 
 class RecalledSession(msgspec.Struct, frozen=True):

@@ -52,6 +52,7 @@ def floors_of(injection: InjectionSettings) -> dict[str, float]:
     return {
         "fact": injection.min_score,
         "asked": injection.min_asked_score,
+        "safety": injection.min_safety_score,
         "episode": injection.min_episode_score,
         "note": injection.min_note_score,
         "turn": injection.min_turn_score,

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 AGAINST = frozenset({"asks", "replaced_now", "replacing_past"})
 """Signals that speak against a candidate; all others speak for it."""
 _ROUNDS = 60
-_AGED = 2
 
 
 def learnt(
@@ -43,11 +42,9 @@ def learnt(
     import numpy as np
 
     weights = _weights([one.signals for one in asked], right, list(SIGNALS), l2, without)
-    for _ in range(_AGED):  # what a message's age tells depends on how well the others answer
-        bare = LinearModel.bare(weights)
-        aged = [np.column_stack([one.signals, bare.ages(one)]) for one in asked]
-        weights = _weights(aged, right, [*SIGNALS, *AGES], l2, without)
-    return weights
+    bare = LinearModel.bare(weights)  # what a message's age tells depends on how well the others answer
+    aged = [np.column_stack([one.signals, bare.ages(one)]) for one in asked]
+    return _weights(aged, right, [*SIGNALS, *AGES], l2, without)
 
 
 def _weights(

@@ -34,6 +34,9 @@ AMONG = 0.25
 fills room that is there, and turns are right the more seldom the less they score, but not never. Measured with
 `edgemem bench recall --block 80`."""
 
+SAFETY = 2
+"""Facts at most that stand in a block because they concern somebody's safety, and in no word of what was said."""
+
 _ALONE = 4
 """By how many tokens at most a fence of a single line is shorter, with room to spare: that is counted, too."""
 
@@ -60,6 +63,7 @@ def worth_saying(
     Args:
         floors: the least score by kind; a kind that is not named has the one of facts. `asked`: the least score of
             facts when something is asked; a wrong fact costs a few tokens then, a missing one the answer.
+            `safety`: that of facts that concern somebody's safety, asked or not.
             `unasked`: the least score of everything but facts when nothing is asked. `unasked_turn`: that of turns then.
             `beside`: that of a turn where a fact is told.
     """
@@ -72,6 +76,8 @@ def worth_saying(
         if item.score >= least_score(item, best, floors, asked=asked, best_turn=best_turn)
     ]
     settled = sorted((item for item in worth if item.kind in VALUES), key=lambda item: -item.score)
+    unasked = [item for item in settled if item.safety and "words" not in item.why]
+    settled = [item for item in settled if item not in unasked[SAFETY:]]
     told = [item for item in worth if item.kind not in VALUES]
     return settled + _each_once(
         sorted(told, key=lambda item: -item.score - FIRST.get(item.kind, 0.0)), settled, utterance
@@ -119,6 +125,12 @@ def least_score(
         if answered:
             return max(least, floors.get("beside", 0.0))
         return least if best_turn < least else min(least, AMONG * best_turn)
+    least = _least_value(best, floors, asked=asked)
+    return min(least, floors.get("safety", least)) if item.safety else least
+
+
+def _least_value(best: float | None, floors: Mapping[str, float], *, asked: bool) -> float:
+    """Return the score from which a fact is worth its tokens, if nobody's safety is concerned."""
     first = floors.get("asked", floors["fact"]) if asked else floors["fact"]
     return first if best is None else max(first, NEAR * best)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from edgemem.patterns import Pattern
 from edgemem.provisions import provided
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 CODES = ("en", "de", "es", "vi", "zh")
 
@@ -52,6 +55,15 @@ class Phrases(Exact):
         super().__init__(f"{items},{_bare(items)}")
 
 
+class Safety(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One kind of thing that may hurt somebody who does not think of it."""
+
+    keys: Exact
+    """Words of the keys of facts that tell of it: allergy, medication."""
+    comes_up: tuple[str, ...]
+    """What people say where it matters: "Can I eat this?"."""
+
+
 class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The words of one language, as its file lists them."""
 
@@ -87,6 +99,8 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Words after which "3." is the third, where a language writes its ordinals so."""
     ordinal_months: Items = Items()
     """Months of such a language."""
+    safety: dict[str, Safety] = {}
+    """By its kind, `food` or `medicine`."""
     one_word: int = 1
     """Signs or syllables of a usual word, where spaces do not tell words apart."""
 
@@ -100,6 +114,20 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def all_words() -> dict[str, Words]:
     """Return the words of each language by its code, read when they are first asked for."""
     return {code: _read(Path(__file__).with_name(f"{code}.toml")) for code in CODES}
+
+
+def comes_up_with(key: str, added: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what people say where a fact concerns somebody's safety; empty if it does not.
+
+    Args:
+        key: the fact's, with spaces between its words.
+        added: further words of such keys, each with its kind: those of the profile.
+    """
+    key, languages = small(key), all_words().values()
+    told = [kind for words in languages for kind in words.safety.values() if kind.keys.stand_in(key)]
+    said = [added[word] for word in added if Exact(word).stand_in(key)]
+    told += [words.safety[kind] for words in languages for kind in said if kind in words.safety]
+    return tuple(dict.fromkeys(phrase for kind in told for phrase in kind.comes_up))
 
 
 def small(text: str) -> str:

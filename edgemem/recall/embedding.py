@@ -18,10 +18,12 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import ModelError
+from edgemem.languages.words import comes_up_with
 from edgemem.llama.yielding import embed_until
 from edgemem.recall.originals import digest_of
 from edgemem.recall.pieces import window_of
 from edgemem.recall.resident import ResidentVectors, open_vectors
+from edgemem.recall.sources import FACT, PREFERENCE
 from edgemem.recall.spaces import (
     begin_space,
     dequeue,
@@ -348,10 +350,18 @@ class Embedding:
         return len(done)
 
     def _pieces(self, doc: Doc) -> list[_Piece]:
-        """Return what each vector of a doc is the mean of: what the model reads at once of it, and what it says of its subject."""
+        """Return what each vector of a doc is the mean of: what the model reads at once of it, and what it says of its subject.
+
+        A fact that concerns somebody's safety has vectors of what is said when it matters, too.
+        """
+        settings = self._settings()
         said = (doc.relation[:_RELATION_CHARS],) if doc.relation else ()
-        split = window_of(self.embedder).split(doc.text, self._settings().pieces)
-        return [(piece, *said) for piece in split]
+        split = window_of(self.embedder).split(doc.text, settings.pieces)
+        pieces: list[_Piece] = [(piece, *said) for piece in split]
+        if doc.kind in (FACT, PREFERENCE):
+            key, _, _ = doc.text.partition(":")
+            pieces += [(phrase,) for phrase in comes_up_with(key, settings.safety_keys)]
+        return pieces
 
     def _make(self, texts: Sequence[str], stop: Stop | None) -> tuple[dict[str, Vector], set[str]]:
         """Return the vectors of those texts that were made before `stop()`, and texts that the model cannot embed."""

@@ -7,9 +7,12 @@ from functools import cache, partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from edgemem.clock import Clock
 from edgemem.config import RecallSettings
 from edgemem.errors import ClosedError, StoreError
+from edgemem.languages.words import comes_up_with
 from edgemem.recall.candidates import Filter, make_filter
 from edgemem.recall.found import fetch
 from edgemem.recall.fusion import Weights
@@ -23,6 +26,7 @@ from edgemem.recall.sources import KINDS
 from edgemem.recall.tail import Tail
 from edgemem.recall.then import choose_versions
 from edgemem.recall.when import checked_when
+from edgemem.store.episodes import spell_out
 from edgemem.store.names import as_spelled, spellings
 
 if TYPE_CHECKING:
@@ -194,7 +198,7 @@ class Recall:
         groups = [best_of_group(ranking, group, rows, wanted) for group in apart or (KINDS.values(),)]
         # A model that reads a question for its words has nothing to say about one that has none.
         passed = SecondPass(groups) if ranking.told else self._read_again(query, groups, limits, known, stop)
-        found = [item for group in passed.groups for item in first_of(group, k, known)]
+        found = [self._with_safety(item) for group in passed.groups for item in first_of(group, k, known)]
         self.last = RecallStats(
             embed_ms=search.embed_s * 1e3,
             search_ms=(monotonic() - begin - search.embed_s - passed.seconds) * 1e3,
@@ -207,6 +211,13 @@ class Recall:
             reranked=passed.read,
         )
         return found
+
+    def _with_safety(self, item: Recalled) -> Recalled:
+        """Return an item that says whether it concerns somebody's safety."""
+        if item.kind not in ("fact", "preference") or item.key is None:
+            return item
+        concerns = comes_up_with(spell_out(item.key), self._settings.safety_keys)
+        return msgspec.structs.replace(item, safety=True) if concerns else item
 
     def messages_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], Messages]:
         """Return the ids of the messages that were considered for a question, and their signals."""

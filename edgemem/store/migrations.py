@@ -446,10 +446,11 @@ _M003_NO_RELATIONS = (
 )
 
 _M004_MEANS = (
-    # The vector of a fact is the mean of its own and that of its relation: those that were made before are made again.
+    # The vector of a fact is the mean of its own and that of its relation, and what concerns safety has further ones: those
+    # of facts and preferences that were made before are made again.
     """
     insert or ignore into unembedded (space, doc)
-      select distinct v.space, v.doc from vectors v join docs d on d.id = v.doc where d.relation is not null
+      select distinct v.space, v.doc from vectors v join docs d on d.id = v.doc where d.kind in (0, 1)
     """,
 )
 
