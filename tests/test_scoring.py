@@ -47,7 +47,7 @@ def test_kinds_compete_among_themselves():
     assert refs(ranking, TURN) == [5, 2]
     assert refs(ranking) == []
     assert len(ranking) == 5
-    assert ranking.turns == len(ranking.signals) == 2
+    assert ranking.turns == len(ranking.messages.signals) == 2
 
 
 def test_only_what_reaches_a_score_is_yielded():
