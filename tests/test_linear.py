@@ -201,6 +201,16 @@ def test_a_mixed_model_has_the_mixed_log_odds(meaning, row):
     assert math.log(both / (1 - both)) == pytest.approx(meaning * one + (1 - meaning) * other, abs=1e-3)
 
 
+@given(st.lists(ROW, min_size=2, max_size=4), TENSE)
+def test_hardly_mixed_models_are_hardly_different(rows, tense):
+    """Where nearly all weight is one model's, the odds of messages beside each other are nearly those of that model."""
+    models, beside = shipped_models(), messages(*rows, tense=tense)
+    for meaning, model in ((1e-5, models.words_only), (1 - 1e-5, models.with_meaning)):
+        assert models.at(meaning).odds(beside).tolist() == pytest.approx(
+            model.odds(beside).tolist(), abs=1e-2
+        )
+
+
 @both_models
 @pytest.mark.parametrize(("tense", "order"), [("now", [3, 2, 1]), ("past", [1, 2, 3])])
 def test_of_what_answers_alike_the_newest_holds_and_the_oldest_was(name, tense, order):

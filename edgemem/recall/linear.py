@@ -180,11 +180,12 @@ class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if meaning in (0, 1):
             return self.with_meaning if meaning else self.words_only
         both = ((self.with_meaning, meaning), (self.words_only, 1 - meaning))
+        scale = sum(share * model.scale for model, share in both)
         return LinearModel(
             sum(share * model.bias for model, share in both),
-            1.0,
+            scale,  # not 1: what is near for `ages_of` is near by sums that are not stretched
             {
-                name: sum(share * model.scale * model.weights.get(name, 0.0) for model, share in both)
+                name: sum(share * model.scale * model.weights.get(name, 0.0) for model, share in both) / scale
                 for name in (*SIGNALS, *AGES)
             },
             mixed([(model.certainty, share) for model, share in both]),
