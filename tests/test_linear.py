@@ -299,3 +299,13 @@ def test_the_order_of_messages_does_not_matter(rows, tense, random):
         assert model.scores(here).tolist() == pytest.approx(model.scores(there)[mixed].tolist(), abs=1e-4)
         parts, others = model.parts(here), model.parts(there)[mixed]
         assert parts.ravel().tolist() == pytest.approx(others.ravel().tolist(), abs=1e-4)
+
+
+@both_models
+@pytest.mark.parametrize(("tense", "first"), [("now", 99), ("past", 0)])
+def test_of_very_many_that_answer_alike_the_newest_holds(name, tense, first):
+    """Also where more say the same than are compared, and whichever of them was looked at first."""
+    model = getattr(shipped_models(), name)
+    for at in (range(100), range(99, -1, -1)):
+        said = messages(*[ALIKE] * 100, at=at, tense=tense)
+        assert said.at[np.argmax(model.scores(said))] == first

@@ -76,7 +76,8 @@ def ages_of(sums: NDArray[np.float32], messages: Messages) -> NDArray[np.float32
     found = np.zeros((len(sums), len(AGES)), np.float32)
     if not messages.tense or len(sums) < 2:
         return found
-    best = np.argsort(-sums, kind="stable")[:_COMPARED]
+    # Of many that answer alike, what shall come first is among those that are compared.
+    best = np.lexsort((messages.at if messages.tense == "past" else -messages.at, -sums))[:_COMPARED]
     own, at = sums[best], messages.at[best]
     near = np.exp(np.minimum(0.0, own[None, :] - own[:, None]) / np.float32(_ALIKE))
     near[:, messages.signals[best, _ASKS] > 0] = 0.0
