@@ -302,6 +302,15 @@ def test_the_order_of_messages_does_not_matter(rows, tense, random):
 
 
 @both_models
+@pytest.mark.parametrize("tense", ["now", "past"])
+def test_of_what_was_said_at_once_neither_replaces_the_other(name, tense):
+    """Where nothing is older or newer, age tells nothing."""
+    model = getattr(shipped_models(), name)
+    rows = messages(ALIKE, {"words": 1.0}, at=[7, 7])
+    assert model.odds(rows._replace(tense=tense)).tolist() == model.odds(rows).tolist()
+
+
+@both_models
 @pytest.mark.parametrize(("tense", "first"), [("now", 99), ("past", 0)])
 def test_of_very_many_that_answer_alike_the_newest_holds(name, tense, first):
     """Also where more say the same than are compared, and whichever of them was looked at first."""

@@ -85,7 +85,7 @@ def ages_of(sums: NDArray[np.float32], messages: Messages) -> NDArray[np.float32
     newer = at[None, :] > at[:, None]
     place = 0 if messages.tense == "now" else 2
     found[best, place] = (near * newer).max(axis=1)
-    found[best, place + 1] = (near * ~newer).max(axis=1)
+    found[best, place + 1] = (near * newer.T).max(axis=1)
     return found
 
 
