@@ -73,6 +73,19 @@ def test_a_fact_that_waits_for_its_vector_is_scored_by_its_words():
     assert ranking.why(first) == ("words",)
 
 
+def test_reasons_are_those_of_the_score():
+    """What was left out, or waits for its vector, makes no message recent whose score was not told of it."""
+    ranking, _ = ranked((TURN, 1, 0, 0.5, 0.5), (TURN, 2, 9, 0.5, 0.5))
+    (first, _) = ranking.best([TURN])
+    assert (first.ref, "recent" in ranking.why(first)) == (2, True)
+    ranking.leave_out([1])
+    (alone,) = ranking.best([TURN])
+    assert (alone.ref, "recent" in ranking.why(alone)) == (2, False)
+    ranking, _ = ranked((TURN, 1, 0, 0.5, None), (TURN, 2, 9, 0.5, 0.5))
+    near = next(hit for hit in ranking.best([TURN]) if hit.ref == 2)
+    assert "recent" not in ranking.why(near)
+
+
 def test_a_ranking_outlives_the_columns():
     """What is taken out of memory while hits are read changes none of them."""
     ranking, view = ranked((TURN, 1, 0, 0.5, 0.5), (FACT, 2, 0, 0.5, 0.5))

@@ -11,20 +11,20 @@ import msgspec
 from edgemem.recall.fact_scores import clues_of
 from edgemem.recall.fact_scores import scores_of as fact_scores_of
 from edgemem.recall.fusion import Signals, reasons, scores_of
-from edgemem.recall.linear import Messages
+from edgemem.recall.linear import REASONS, LinearModel, Messages
 from edgemem.recall.linear import reasons as turn_reasons
 from edgemem.recall.signals import SIGNALS, Field, signals_of
 from edgemem.recall.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.then_told import told_then
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.recall.fusion import Weights
-    from edgemem.recall.linear import LinearModel, Models
+    from edgemem.recall.linear import Models
     from edgemem.recall.question import Question
     from edgemem.recall.view import View
 
@@ -93,6 +93,8 @@ class Ranking:
         """The signals of the messages."""
         self._waits = ~view.near[slots[: self.turns]] & bool(meaning)
         """Which of them have no vector yet, though the question has one: what they score by words alone counts."""
+        self._left = np.arange(self.turns)
+        """Which of them were not left out."""
         self._parts: Numbers | None = None
         self._values = self.turns + int(value.sum())
         values, others = slots[self.turns : self._values], slots[self._values :]
@@ -107,7 +109,7 @@ class Ranking:
         self.scores = (
             np.concatenate(
                 [
-                    self._scores_of_turns(np.arange(self.turns)),
+                    self._of_turns(LinearModel.scores),
                     fact_scores_of(models.facts.odds(self.clues, meaning)),
                     worth * scores_of(*self._others, weights),
                 ]
@@ -153,17 +155,17 @@ class Ranking:
                 column = signals[kept, _PLACES[name]]
                 if column.max() > 0:
                     signals[kept, _PLACES[name]] = column / column.max()
-            self._parts = None
-            self.scores[kept] = self._scores_of_turns(kept)
+            self._left, self._parts = kept, None
+            self.scores[kept] = self._of_turns(LinearModel.scores)
         self.rescore(self.scores)
 
-    def _scores_of_turns(self, rows: Slots) -> Numbers:
-        """Return the scores of some messages among themselves."""
-        messages, waits = self.messages.some(rows), self._waits[rows]
+    def _of_turns(self, get: Callable[[LinearModel, Messages], Numbers]) -> Numbers:
+        """Return what the models say of the messages that are left, among themselves."""
+        messages, waits = self.messages.some(self._left), self._waits[self._left]
         if not waits.any():
-            return self._model.scores(messages)
-        found = self._by_words.scores(messages)
-        found[~waits] = self._model.scores(messages.some(~waits))
+            return get(self._model, messages)
+        found = get(self._by_words, messages)
+        found[~waits] = get(self._model, messages.some(~waits))
         return found
 
     def join(self, refs: Sequence[int], like: Sequence[int]) -> None:
@@ -189,13 +191,15 @@ class Ranking:
 
     def why(self, hit: Hit) -> tuple[str, ...]:
         """Return the signals that made a score, strongest first."""
+        import numpy as np
+
         if self.told:
             return ("date",)
         row = self._like.get(hit.row, hit.row)
         if row < self.turns:
             if self._parts is None:
-                self._parts = self._model.parts(self.messages)
-                self._parts[self._waits] = self._by_words.parts(self.messages)[self._waits]
+                self._parts = np.zeros((self.turns, len(REASONS)), np.float32)
+                self._parts[self._left] = self._of_turns(LinearModel.parts)
             return turn_reasons(self._parts[row].tolist())
         if row < self._values:
             return self._fact_models.reasons(self.clues[row - self.turns].tolist(), self._meaning)
