@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemem.bench.learning import AGAINST, learnt
+from edgemem.recall.linear import AGES, Messages
 from edgemem.recall.signals import SIGNALS
 
 NAMES = list(SIGNALS)
@@ -27,6 +28,16 @@ def asked(n, weights, *, seed=1, candidates=12, noise=1.0):
     return signals, right
 
 
+def messages(signals, *, tense=""):
+    """Return the candidates of each question, each said later than the one before it."""
+    return [Messages(x, np.arange(len(x), dtype=float), tense, 1.0) for x in signals]
+
+
+def learnt_of(signals, right, **options):
+    """Return the weights that are learnt of questions which ask neither for what holds nor for what was."""
+    return learnt(messages(signals), right, **options)
+
+
 def loss(weights, signals, right, l2):
     """Return what `learnt` makes small: after its docstring, in plain Python."""
     some = [(x.astype(float), y / y.sum()) for x, y in zip(signals, right, strict=True) if y.any()]
@@ -41,7 +52,7 @@ def loss(weights, signals, right, l2):
 
 def test_weights_are_found_again():
     """Those that made the answers come out in their order and with their signs, about as large as they are."""
-    found = learnt(*asked(1500, TRUE), l2=1e-4)
+    found = learnt_of(*asked(1500, TRUE), l2=1e-4)
     order = sorted(found, key=lambda name: -abs(found[name]))
     assert order[:2] == ["words", "meaning"]
     assert set(order[:5]) == set(TRUE)
@@ -59,7 +70,7 @@ def test_weights_are_found_again():
 def test_no_better_weights_are_near(weights, seed, l2):
     """Whatever made the data, each signal keeps the sign that it may have, and no small step that keeps it does better."""
     signals, right = asked(60, weights, seed=seed, candidates=8)
-    found = learnt(signals, right, l2=l2)
+    found = learnt_of(signals, right, l2=l2)
     best = loss(found, signals, right, l2)
     for name in NAMES:
         weight = found.get(name, 0.0)
@@ -72,7 +83,7 @@ def test_no_better_weights_are_near(weights, seed, l2):
 
 def test_what_can_only_speak_for_a_candidate_is_left_out_where_it_speaks_against():
     """A weight of the wrong sign is 0, and is not in the file."""
-    found = learnt(*asked(300, {"words": 4.0, "about": -4.0, "asks": 4.0}), l2=1e-3)
+    found = learnt_of(*asked(300, {"words": 4.0, "about": -4.0, "asks": 4.0}), l2=1e-3)
     assert not {"about", "asks"} & found.keys()
     assert found["words"] > 2
 
@@ -80,7 +91,7 @@ def test_what_can_only_speak_for_a_candidate_is_left_out_where_it_speaks_against
 def test_a_larger_penalty_makes_smaller_weights():
     """The order stays, and the size goes down."""
     data = asked(300, TRUE)
-    free, bound = learnt(*data, l2=1e-4), learnt(*data, l2=1.0)
+    free, bound = learnt_of(*data, l2=1e-4), learnt_of(*data, l2=1.0)
     assert 0 < bound["words"] < 0.7 * free["words"]
     assert bound["words"] > bound["window"]
 
@@ -88,10 +99,10 @@ def test_a_larger_penalty_makes_smaller_weights():
 def test_signals_can_be_left_out():
     """What is not used has no weight."""
     data = asked(200, TRUE)
-    found = learnt(*data, l2=1e-3, without={"words", "asks"})
+    found = learnt_of(*data, l2=1e-3, without={"words", "asks"})
     assert not {"words", "asks"} & found.keys()
     assert found["meaning"] > 1
-    assert learnt(*data, l2=1e-3, without=NAMES) == {}
+    assert learnt_of(*data, l2=1e-3, without=NAMES) == {}
 
 
 def test_questions_without_an_answer_teach_nothing():
@@ -100,8 +111,8 @@ def test_questions_without_an_answer_teach_nothing():
     more, _ = asked(30, {"date": 5.0}, seed=7)
     more.append(np.zeros((0, len(NAMES)), np.float32))
     nothing = [np.zeros(len(x), bool) for x in more]
-    assert learnt([*more, *signals], [*nothing, *right], l2=0.01) == pytest.approx(
-        learnt(signals, right, l2=0.01)
+    assert learnt_of([*more, *signals], [*nothing, *right], l2=0.01) == pytest.approx(
+        learnt_of(signals, right, l2=0.01)
     )
 
 
@@ -110,13 +121,29 @@ def test_a_signal_that_is_always_the_same_weighs_nothing():
     signals, right = asked(100, TRUE)
     for each in signals:
         each[:, NAMES.index("date")] = 0.25
-    assert abs(learnt(signals, right, l2=0.01).get("date", 0.0)) < 1e-6
+    assert abs(learnt_of(signals, right, l2=0.01).get("date", 0.0)) < 1e-6
 
 
 def test_several_answers_share():
     """Where two candidates answer alike, the data says the same as two questions with one each."""
     signals, right = asked(80, TRUE)
     second = [np.roll(y, 1) for y in right]
-    together = learnt(signals, [a | b for a, b in zip(right, second, strict=True)], l2=0.01)
-    apart = learnt([*signals, *signals], [*right, *second], l2=0.01)
+    together = learnt_of(signals, [a | b for a, b in zip(right, second, strict=True)], l2=0.01)
+    apart = learnt_of([*signals, *signals], [*right, *second], l2=0.01)
     assert together == pytest.approx(apart, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("tense", "answer", "told"), [("now", 5, "replacing_now"), ("past", 3, "replaced_past")]
+)
+def test_what_age_tells_is_learnt(tense, answer, told):
+    """Where the newest of what is alike answers, or the oldest, that weighs something; for other questions nothing does."""
+    signals, _ = asked(200, {}, candidates=6)
+    for each in signals:
+        each[3:, NAMES.index("words")] = 3.0
+        each[:, NAMES.index("asks")] = 0.0
+    right = [np.arange(6) == answer for _ in signals]
+    found = learnt(messages(signals, tense=tense), right, l2=0.01)
+    assert found[told] > 0.5
+    assert {name for name in AGES if found.get(name)} <= {name for name in AGES if name.endswith(tense)}
+    assert not AGES.keys() & learnt_of(signals, right, l2=0.01).keys()

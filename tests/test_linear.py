@@ -14,7 +14,7 @@ from edgemem.bench.fit import MEANING
 from edgemem.bench.learning import AGAINST
 from edgemem.config import Profile
 from edgemem.recall.certainty import CLUES, Certainty, clues_of
-from edgemem.recall.linear import LinearModel, Models, reasons, shipped_models
+from edgemem.recall.linear import AGES, REASONS, LinearModel, Messages, Models, reasons, shipped_models
 from edgemem.recall.signals import SIGNALS
 
 SURE = Certainty(bias=-1.0, usual=-1.5, weights={"best": 0.5, "above_fifth": 1.0})
@@ -26,44 +26,48 @@ MODEL = LinearModel(
 )
 
 
-def signals(*rows):
-    """Return signals by name as the rows of a matrix."""
-    return np.array([[row.get(name, 0.0) for name in SIGNALS] for row in rows], np.float32).reshape(
-        len(rows), len(SIGNALS)
-    )
+ALIKE = {"words": 1.0, "meaning": 0.8, "about": 1.0}
+both_models = pytest.mark.parametrize("name", ["with_meaning", "words_only"])
+TENSE = st.sampled_from(["now", "past", ""])
+ROW = st.fixed_dictionaries({name: st.floats(0, 2, width=32) for name in SIGNALS})
+
+
+def messages(*rows, at=None, tense="", known=1.0):
+    """Return messages by their signals, each said later than the one before it where nothing else is said."""
+    signals = np.array([[row.get(name, 0.0) for name in SIGNALS] for row in rows], np.float32)
+    times = np.array(range(len(rows)) if at is None else at, float)
+    return Messages(signals.reshape(len(rows), len(SIGNALS)), times, tense, known)
 
 
 def test_the_logarithm_of_odds_is_the_weighted_sum():
     """Scale and bias are applied to the sum; a signal without a weight counts for nothing."""
-    rows = signals({}, {"words": 1.0}, {"words": 0.5, "meaning": 1.0, "asks": 1.0}, {"date_said": 1.0})
+    rows = messages({}, {"words": 1.0}, {"words": 0.5, "meaning": 1.0, "asks": 1.0}, {"date_said": 1.0})
     found = MODEL.odds(rows)
     assert found.dtype == np.float32
     assert found.tolist() == pytest.approx([-2, 0, -0.5, -2], abs=1e-5)
-    assert MODEL.odds(signals()).tolist() == []
+    assert MODEL.odds(messages()).tolist() == []
 
 
 def test_the_best_scores_what_is_sure_and_the_others_a_share_of_it():
     """The certainty is that of the question's clues; two log odds behind, a message has a third of it left."""
-    rows = signals({"words": 1.0}, {}, {"words": 0.5, "meaning": 1.0})
-    first, nothing, same = MODEL.scores(rows, 1.0).tolist()
-    clues = clues_of(MODEL.odds(rows), rows, 1.0, usual=-1.5)
+    rows = messages({"words": 1.0}, {}, {"words": 0.5, "meaning": 1.0})
+    first, nothing, same = MODEL.scores(rows).tolist()
+    clues = clues_of(MODEL.odds(rows), rows.signals, 1.0, usual=-1.5)
     assert first == same == pytest.approx(SURE.of(clues), abs=1e-6)
     assert nothing == pytest.approx(first * math.exp(-1), rel=1e-5)
-    assert MODEL.scores(signals(), 1.0).tolist() == []
+    assert MODEL.scores(messages()).tolist() == []
 
 
-@given(
-    st.lists(st.fixed_dictionaries({name: st.floats(0, 2, width=32) for name in SIGNALS}), max_size=4),
-    st.floats(0, 1),
-)
-def test_scores_lie_between_0_and_1_and_keep_the_order(rows, known):
-    """Whatever the signals are, a score is one, and a larger sum never scores less.
+@given(st.lists(ROW, max_size=4), st.floats(0, 1), TENSE)
+def test_scores_lie_between_0_and_1_and_keep_the_order(rows, known, tense):
+    """Whatever the signals are, a score is one, and a larger sum never scores less where age tells nothing.
 
     The model adds up 32-bit floats: two sums that are closer than their rounding have no order.
     """
     for model in (MODEL, shipped_models().with_meaning, shipped_models().words_only):
-        scores = model.scores(signals(*rows), known).tolist()
-        assert all(0 <= score <= 1 for score in scores)
+        aged = model.scores(messages(*rows, tense=tense, known=known)).tolist()
+        assert all(0 <= score <= 1 for score in aged)
+        scores = model.scores(messages(*rows, known=known)).tolist()
         sums = [sum(model.weights.get(name, 0) * value for name, value in row.items()) for row in rows]
         assert all(
             scores[low] <= scores[high]
@@ -75,7 +79,7 @@ def test_scores_lie_between_0_and_1_and_keep_the_order(rows, known):
 
 def said(model, row):
     """Return the reasons of one message."""
-    return reasons(model.parts(signals(row))[0].tolist())
+    return reasons(model.parts(messages(row))[0].tolist())
 
 
 def test_reasons_are_what_speaks_for_it_strongest_first():
@@ -108,11 +112,11 @@ def test_equal_reasons_stand_in_the_order_of_the_alphabet():
     )
 
 
-@pytest.mark.parametrize("name", ["with_meaning", "words_only"])
+@both_models
 def test_shipped_weights_are_of_signals_and_keep_their_signs(name):
-    """Each weight is a finite number of a signal that there is, and speaks for or against it as that signal may."""
+    """Each weight is a finite number of a signal or an age that there is, and speaks for or against it as that may."""
     model = getattr(shipped_models(), name)
-    assert model.weights.keys() <= SIGNALS.keys()
+    assert model.weights.keys() <= SIGNALS.keys() | AGES.keys()
     assert model.weights, "a model that weighs nothing finds nothing"
     assert all(math.isfinite(each) for each in (model.bias, model.scale, *model.weights.values()))
     assert model.scale > 0
@@ -139,10 +143,12 @@ def test_without_a_vector_meaning_weighs_nothing():
 
 def test_signals_and_their_groups_are_known():
     """Whatever is said of signals by name is said of some that there are, and of each once."""
-    assert SIGNALS.keys() >= AGAINST | MEANING
+    assert SIGNALS.keys() | AGES.keys() >= AGAINST | MEANING
+    assert not SIGNALS.keys() & AGES.keys()
+    assert set(AGES.values()) <= set(REASONS)
 
 
-@pytest.mark.parametrize("name", ["with_meaning", "words_only"])
+@both_models
 def test_shipped_scores_tell_all_from_nothing(name):
     """A message that shows nothing of an answer scores hardly anything, and the only one that has all words and meaning much."""
     model = getattr(shipped_models(), name)
@@ -151,8 +157,8 @@ def test_shipped_scores_tell_all_from_nothing(name):
         for signal, reason in SIGNALS.items()
         if reason in {"words", "meaning", "neighbour", "session"}
     }
-    (nothing,) = model.scores(signals({}), 0.0).tolist()
-    (everything,) = model.scores(signals(best), 1.0).tolist()
+    (nothing,) = model.scores(messages({}, known=0.0)).tolist()
+    (everything,) = model.scores(messages(best)).tolist()
     assert nothing < 0.1
     assert everything > 2 * Profile().injection.min_turn_score
 
@@ -180,16 +186,135 @@ def test_a_mixed_model_has_the_mixed_log_odds(meaning, row):
     models = shipped_models()
     assert models.at(0) is models.words_only
     assert models.at(1.0) is models.with_meaning
-    rows = signals(row)
+    rows = messages(row)
     parts = [float(model.odds(rows)[0]) for model in (models.with_meaning, models.words_only)]
     mixed = models.at(meaning)
     aim = meaning * parts[0] + (1 - meaning) * parts[1]
     assert float(mixed.odds(rows)[0]) == pytest.approx(aim, abs=1e-3)
     # That of the question, too: of the same clues.
-    clues = clues_of(mixed.odds(rows), rows, 0.5, usual=mixed.certainty.usual)
+    clues = clues_of(mixed.odds(rows), rows.signals, 0.5, usual=mixed.certainty.usual)
     one, other = (
         math.log(sure / (1 - sure))
         for sure in (model.certainty.of(clues) for model in (models.with_meaning, models.words_only))
     )
     both = mixed.certainty.of(clues)
     assert math.log(both / (1 - both)) == pytest.approx(meaning * one + (1 - meaning) * other, abs=1e-3)
+
+
+@given(st.lists(ROW, min_size=2, max_size=4), TENSE)
+def test_hardly_mixed_models_are_hardly_different(rows, tense):
+    """Where nearly all weight is one model's, the odds of messages beside each other are nearly those of that model."""
+    models, beside = shipped_models(), messages(*rows, tense=tense)
+    for meaning, model in ((1e-5, models.words_only), (1 - 1e-5, models.with_meaning)):
+        assert models.at(meaning).odds(beside).tolist() == pytest.approx(
+            model.odds(beside).tolist(), abs=1e-2
+        )
+
+
+@both_models
+@pytest.mark.parametrize(("tense", "order"), [("now", [3, 2, 1]), ("past", [1, 2, 3])])
+def test_of_what_answers_alike_the_newest_holds_and_the_oldest_was(name, tense, order):
+    """The newest comes first where the question is about what holds, the oldest where it is about what was.
+
+    Its reasons add up to its odds.
+    """
+    model = getattr(shipped_models(), name)
+    three = messages(ALIKE, ALIKE, ALIKE, at=[2, 3, 1], tense=tense)
+    ages = three.at[np.argsort(-model.scores(three))].tolist()
+    assert ages == order
+    assert len(set(model.scores(three).tolist())) == 3
+    assert (model.parts(three).sum(axis=1) + model.bias).tolist() == pytest.approx(model.odds(three).tolist())
+
+
+@both_models
+def test_what_is_newer_than_its_like_says_that_it_is_recent(name):
+    """The newest is explained by it, the oldest is not, nor is anything that stands alone."""
+    model = getattr(shipped_models(), name)
+    older, newer = map(reasons, model.parts(messages(ALIKE, ALIKE, tense="now")).tolist())
+    assert "recent" in newer
+    assert "recent" not in older
+    assert "recent" not in reasons(model.parts(messages(ALIKE, tense="now"))[0].tolist())
+
+
+@both_models
+def test_age_tells_nothing_of_a_question_that_is_about_neither(name):
+    """What answers alike scores alike whenever it was said, also where nothing stands beside it."""
+    model = getattr(shipped_models(), name)
+    assert len(set(model.odds(messages(ALIKE, ALIKE, ALIKE)).tolist())) == 1
+    alone = [float(model.odds(messages(ALIKE, tense=tense))[0]) for tense in ("now", "past", "")]
+    assert len(set(alone)) == 1
+
+
+@both_models
+@pytest.mark.parametrize("tense", ["now", "past"])
+def test_what_answers_far_less_well_replaces_hardly_anything(name, tense):
+    """The nearer another message comes to one, the more its age tells."""
+    model = getattr(shipped_models(), name)
+    alone = float(model.odds(messages(ALIKE))[0])
+    told = [
+        abs(float(model.odds(messages(ALIKE, {key: share * value for key, value in ALIKE.items()}, tense=tense))[0]) - alone)
+        for share in (1.0, 0.7, 0.0)
+    ]  # fmt: skip
+    assert told[0] > told[1] > 2 * told[2]
+
+
+@both_models
+@pytest.mark.parametrize("tense", ["now", "past"])
+def test_what_only_asks_replaces_nothing(name, tense):
+    """A question that stands beside a message, before it or after it, leaves its odds as they are."""
+    model = getattr(shipped_models(), name)
+    asks = {key: 3 * value for key, value in ALIKE.items()} | {"asks": 1.0}
+    alone = float(model.odds(messages(ALIKE))[0])
+    for when in (-1, 1):
+        assert float(model.odds(messages(ALIKE, asks, at=[0, when], tense=tense))[0]) == alone
+        said = float(model.odds(messages(ALIKE, {**asks, "asks": 0.0}, at=[0, when], tense=tense))[0])
+        assert said != alone
+
+
+@both_models
+@pytest.mark.parametrize("tense", ["now", "past"])
+def test_only_the_first_messages_are_compared(name, tense):
+    """Of ten thousand messages the best depend on the age of their like, and the worst do not."""
+    model = getattr(shipped_models(), name)
+    rows = messages(*({"words": 1 - place / 10_000} for place in range(10_000)), tense=tense)
+    moved = model.odds(rows) != model.odds(rows._replace(tense=""))
+    compared = int(moved.sum())
+    assert 5 <= compared < 100
+    assert moved[:compared].all()
+    # What is newer or older than all of them, and stands behind them, changes nothing.
+    rows.at[compared:] = -1e9
+    before = model.odds(rows)
+    rows.at[compared:] = 1e9
+    assert (model.odds(rows) == before).all()
+
+
+@given(st.lists(st.tuples(ROW, st.integers(0, 5)), max_size=8), TENSE, st.randoms())
+def test_the_order_of_messages_does_not_matter(rows, tense, random):
+    """Each message scores and says the same wherever it stands among the others, also where two were said at once."""
+    mixed = random.sample(range(len(rows)), len(rows))
+    for model in (shipped_models().with_meaning, shipped_models().words_only):
+        there = messages(*(row for row, _ in rows), at=[at for _, at in rows], tense=tense)
+        here = there.some(np.array(mixed, np.intp))
+        assert model.odds(here).tolist() == pytest.approx(model.odds(there)[mixed].tolist(), abs=1e-4)
+        assert model.scores(here).tolist() == pytest.approx(model.scores(there)[mixed].tolist(), abs=1e-4)
+        parts, others = model.parts(here), model.parts(there)[mixed]
+        assert parts.ravel().tolist() == pytest.approx(others.ravel().tolist(), abs=1e-4)
+
+
+@both_models
+@pytest.mark.parametrize("tense", ["now", "past"])
+def test_of_what_was_said_at_once_neither_replaces_the_other(name, tense):
+    """Where nothing is older or newer, age tells nothing."""
+    model = getattr(shipped_models(), name)
+    rows = messages(ALIKE, {"words": 1.0}, at=[7, 7])
+    assert model.odds(rows._replace(tense=tense)).tolist() == model.odds(rows).tolist()
+
+
+@both_models
+@pytest.mark.parametrize(("tense", "first"), [("now", 99), ("past", 0)])
+def test_of_very_many_that_answer_alike_the_newest_holds(name, tense, first):
+    """Also where more say the same than are compared, and whichever of them was looked at first."""
+    model = getattr(shipped_models(), name)
+    for at in (range(100), range(99, -1, -1)):
+        said = messages(*[ALIKE] * 100, at=at, tense=tense)
+        assert said.at[np.argmax(model.scores(said))] == first

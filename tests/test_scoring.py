@@ -47,7 +47,7 @@ def test_kinds_compete_among_themselves():
     assert refs(ranking, TURN) == [5, 2]
     assert refs(ranking) == []
     assert len(ranking) == 5
-    assert ranking.turns == len(ranking.signals) == 2
+    assert ranking.turns == len(ranking.messages.signals) == 2
 
 
 def test_only_what_reaches_a_score_is_yielded():
@@ -71,6 +71,19 @@ def test_a_fact_that_waits_for_its_vector_is_scored_by_its_words():
     (first, second) = ranking.best([FACT])
     assert (first.ref, second.ref) == (1, 2)
     assert ranking.why(first) == ("words",)
+
+
+def test_reasons_are_those_of_the_score():
+    """What was left out, or waits for its vector, makes no message recent whose score was not told of it."""
+    ranking, _ = ranked((TURN, 1, 0, 0.5, 0.5), (TURN, 2, 9, 0.5, 0.5))
+    (first, _) = ranking.best([TURN])
+    assert (first.ref, "recent" in ranking.why(first)) == (2, True)
+    ranking.leave_out([1])
+    (alone,) = ranking.best([TURN])
+    assert (alone.ref, "recent" in ranking.why(alone)) == (2, False)
+    ranking, _ = ranked((TURN, 1, 0, 0.5, None), (TURN, 2, 9, 0.5, 0.5))
+    near = next(hit for hit in ranking.best([TURN]) if hit.ref == 2)
+    assert "recent" not in ranking.why(near)
 
 
 def test_a_ranking_outlives_the_columns():

@@ -37,12 +37,15 @@ AGES: dict[str, str] = {
 }  # fmt: skip
 """What tells of the age of a message beside others, in the order of the columns, each with its reason.
 
-replaced: how near a newer message comes to what its own text tells, 0 to 1, among the first `_COMPARED`; what only asks replaces nothing.
-replacing: how near an older one does.
+replaced: how near a newer message comes to what its own text is worth, 0 to 1, among the first `_COMPARED`; what only asks
+replaces nothing, and is replaced by nothing.
+replacing: how near it comes to what an older one is worth, or that to it.
 now, past: where the question is about what holds, or about what was; elsewhere it is 0.
 """
 _AROUND = ("neighbour", "session")
 """Reasons that lie in what stands around a message."""
+_ALIKE = 2.0
+"""By how much the sums of two messages differ where `near` is 1/e."""
 _COMPARED = 16
 """With 8 of them, or with 32, LoCoMo loses .005 to .01 of recall@5, or our own corpus .03 of recall@1."""
 _ASKS = list(SIGNALS).index("asks")
@@ -78,15 +81,15 @@ def ages_of(sums: NDArray[np.float32], own: NDArray[np.float32], messages: Messa
     found = np.zeros((len(sums), len(AGES)), np.float32)
     if not messages.tense or len(sums) < 2:
         return found
-    best = np.argsort(-sums, kind="stable")[:_COMPARED]
+    # Of many that answer alike, what shall come first is among those that are compared.
+    best = np.lexsort((messages.at if messages.tense == "past" else -messages.at, -sums))[:_COMPARED]
     own, at = own[best], messages.at[best]
-    near = np.exp(np.minimum(0.0, own[None, :] - own[:, None]))
-    near[:, messages.signals[best, _ASKS] > 0] = 0.0
-    np.fill_diagonal(near, 0.0)
+    more = (own[None, :] - own[:, None]) / np.float32(_ALIKE)
+    tells = messages.signals[best, _ASKS] <= 0
     newer = at[None, :] > at[:, None]
     place = 0 if messages.tense == "now" else 2
-    found[best, place] = (near * newer).max(axis=1)
-    found[best, place + 1] = (near * ~newer).max(axis=1)
+    found[best, place] = (np.exp(np.minimum(0.0, more)) * (newer & tells)).max(axis=1)
+    found[best, place + 1] = (np.exp(-np.abs(more)) * (newer.T & tells)).max(axis=1)
     return found
 
 
@@ -184,11 +187,12 @@ class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if meaning in (0, 1):
             return self.with_meaning if meaning else self.words_only
         both = ((self.with_meaning, meaning), (self.words_only, 1 - meaning))
+        scale = sum(share * model.scale for model, share in both)
         return LinearModel(
             sum(share * model.bias for model, share in both),
-            1.0,
+            scale,  # not 1: what is near for `ages_of` is near by sums that are not stretched
             {
-                name: sum(share * model.scale * model.weights.get(name, 0.0) for model, share in both)
+                name: sum(share * model.scale * model.weights.get(name, 0.0) for model, share in both) / scale
                 for name in (*SIGNALS, *AGES)
             },
             mixed([(model.certainty, share) for model, share in both]),

@@ -11,7 +11,7 @@ import msgspec
 from edgemem.recall.fact_scores import clues_of
 from edgemem.recall.fact_scores import scores_of as fact_scores_of
 from edgemem.recall.fusion import Signals, reasons, scores_of
-from edgemem.recall.linear import Messages
+from edgemem.recall.linear import REASONS, LinearModel, Messages
 from edgemem.recall.linear import reasons as turn_reasons
 from edgemem.recall.signals import SIGNALS, Field, signals_of
 from edgemem.recall.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.fusion import Weights
-    from edgemem.recall.linear import LinearModel, Models
+    from edgemem.recall.linear import Models
     from edgemem.recall.question import Question
     from edgemem.recall.view import View
 
@@ -93,6 +93,8 @@ class Ranking:
         """The signals of the messages."""
         self._waits = ~view.near[slots[: self.turns]] & bool(meaning)
         """Which of them have no vector yet, though the question has one: what they score by words alone counts."""
+        self._left = np.arange(self.turns)
+        """Which of them were not left out."""
         self._parts: Numbers | None = None
         self._values = self.turns + int(value.sum())
         values, others = slots[self.turns : self._values], slots[self._values :]
@@ -107,7 +109,7 @@ class Ranking:
         self.scores = (
             np.concatenate(
                 [
-                    self._scores_of_turns(np.arange(self.turns)),
+                    self._scores_of_turns(),
                     fact_scores_of(models.facts.odds(self.clues, meaning)),
                     worth * scores_of(*self._others, weights),
                 ]
@@ -153,13 +155,13 @@ class Ranking:
                 column = signals[kept, _PLACES[name]]
                 if column.max() > 0:
                     signals[kept, _PLACES[name]] = column / column.max()
-            self._parts = None
-            self.scores[kept] = self._scores_of_turns(kept)
+            self._left, self._parts = kept, None
+            self.scores[kept] = self._scores_of_turns()
         self.rescore(self.scores)
 
-    def _scores_of_turns(self, rows: Slots) -> Numbers:
-        """Return the scores of some messages among themselves."""
-        messages, waits = self.messages.some(rows), self._waits[rows]
+    def _scores_of_turns(self) -> Numbers:
+        """Return the scores of the messages that are left, among themselves."""
+        messages, waits = self.messages.some(self._left), self._waits[self._left]
         if not waits.any():
             return self._model.scores(messages)
         found, rest = self._by_words.scores(messages), self._model.scores(messages.some(~waits))
@@ -167,6 +169,17 @@ class Ranking:
         found *= max(1.0, float(rest.max(initial=0.0) / found.max()))
         found[~waits] = rest
         return found
+
+    def _parts_of_turns(self) -> Numbers:
+        """Return what each reason adds to the log odds of all messages; nothing where one was left out."""
+        import numpy as np
+
+        messages, waits = self.messages.some(self._left), self._waits[self._left]
+        found = self._by_words.parts(messages)
+        found[~waits] = self._model.parts(messages.some(~waits))
+        parts = np.zeros((self.turns, len(REASONS)), np.float32)
+        parts[self._left] = found
+        return parts
 
     def join(self, refs: Sequence[int], like: Sequence[int]) -> None:
         """Take in further things, each for the reasons of a candidate: versions of the same.
@@ -196,8 +209,7 @@ class Ranking:
         row = self._like.get(hit.row, hit.row)
         if row < self.turns:
             if self._parts is None:
-                self._parts = self._model.parts(self.messages)
-                self._parts[self._waits] = self._by_words.parts(self.messages)[self._waits]
+                self._parts = self._parts_of_turns()
             return turn_reasons(self._parts[row].tolist())
         if row < self._values:
             return self._fact_models.reasons(self.clues[row - self.turns].tolist(), self._meaning)
