@@ -263,7 +263,7 @@ def test_what_answers_far_less_well_replaces_hardly_anything(name, tense):
 def test_what_only_asks_replaces_nothing(name, tense):
     """A question that stands beside a message, before it or after it, leaves its odds as they are."""
     model = getattr(shipped_models(), name)
-    asks = {key: 3 * value for key, value in ALIKE.items()} | {"asks": 1.0}
+    asks = ALIKE | {"asks": 1.0}
     alone = float(model.odds(messages(ALIKE))[0])
     for when in (-1, 1):
         assert float(model.odds(messages(ALIKE, asks, at=[0, when], tense=tense))[0]) == alone

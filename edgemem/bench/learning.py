@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem.recall.linear import AGES, LinearModel
+from edgemem.recall.linear import AGES, LinearModel, ages_of
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def learnt(
 
     weights = _weights([one.signals for one in asked], right, list(SIGNALS), l2, without)
     bare = LinearModel.bare(weights)  # what a message's age tells depends on how well the others answer
-    aged = [np.column_stack([one.signals, bare.ages(one)]) for one in asked]
+    aged = [np.column_stack([one.signals, ages_of(bare.sums(one), one)]) for one in asked]
     return _weights(aged, right, [*SIGNALS, *AGES], l2, without)
 
 

@@ -37,18 +37,15 @@ AGES: dict[str, str] = {
 }  # fmt: skip
 """What tells of the age of a message beside others, in the order of the columns, each with its reason.
 
-replaced: how near a newer message comes to what its own text is worth, 0 to 1, among the first `_COMPARED`; what only asks
-replaces nothing, and is replaced by nothing.
-replacing: how near it comes to what an older one is worth, or that to it.
+replaced: how near a newer message comes to its sum; what only asks replaces nothing, and is replaced by nothing, nor does what
+answers by nothing but what stands around it.
+replacing: how near an older one is to it.
 now, past: where the question is about what holds, or about what was; elsewhere it is 0.
+Each is 0 to 1, and less the further the message is behind the best: what answers nothing replaces nothing. Near means that sums
+differ by little against 1.
 """
-_AROUND = ("neighbour", "session")
-"""Reasons that lie in what stands around a message."""
-_ALIKE = 2.0
-"""By how much the sums of two messages differ where `near` is 1/e."""
-_COMPARED = 16
-"""With 8 of them, or with 32, LoCoMo loses .005 to .01 of recall@5, or our own corpus .03 of recall@1."""
-_ASKS = list(SIGNALS).index("asks")
+_COMPARED = 32
+_ASKS, _WORDS, _MEANING = map(list(SIGNALS).index, ("asks", "words", "meaning"))
 _MENTIONED = 0.1  # of the log odds: a signal that contributes less does not explain anything
 
 
@@ -69,12 +66,11 @@ class Messages(NamedTuple):
         return self._replace(signals=self.signals[rows], at=self.at[rows])
 
 
-def ages_of(sums: NDArray[np.float32], own: NDArray[np.float32], messages: Messages) -> NDArray[np.float32]:
+def ages_of(sums: NDArray[np.float32], messages: Messages) -> NDArray[np.float32]:
     """Return what tells of the age of some messages, `float32[n, len(AGES)]`.
 
     Args:
         sums: of the weighted signals of each.
-        own: the same without what stands around it, which tells nothing of what it replaces.
     """
     import numpy as np
 
@@ -82,14 +78,17 @@ def ages_of(sums: NDArray[np.float32], own: NDArray[np.float32], messages: Messa
     if not messages.tense or len(sums) < 2:
         return found
     # Of many that answer alike, what shall come first is among those that are compared.
-    best = np.lexsort((messages.at if messages.tense == "past" else -messages.at, -sums))[:_COMPARED]
-    own, at = own[best], messages.at[best]
-    more = (own[None, :] - own[:, None]) / np.float32(_ALIKE)
-    tells = messages.signals[best, _ASKS] <= 0
+    first = np.lexsort((messages.at if messages.tense == "past" else -messages.at, -sums))[:_COMPARED]
+    own, at = sums[first], messages.at[first]
+    more = own[None, :] - own[:, None]
+    signals = messages.signals[first]
+    itself = (signals[:, _WORDS] > 0) | (signals[:, _MEANING] > 0)
+    tells = itself & (signals[:, _ASKS] <= 0)
     newer = at[None, :] > at[:, None]
+    best = np.exp(own - own.max())
     place = 0 if messages.tense == "now" else 2
-    found[best, place] = (np.exp(np.minimum(0.0, more)) * (newer & tells)).max(axis=1)
-    found[best, place + 1] = (np.exp(-np.abs(more)) * (newer.T & tells)).max(axis=1)
+    found[first, place] = best * (np.exp(np.minimum(0.0, more)) * (newer & tells)).max(axis=1)
+    found[first, place + 1] = best * itself * (np.exp(-np.abs(more)) * (newer.T & tells)).max(axis=1)
     return found
 
 
@@ -111,16 +110,14 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
         """Return the logarithm of the odds that each of some messages is right."""
         import numpy as np
 
-        sums = weighed(messages.signals, self._column) + weighed(self.ages(messages), self._ages)
+        sums = self.sums(messages)
+        sums = sums + weighed(ages_of(sums, messages), self._ages)
         found: NDArray[np.float32] = np.float32(self.scale) * sums + np.float32(self.bias)
         return found
 
-    def ages(self, messages: Messages) -> NDArray[np.float32]:
-        """Return what tells of the age of some messages beside others, `float32[n, len(AGES)]`."""
-        import numpy as np
-
-        own = self._column * np.array([reason not in _AROUND for reason in SIGNALS.values()])
-        return ages_of(weighed(messages.signals, self._column), weighed(messages.signals, own), messages)
+    def sums(self, messages: Messages) -> NDArray[np.float32]:
+        """Return the weighted signals of some messages, each by itself."""
+        return weighed(messages.signals, self._column)
 
     @functools.cached_property
     def _column(self) -> NDArray[np.float32]:
@@ -163,7 +160,7 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
         import numpy as np
 
         found: NDArray[np.float32] = np.einsum("ij,jk->ik", messages.signals, self._shares)
-        ages = weighed(self.ages(messages), self._ages)
+        ages = weighed(ages_of(self.sums(messages), messages), self._ages)
         found[:, REASONS.index("recent")] += np.float32(self.scale) * ages
         return found
 
