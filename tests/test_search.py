@@ -52,6 +52,7 @@ def scores(folder, secret, query, *, idle, reader=None):
         ("where is the kettle", "hot kettle pot"),
         ("what does ann want", "I want ann home"),
         ("which pet is hungry", "my dog likes the rabbit"),
+        ("wo ist mein board", " ".join(f"ca{letter}board" for letter in "abcdefghijklmnopqrst")),
     ],
 )
 def test_what_somebody_said_in_private_changes_nothing_for_others(tmp_path, idle, query, secret):

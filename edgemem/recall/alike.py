@@ -5,6 +5,8 @@ So a word that stands nowhere is looked for by those that sound like it, at a lo
 likely a mistake is: one that is no English word was surely misheard, an ordinary one perhaps. What stands somewhere is
 looked for alone: with those that sound like it, what was said rightly lost as much as was won (recall@5 on LoCoMo -.007).
 
+A German word may be a part of a longer one: who asks for the Tonne may mean the Papiertonne.
+
 The figures were chosen on the `learnt` weeks with the noise of `edgemem.bench.noise`.
 """
 
@@ -22,8 +24,9 @@ LIMIT = 0.3
 STRANGE, ENGLISH = 0.8, 0.3
 """What a term that sounds the same is worth, for a word that is no English one, and for an ordinary one."""
 _FALL = 1.5  # how fast that falls with the distance
-_LEAST_WORTH, _MOST = 0.04, 8
+_LEAST_WORTH, MOST = 0.04, 8
 _LEAST_DOCS, _MOST_DOCS = 0.5, 1500  # of a word together with those that sound like it; of one of these
+_LEAST_HEAD, _LEAST_TAIL = 3, 4  # letters of the two parts of a compound: there is no Nat in Monat
 LEAST_LETTERS, _LEAST_ASKED = 3, 2
 """Of a term that is found; of one that something else may be taken for."""
 _LONG_KEY = 3  # consonants from which on one of them may have been misheard
@@ -57,7 +60,7 @@ class _Way(NamedTuple):
 
 
 class Alikes:
-    """The terms of a memory by how they sound; the caller holds a lock.
+    """The terms of a memory by how they sound and by how they end; the caller holds a lock.
 
     A term stands under the classes of its consonants (see `readings.frame`), so that few must be compared, and those sound
     by sound, without looking for the best way to lay them beside one another. What is found for a term is kept until a term
@@ -66,6 +69,7 @@ class Alikes:
 
     def __init__(self) -> None:
         self._by_key: dict[str, list[str]] = {}
+        self._by_end: dict[str, list[str]] = {}
         self._found: dict[tuple[str, bool], tuple[Alike, ...]] = {}
         self._askers: dict[str, set[tuple[str, bool]]] = {}
 
@@ -75,6 +79,8 @@ class Alikes:
             entry = f"{term} {firm} {':'.join(gaps)} {_weight(firm, gaps):.3f}"
             self._by_key.setdefault(key, []).append(entry)
             self._outdate(key)
+        if len(term) >= _LEAST_HEAD + _LEAST_TAIL and term.isalpha():
+            self._by_end.setdefault(term[-_LEAST_TAIL:], []).append(term)
 
     def drop(self, term: str) -> None:
         """Leave nothing of a term."""
@@ -82,6 +88,9 @@ class Alikes:
             kept = [entry for entry in self._by_key.pop(key, ()) if entry.partition(" ")[0] != term]
             if kept:
                 self._by_key[key] = kept
+        ending = [other for other in self._by_end.pop(term[-_LEAST_TAIL:], ()) if other != term]
+        if ending:
+            self._by_end[term[-_LEAST_TAIL:]] = ending
         # It may have been asked for as well.
         self._found.clear()
         self._askers.clear()
@@ -105,9 +114,14 @@ class Alikes:
                 keys.add(way.key)
                 self._compare(way, _weight(firm, gaps), found)
         found.pop(term, None)
-        best = tuple(sorted(found.items(), key=lambda each: (each[1], each[0]))[: 2 * _MOST])
+        best = tuple(sorted(found.items(), key=lambda each: (each[1], each[0]))[: 2 * MOST])
         self._remember((term, wide), keys, best)
         return best
+
+    def ending_in(self, term: str) -> list[str]:
+        """Return the terms that may be compounds of one."""
+        there = self._by_end.get(term[-_LEAST_TAIL:], ())
+        return [other for other in there if other.endswith(term) and len(other) >= len(term) + _LEAST_HEAD]
 
     def _compare(self, way: _Way, whole: float, found: dict[str, float]) -> None:
         """Note how far the terms under a key are from a word of some weight, where that is not too far."""
@@ -140,6 +154,19 @@ class Alikes:
         """Forget what was found where a term came or went."""
         for asked in self._askers.pop(key, ()):
             self._found.pop(asked, None)
+
+
+def parted(term: str, compounds: Iterable[str], *, known: bool) -> list[Alike]:
+    """Return the compounds of a term, and what it may be one of itself; the longer the part between, the farther they are.
+
+    Args:
+        known: whether it stands somewhere, so that it need not be taken apart.
+    """
+    longer = [(other, LIMIT * (1 - len(term) / len(other))) for other in compounds]
+    if known or not term.isalpha():
+        return longer
+    ends = range(_LEAST_HEAD, len(term) - _LEAST_TAIL + 1)
+    return longer + [(term[at:], LIMIT * at / len(term)) for at in ends]
 
 
 def _wide_ways(key: str, firm: str, gaps: tuple[str, ...], *_: object) -> Iterator[_Way]:
@@ -208,7 +235,7 @@ def spread(
             worth = base * max(0.0, 1 - _FALL * far)
             if 0 < counts.get(other, 0) <= _MOST_DOCS and other not in said and worth >= _LEAST_WORTH:
                 others.append((worth, other))
-        kept = sorted(others, reverse=True)[:_MOST]
+        kept = sorted(others, reverse=True)[:MOST]
         # All of them together tell apart as much as the one word that was said.
         group = counts.get(term, 0) + sum(worth * counts[other] for worth, other in kept)
         found[term] = Asked(1.0, max(group, _LEAST_DOCS) if kept else group)

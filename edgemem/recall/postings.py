@@ -239,6 +239,6 @@ class ResidentPostings:
         self._columns = None
         self._postings: dict[str, array[int]] = {}
         self.alikes = Alikes()
-        """Its terms by how they sound; whoever looks at them holds `lock`."""
+        """Its terms by how they sound and end; whoever looks at them holds `lock`."""
         self._reached = [0, FIRST_OTHER - 1]
         self._removal = newest_removal(self._database)

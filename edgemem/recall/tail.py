@@ -60,7 +60,7 @@ class Tail:
         self._notes_of: tuple[object, ...] = ()
         self._postings: dict[str, dict[int, int]] = defaultdict(dict)
         self.alikes = Alikes()
-        """Its terms by how they sound."""
+        """Its terms by how they sound and end."""
         self._lengths: dict[int, int] = {}
         self._next = {True: 0, False: 0}
         self._rows: dict[int, Row] = {}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import CorruptError
-from edgemem.recall.alike import LEAST_LETTERS, spread
+from edgemem.recall.alike import LEAST_LETTERS, MOST, parted, spread
 from edgemem.recall.columns import BESIDE, COLUMNS, Columns, Row, sound_row
 from edgemem.recall.file_words import FileWords
 from edgemem.recall.lexical import K1, Statistics
@@ -216,8 +217,16 @@ class WordSearch:
             there = self._file.near(term, wide=wide)
         return list({**dict(there), **dict(self._tail.alikes.near(term, wide=wide))}.items())
 
+    def _parted(self, view: View, term: str, *, known: bool) -> list[Alike]:
+        """Return the shortest compounds of a term in memory and in the tail, and what it may be one of itself."""
+        there = self._index.postings.alikes.ending_in(term) if self._resident else ()
+        longer = sorted(sorted({*there, *self._tail.alikes.ending_in(term)}), key=len)
+        # What may not be read takes nobody's place.
+        readable = (other for other in longer if self._statistics(view, [other]).counts.get(other))
+        return parted(term, islice(readable, MOST), known=known)
+
     def _find(self, view: View, question: Question, statistics: Statistics, people: Collection[str]) -> None:
-        """Find the words of the question, and those that sound like them, in memory, in the file and in the tail."""
+        """Find the words of the question, and those that sound or end like them, in memory, in the file and in the tail."""
         import numpy as np
 
         said = statistics.telling(question.terms)
@@ -228,6 +237,10 @@ class WordSearch:
             if question.english and not statistics.counts.get(term) and len(term) >= LEAST_LETTERS
         ]
         near = {term: self._near(term, wide=term in question.strange) for term in unknown}
+        sure = question.strange
+        if question.language == "de":
+            near = {term: self._parted(view, term, known=bool(statistics.counts.get(term))) for term in said}
+            sure = frozenset(said)
         wanted = dict.fromkeys([*said, *(other for some in near.values() for other, _ in some)])
         in_file = self._find_in_file(view, list(wanted), statistics)
         if self._file is not None and self._patient:
@@ -236,7 +249,7 @@ class WordSearch:
         counts = stands.counts
         if self._file is not None:
             counts = counts | self._file.counts([term for term in wanted if term not in said])
-        asked = spread(said, near, {**counts, **statistics.counts}, question.strange)
+        asked = spread(said, near, {**counts, **statistics.counts}, sure)
         stands = stands.of(asked)
         found = matched(view, stands, asked, statistics)
         view.words, view.window, view.session = found.own, found.window, found.session
