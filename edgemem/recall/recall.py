@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from functools import cache, partial
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from edgemem.errors import ClosedError, StoreError
 from edgemem.recall.candidates import Filter, make_filter
 from edgemem.recall.found import fetch
 from edgemem.recall.fusion import Weights
+from edgemem.recall.echoes import Echoes
 from edgemem.recall.groups import Rows, Wanted, best_of_group, first_of
 from edgemem.recall.linear import shipped_models
 from edgemem.recall.past_times import past_times
@@ -117,10 +118,11 @@ class Recall:
         include_past: bool | None = None,
         valid_at: float | None = None,
         known_at: float | None = None,
-        tells: Callable[[str, str], bool] | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
+
+        A message that only asks the same once more scores 0, and of copies of a message the newest is returned; see `echoes`.
 
         Args:
             query: anything that somebody said or asked.
@@ -140,8 +142,6 @@ class Recall:
                 done is found all the same: it is true of no time. None: where the question names a time that is over,
                 the version of a thing that held then comes before its others.
             known_at: only what was known then: facts as they were believed, and what had been said, done and noted.
-            tells: whether the words of a message tell whoever asks anything, given these and the query: who asks once more is
-                not answered by the memory of having asked. What does not is left out, and makes nothing surer.
             stop: once it is true nobody waits any more, and no second pass is made.
         """
         begin = monotonic()
@@ -189,8 +189,7 @@ class Recall:
             )
         )
         most = k if self._reranker is None else max(k, self._settings.rerank_most)
-        tell = None if tells is None else cache(lambda text: tells(text, query))
-        wanted = Wanted(most, min_score, frozenset(exclude), known, tell)
+        wanted = Wanted(most, Echoes(query), min_score, frozenset(exclude), known)
         groups = [best_of_group(ranking, group, rows, wanted) for group in apart or (KINDS.values(),)]
         # A model that reads a question for its words has nothing to say about one that has none.
         passed = SecondPass(groups) if ranking.told else self._read_again(query, groups, limits, known, stop)
