@@ -7,11 +7,13 @@ neither has a say in how sure it is that something answers.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from edgemem.languages.words import all_words, small
 from edgemem.recall.traits import called_by
-from edgemem.recall.words import language_in, plain_words, terms
+from edgemem.recall.utterance import as_said
+from edgemem.recall.words import language_in, terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +35,7 @@ class Echoes:
     """
 
     def __init__(self, question: str) -> None:
-        self._words = plain_words(question)
+        self._words = as_said(question).words
         self._terms = frozenset(terms(question))
 
     def among(self, items: Iterable[Recalled]) -> list[Recalled]:
@@ -41,9 +43,9 @@ class Echoes:
         return [item for item in items if item.kind == "turn" and self._is_one(item.text)]
 
     def _is_one(self, text: str) -> bool:
-        if len(text) > MOST_CHARS:
+        if len(text) > MOST_CHARS or text.rstrip()[-1:] in _TELLS:
             return False
-        if plain_words(text) != self._words:
+        if as_said(text).words != self._words:
             own = set(terms(text))
             if own.isdisjoint(self._terms):
                 return False
@@ -57,15 +59,18 @@ class Echoes:
 
 def older_copies(items: Iterable[Recalled]) -> list[Recalled]:
     """Return the messages that say in the same words what a newer one says; who says "I" says it of nobody else."""
-    newest: dict[tuple[str | None, tuple[str, ...]], Recalled] = {}
-    older = []
-    for item in sorted(items, key=lambda item: (item.recorded_at, int(item.id)), reverse=True):
+    alike: defaultdict[str, list[Recalled]] = defaultdict(list)
+    for item in items:
         if item.kind == "turn" and len(item.text) <= MOST_CHARS:
-            words = all_words().get(language_in(item.text))
-            personal = words is None or words.speaks_of_itself(small(item.text))
-            said = item.speaker if personal else None, tuple(plain_words(item.text))
-            if newest.setdefault(said, item) is not item:
-                older.append(item)
+            alike[as_said(item.text).words].append(item)
+    older = []
+    for same in alike.values():
+        if len(same) > 1:
+            words = all_words().get(language_in(same[0].text))
+            personal = words is None or words.speaks_of_itself(small(same[0].text))
+            newest: dict[str | None, Recalled] = {}
+            same.sort(key=lambda item: item.event_time or item.recorded_at, reverse=True)
+            older += [item for item in same if newest.setdefault(item.speaker if personal else None, item) is not item]
     return older
 
 
