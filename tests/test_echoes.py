@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 import edgemem
 from edgemem.cli import main
-from edgemem.config import LlamaSettings
 from edgemem.memory import Memory
 from edgemem.replay import Player
 from edgemem.script import Line
@@ -68,9 +67,7 @@ def messages(memory: Memory, query: str, k: int = 5) -> list[str]:
     ],
     ids=["the same", "as recognisers write it", "some words of it", "with a please"],
 )
-def test_the_answer_stands_before_the_question(
-    home: Path, asked: Sequence[str], query: str, k: int
-) -> None:
+def test_the_answer_stands_before_the_question(home: Path, asked: Sequence[str], query: str, k: int) -> None:
     """What only repeats the question stands behind what answers it, through Python and the command line alike."""
     with edgemem.open(home, worker=False) as memory:
         say(memory, *SMALL_TALK[:3], ANSWER, *SMALL_TALK[3:])
@@ -113,7 +110,9 @@ def test_a_question_is_known_in_each_language(home: Path, texts: tuple[str, str]
 def test_who_looks_for_a_phrase_finds_it(home: Path, said: str) -> None:
     """A message that tells something is found by its own words, also where it asks beside it, or has words that ask."""
     with edgemem.open(home, worker=False) as memory:
-        say(memory, said, "The shed has a new lock.", "Anna has a spare bicycle.", "How is Anna?", *SMALL_TALK)
+        say(
+            memory, said, "The shed has a new lock.", "Anna has a spare bicycle.", "How is Anna?", *SMALL_TALK
+        )
         assert said in messages(memory, said, k=2)
 
 
@@ -159,6 +158,16 @@ def test_the_answer_is_found_behind_any_number_of_questions(home: Path) -> None:
         assert found.count(ASKED) == 1
         assert len(found) == len(set(found))
         assert all(way.format(name) in found for way in ways for name in names)
+
+
+def test_each_conversation_counts_in_which_something_was_said(home: Path) -> None:
+    """Who asks when something was talked about is told of the same words in each conversation, questions too."""
+    with edgemem.open(home, worker=False) as memory:
+        say(memory, *SMALL_TALK, *[ANSWER] * 3)
+        say(memory, ASKED, speaker="ben")
+        found = memory.recall_sessions("spare key", k=4)
+        assert {one.session for one in found} == {"alice 6", "alice 7", "alice 8", "ben 0"}
+        assert all(one.score > 0 for one in found)
 
 
 def test_only_the_question_itself_is_found_with_no_score(home: Path) -> None:

@@ -685,7 +685,10 @@ def test_a_repeated_question_takes_nobody_s_place(robot, settled):
         robot.say(n, "where is the blue torch")
     robot.say(20, "the torch hangs in the shed", session="b")
     settled()
-    assert robot.texts("where is the blue torch") == ["the torch hangs in the shed", "where is the blue torch"]
+    assert robot.texts("where is the blue torch") == [
+        "the torch hangs in the shed",
+        "where is the blue torch",
+    ]
     assert robot.texts("where is the blue torch", min_score=0.01) == ["the torch hangs in the shed"]
 
 

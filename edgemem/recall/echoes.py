@@ -70,7 +70,11 @@ def older_copies(items: Iterable[Recalled]) -> list[Recalled]:
             personal = words is None or words.speaks_of_itself(small(same[0].text))
             newest: dict[str | None, Recalled] = {}
             same.sort(key=lambda item: item.event_time or item.recorded_at, reverse=True)
-            older += [item for item in same if newest.setdefault(item.speaker if personal else None, item) is not item]
+            older += [
+                item
+                for item in same
+                if newest.setdefault(item.speaker if personal else None, item) is not item
+            ]
     return older
 
 

@@ -49,8 +49,8 @@ class Wanted(NamedTuple):
 
     k: int
     """So many, besides those that are known."""
-    echoes: Echoes
-    """Which messages only ask the same once more."""
+    echoes: Echoes | None
+    """Which messages only ask the same once more; None: these and copies are wanted like any other."""
     least: float = 0.0
     """The score that they reach."""
     exclude: frozenset[str] = frozenset()
@@ -63,12 +63,14 @@ def best_of_group(ranking: Ranking, kinds: Iterable[Kind], rows: Rows, wanted: W
     """Return the best items of some kinds; echoes and older copies have no say in the scores of the rest."""
     chosen = set(kinds)
     numbers = [number for number, kind in KINDS.items() if kind in chosen]
-    far = max(wanted.k, _LEAST)
+    far = wanted.k if wanted.echoes is None else max(wanted.k, _LEAST)
     while True:
         hits = ranking.best(numbers, least=wanted.least)
         if wanted.exclude:
             hits = (hit for hit in hits if hit.name not in wanted.exclude)
         found = _read(hits, rows, far, wanted.known)
+        if wanted.echoes is None:
+            return _told(ranking, found, wanted)
         echoes = _refs(wanted.echoes.among(item for hit, item in found if hit.score > 0))
         copies = _refs(older_copies(item for _, item in found))
         if not echoes and not copies:

@@ -11,9 +11,9 @@ from edgemem.clock import Clock
 from edgemem.config import RecallSettings
 from edgemem.errors import ClosedError, StoreError
 from edgemem.recall.candidates import Filter, make_filter
+from edgemem.recall.echoes import Echoes
 from edgemem.recall.found import fetch
 from edgemem.recall.fusion import Weights
-from edgemem.recall.echoes import Echoes
 from edgemem.recall.groups import Rows, Wanted, best_of_group, first_of
 from edgemem.recall.linear import shipped_models
 from edgemem.recall.past_times import past_times
@@ -118,6 +118,7 @@ class Recall:
         include_past: bool | None = None,
         valid_at: float | None = None,
         known_at: float | None = None,
+        repeated: bool = False,
         stop: Callable[[], bool] | None = None,
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
@@ -142,6 +143,7 @@ class Recall:
                 done is found all the same: it is true of no time. None: where the question names a time that is over,
                 the version of a thing that held then comes before its others.
             known_at: only what was known then: facts as they were believed, and what had been said, done and noted.
+            repeated: also each copy, and echoes with what they score: who wants to know when something was talked about.
             stop: once it is true nobody waits any more, and no second pass is made.
         """
         begin = monotonic()
@@ -189,7 +191,7 @@ class Recall:
             )
         )
         most = k if self._reranker is None else max(k, self._settings.rerank_most)
-        wanted = Wanted(most, Echoes(query), min_score, frozenset(exclude), known)
+        wanted = Wanted(most, None if repeated else Echoes(query), min_score, frozenset(exclude), known)
         groups = [best_of_group(ranking, group, rows, wanted) for group in apart or (KINDS.values(),)]
         # A model that reads a question for its words has nothing to say about one that has none.
         passed = SecondPass(groups) if ranking.told else self._read_again(query, groups, limits, known, stop)
