@@ -28,19 +28,45 @@ _ASKS, _TELLS = "?？؟", ".!。！"
 
 
 class Echoes:
-    """Tells which messages only ask what a question asks.
+    """Tells which messages only ask what a question asks, and which are copies.
 
     Args:
         question: as it was asked.
+        timed: whether it names a time.
     """
 
-    def __init__(self, question: str) -> None:
+    def __init__(self, question: str, *, timed: bool = False) -> None:
+        self._timed = timed
         self._words = as_said(question).words
         self._terms = frozenset(terms(question))
 
     def among(self, items: Iterable[Recalled]) -> list[Recalled]:
         """Return the messages that ask, and have nothing that the question has not but politeness and a name that they call."""
         return [item for item in items if item.kind == "turn" and self._is_one(item.text)]
+
+    def copies(self, items: Iterable[Recalled]) -> list[Recalled]:
+        """Return the messages that say in the same words what a better one says; who says "I" says it of nobody else.
+
+        Better is the newer one, and where the question names a time, the one that stands before.
+        """
+        alike: defaultdict[str, list[Recalled]] = defaultdict(list)
+        for item in items:
+            if item.kind == "turn" and len(item.text) <= MOST_CHARS:
+                alike[as_said(item.text).words].append(item)
+        copies = []
+        for same in alike.values():
+            if len(same) > 1:
+                words = all_words().get(language_in(same[0].text))
+                personal = words is None or words.speaks_of_itself(small(same[0].text))
+                if not self._timed:
+                    same.sort(key=lambda item: item.event_time or item.recorded_at, reverse=True)
+                best: dict[str | None, Recalled] = {}
+                copies += [
+                    item
+                    for item in same
+                    if best.setdefault(item.speaker if personal else None, item) is not item
+                ]
+        return copies
 
     def _is_one(self, text: str) -> bool:
         if len(text) > MOST_CHARS or text.rstrip()[-1:] in _TELLS:
@@ -55,27 +81,6 @@ class Echoes:
                 if not left.intersection(polite) <= set(called_by(text).split()):
                     return False
         return _only_asks(text)
-
-
-def older_copies(items: Iterable[Recalled]) -> list[Recalled]:
-    """Return the messages that say in the same words what a newer one says; who says "I" says it of nobody else."""
-    alike: defaultdict[str, list[Recalled]] = defaultdict(list)
-    for item in items:
-        if item.kind == "turn" and len(item.text) <= MOST_CHARS:
-            alike[as_said(item.text).words].append(item)
-    older = []
-    for same in alike.values():
-        if len(same) > 1:
-            words = all_words().get(language_in(same[0].text))
-            personal = words is None or words.speaks_of_itself(small(same[0].text))
-            newest: dict[str | None, Recalled] = {}
-            same.sort(key=lambda item: item.event_time or item.recorded_at, reverse=True)
-            older += [
-                item
-                for item in same
-                if newest.setdefault(item.speaker if personal else None, item) is not item
-            ]
-    return older
 
 
 def _only_asks(text: str) -> bool:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.recall.echoes import older_copies
 from edgemem.recall.second_pass import name_of
 from edgemem.recall.sources import KINDS
 
@@ -72,7 +71,7 @@ def best_of_group(ranking: Ranking, kinds: Iterable[Kind], rows: Rows, wanted: W
         if wanted.echoes is None:
             return _told(ranking, found, wanted)
         echoes = _refs(wanted.echoes.among(item for hit, item in found if hit.score > 0))
-        copies = _refs(older_copies(item for _, item in found))
+        copies = _refs(wanted.echoes.copies(item for _, item in found))
         if not echoes and not copies:
             return _told(ranking, found, wanted)
         ranking.leave_out(echoes, copies)

@@ -123,7 +123,7 @@ class Recall:
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
 
-        A message that only asks the same once more scores 0, and of copies of a message the newest is returned; see `echoes`.
+        A message that only asks the same once more scores 0, and copies of a message are returned once; see `echoes`.
 
         Args:
             query: anything that somebody said or asked.
@@ -191,7 +191,8 @@ class Recall:
             )
         )
         most = k if self._reranker is None else max(k, self._settings.rerank_most)
-        wanted = Wanted(most, None if repeated else Echoes(query), min_score, frozenset(exclude), known)
+        echoes = None if repeated else Echoes(query, timed=bool(asked.spans))
+        wanted = Wanted(most, echoes, min_score, frozenset(exclude), known)
         groups = [best_of_group(ranking, group, rows, wanted) for group in apart or (KINDS.values(),)]
         # A model that reads a question for its words has nothing to say about one that has none.
         passed = SecondPass(groups) if ranking.told else self._read_again(query, groups, limits, known, stop)
