@@ -136,37 +136,41 @@ class Ranking:
     def leave_out(self, echoes: Collection[int], copies: Collection[int] = ()) -> None:
         """Score messages as if some of them had not been found; of these, echoes score 0, and copies are no candidates any more.
 
-        They have no say in how sure it is that one answers, nor in what their conversation is worth. What was said next to them
-        keeps what it has of that: the answer to a question that is asked again.
+        They have no say in how sure it is that one answers, and a conversation is worth nothing for an echo. What was said next
+        to one keeps what it has of that: the answer to a question that is asked again.
         """
         import numpy as np
 
         scores, refs = self.scores[: self.turns], self.refs[: self.turns]
-        scores[np.isin(refs, list(echoes))] = 0.0
+        repeat = np.isin(refs, list(echoes))
+        scores[repeat] = 0.0
         scores[np.isin(refs, list(copies))] = -1.0
         kept = np.flatnonzero(scores > 0)
         if len(kept) and not self.told:
-            self._weigh_anew(kept)
+            signals = self.messages.signals
+            if repeat.any():
+                self._weigh_sessions(kept, np.unique(self._sessions[repeat]))
+            for name in _OF_THE_BEST:
+                column = signals[kept, _PLACES[name]]
+                if column.max() > 0:
+                    signals[kept, _PLACES[name]] = column / column.max()
             self._parts = None
             self.scores[kept] = self._scores_of_turns(kept)
         self.rescore(self.scores)
 
-    def _weigh_anew(self, kept: Slots) -> None:
-        """Set the signals of the messages that are kept to what they are among themselves."""
+    def _weigh_sessions(self, kept: Slots, echoing: Slots) -> None:
+        """Set what the sessions with echoes are worth to what the best message that is kept there is; rank all anew."""
         import numpy as np
 
         signals, sessions = self.messages.signals, self._sessions[kept]
-        for session in np.unique(np.delete(self._sessions, kept)):
+        for session in echoing:
             mates = kept[sessions == session]
             for name, own in (("session_words", "words"), ("session_meaning", "meaning")):
-                signals[mates, _PLACES[name]] = signals[mates, _PLACES[own]].max(initial=0.0)
-        for name in _OF_THE_BEST:
-            column = signals[kept, _PLACES[name]]
-            if column.max() > 0:
-                signals[kept, _PLACES[name]] = column / column.max()
-        in_session = np.zeros(int(sessions.max()) + 1, np.float32)
-        in_session[sessions] = signals[kept, _PLACES["session_words"]]
-        signals[kept, _PLACES["session_rank"]] = rank(in_session, sessions)
+                best = signals[mates, _PLACES[own]].max(initial=0.0)
+                signals[mates, _PLACES[name]] = np.minimum(signals[mates, _PLACES[name]], best)
+        worth = np.zeros(int(sessions.max()) + 1, np.float32)
+        worth[sessions] = signals[kept, _PLACES["session_words"]]
+        signals[kept, _PLACES["session_rank"]] = rank(worth, sessions)
         signals[kept, _PLACES["window_rank"]] = rank(signals[kept, _PLACES["window"]], np.arange(len(kept)))
 
     def _scores_of_turns(self, rows: Slots) -> Numbers:
