@@ -282,7 +282,16 @@ class Memory:
             InvalidInputError: as in `recall`.
         """
         most, least = self._most(k), checked_number(min_score, "min_score")
-        found = self.recall(query, speaker=speaker, k=MESSAGES, kinds={"turn"}, known_at=known_at)
+        self._check_open()
+        found = self._parts.recall.recall(
+            checked_text(query, "the query"),
+            reader=None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker),
+            k=MESSAGES,
+            kinds={"turn"},
+            called=self.profile.called(),
+            known_at=known_at,
+            repeated=True,
+        )
         return [session for session in sessions_of(found) if session.score >= least][:most]
 
     def hooks(

@@ -6,7 +6,6 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.block import lowest
-from edgemem.context.repeated import tells_more
 from edgemem.records import Kind
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
         "known": visible.valued,
         "skip_turns": (layout.session, layout.visible_turns()),
         "called": profile.called(),
-        "tells": tells_more,
     }
 
 

@@ -75,32 +75,6 @@ def test_kinds_apart_compete_only_among_themselves(memory: Memory) -> None:
     assert [one.kind for one in found] == ["turn", "turn", "fact", "fact"]
 
 
-def test_what_tells_nothing_has_the_next_looked_for(memory: Memory) -> None:
-    """A best message that tells nothing is left out with its like, and what stands behind takes their places."""
-    player, question = Player(memory), "Where is the tea tin?"
-    for place in ("flour", "salt", "sugar"):
-        player.turn(Line(say=f"The tea tin is behind the {place}.", speaker="alice", session="kitchen"))
-    recall = memory._parts.recall.recall
-    best, second, *_ = (one.text for one in recall(question, reader=ANYBODY, k=9, kinds=["turn"]))
-
-    def tells(text: str, query: str) -> bool:
-        return query == question and text not in (best, second)
-
-    (found,) = recall(question, reader=ANYBODY, k=1, kinds=["turn"], tells=tells)
-    assert found.text not in (best, second)
-
-
-def test_what_tells_nothing_is_left_out_behind_others_too(memory: Memory) -> None:
-    """Though the best message tells something, one behind it that tells nothing is not given."""
-    player = Player(memory)
-    player.turn(Line(say="The tea tin stands behind the flour.", speaker="alice", session="kitchen"))
-    player.turn(Line(say="Is there tea?", speaker="alice", session="kitchen"))
-    found = memory._parts.recall.recall(
-        "Where is the tea tin?", reader=ANYBODY, kinds=["turn"], tells=lambda text, _query: "flour" in text
-    )
-    assert [item.text for item in found] == ["The tea tin stands behind the flour."]
-
-
 def test_what_is_excluded_leaves_its_place_to_the_next(memory: Memory) -> None:
     """An excluded item is replaced by the next best one."""
     for n in range(3):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.context.repeated import adds, tells_more
+from edgemem.context.repeated import adds
 
 SOCKS = "Why do socks vanish in the wash?"
 
@@ -50,14 +50,6 @@ def test_what_only_repeats_tells_nothing(said: str, utterance: str) -> None:
 def test_what_says_anything_else_does(said: str, utterance: str) -> None:
     """An answer behind the same question, another person, a negation, and whatever was not said just now."""
     assert adds(said, utterance)
-
-
-def test_a_mere_question_answers_nothing() -> None:
-    """Whoever asks, it is not answered by what somebody else has asked."""
-    assert adds("Where is the torch?", "Did somebody see the torch?")
-    assert not tells_more("Where is the torch?", "Did somebody see the torch?")
-    assert tells_more("The torch is in the shed.", "Where is the torch?")
-    assert not tells_more(f"{SOCKS} You should have been there.", SOCKS)
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

@@ -34,9 +34,6 @@ AMONG = 0.25
 fills room that is there, and turns are right the more seldom the less they score, but not never. Measured with
 `edgemem bench recall --block 80`."""
 
-SAFETY = 2
-"""Facts at most that stand in a block because they concern somebody's safety, and in no word of what was said."""
-
 _ALONE = 4
 """By how many tokens at most a fence of a single line is shorter, with room to spare: that is counted, too."""
 
@@ -76,8 +73,6 @@ def worth_saying(
         if item.score >= least_score(item, best, floors, asked=asked, best_turn=best_turn)
     ]
     settled = sorted((item for item in worth if item.kind in VALUES), key=lambda item: -item.score)
-    unasked = [item for item in settled if item.safety and "words" not in item.why]
-    settled = [item for item in settled if item not in unasked[SAFETY:]]
     told = [item for item in worth if item.kind not in VALUES]
     return settled + _each_once(
         sorted(told, key=lambda item: -item.score - FIRST.get(item.kind, 0.0)), settled, utterance

@@ -35,11 +35,6 @@ _REFERS = Pattern(
 )
 
 
-def tells_more(said: str, utterance: str) -> bool:
-    """Tell whether what somebody said once answers anything, and says more than the utterance; in doubt it does."""
-    return not only_asks(said) and adds(said, utterance)
-
-
 def adds(said: str, utterance: str) -> bool:
     """Tell whether what somebody said once tells more than the utterance; in doubt it does."""
     whole, uttered, repeated = _words_of(utterance)

@@ -81,6 +81,8 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What stands before a request or a question and asks for nothing."""
     asks: Phrases
     """What makes a question of a sentence that has no question mark."""
+    questions: Exact
+    """Words that a question begins or ends with, where it has no question mark."""
     said: Phrases
     """Words of speech: say, talk, conversation."""
     done: Phrases

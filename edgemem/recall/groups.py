@@ -1,4 +1,4 @@
-"""Groups: the best of each group of kinds, read from the truth until there are enough, without what tells nothing."""
+"""Groups: the best of each group of kinds, read from the truth until there are enough; echoes stand behind them, copies count once."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from edgemem.languages.words import comes_up_with
 from edgemem.recall.second_pass import name_of
 from edgemem.recall.sources import KINDS
+from edgemem.store.episodes import spell_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from edgemem.recall.echoes import Echoes
     from edgemem.recall.scoring import Hit, Ranking
     from edgemem.records import Kind, Recalled
 
     Ref = tuple[int, int]
     """A kind, and an id of that kind."""
 
-_ECHOES, _MORE = 3, 4
-"""How often it is looked for what stands behind messages that tell nothing, and how many times as far then."""
+SAFETY = 2
+"""Facts at most that are found because they concern somebody's safety, and in no word of the question: a household has many."""
+_LEAST, _MORE = 16, 4
+"""How many items are looked at for echoes and copies at least, and how many times as many each time that one was found."""
 
 
 class Rows:
@@ -47,43 +52,61 @@ class Wanted(NamedTuple):
 
     k: int
     """So many, besides those that are known."""
+    echoes: Echoes | None
+    """Which messages only ask the same once more; None: these and copies are wanted like any other."""
     least: float = 0.0
     """The score that they reach."""
     exclude: frozenset[str] = frozenset()
     """Items to leave out, as `kind:id`."""
     known: Collection[str] = ()
     """Items that take nobody's place."""
-    tells: Callable[[str], bool] | None = None
-    """Whether the words of a message tell anything; None: all do."""
+    safety_keys: Mapping[str, str] = {}
+    """Further words of keys that concern somebody's safety, each with its kind."""
+
+    def concerns_safety(self, item: Recalled) -> bool:
+        """Tell whether an item is a fact that concerns somebody's safety."""
+        if item.kind not in ("fact", "preference") or item.key is None:
+            return False
+        return bool(comes_up_with(spell_out(item.key), self.safety_keys))
 
 
 def best_of_group(ranking: Ranking, kinds: Iterable[Kind], rows: Rows, wanted: Wanted) -> list[Recalled]:
-    """Return the best items of some kinds; messages that tell nothing have no say in the scores of the rest."""
+    """Return the best items of some kinds; echoes and older copies have no say in the scores of the rest."""
     chosen = set(kinds)
     numbers = [number for number, kind in KINDS.items() if kind in chosen]
-    found: list[tuple[Hit, Recalled]] = []
-    for again in range(_ECHOES):
+    far = wanted.k if wanted.echoes is None else max(wanted.k, _LEAST)
+    while True:
         hits = ranking.best(numbers, least=wanted.least)
         if wanted.exclude:
             hits = (hit for hit in hits if hit.name not in wanted.exclude)
-        found = _read(hits, rows, wanted.k * (_MORE if again else 1), wanted.known)
-        silent = () if wanted.tells is None else _silent([item for _, item in found], wanted.tells)
-        if not silent:
-            break
-        ranking.leave_out([int(item.id) for item in silent])
-        found = [(hit, item) for hit, item in found if item not in silent]
-    return _told(ranking, found, wanted)
+        found = _read(hits, rows, far, wanted.known)
+        echoes, copies = [], []
+        if wanted.echoes is not None:
+            echoes = _refs(wanted.echoes.among(item for hit, item in found if hit.score > 0))
+            copies = _refs(wanted.echoes.copies(item for _, item in found))
+        if echoes or copies:
+            ranking.leave_out(echoes, copies)
+        else:
+            told = _told(ranking, found, wanted)
+            if len(told) >= min(wanted.k, len(found)) or len(found) < far:
+                return told
+        far *= _MORE
 
 
 def _told(ranking: Ranking, found: Iterable[tuple[Hit, Recalled]], wanted: Wanted) -> list[Recalled]:
-    """Return as many as are wanted, with reasons: most of what is read behind what tells nothing is given to nobody."""
+    """Return as many as are wanted, with reasons: most of what is read for the sake of echoes is given to nobody."""
     told: list[Recalled] = []
-    left = wanted.k
+    left, unasked = wanted.k, SAFETY
     for hit, item in found:
         if left <= 0:
             break
+        why, safety = ranking.why(hit), wanted.concerns_safety(item)
+        if safety and "words" not in why:
+            unasked -= 1
+            if unasked < 0:
+                continue
         left -= hit.name not in wanted.known
-        told.append(msgspec.structs.replace(item, score=hit.score, why=ranking.why(hit)))
+        told.append(msgspec.structs.replace(item, score=hit.score, why=why, safety=safety))
     return told
 
 
@@ -121,6 +144,5 @@ def _take(hits: Iterator[Hit], wanted: int, known: Collection[str]) -> list[Hit]
     return some
 
 
-def _silent(items: Iterable[Recalled], tells: Callable[[str], bool]) -> list[Recalled]:
-    """Return the messages that tell nothing, also behind others: how near they are is no sign of an answer."""
-    return [item for item in items if item.kind == "turn" and not tells(item.text)]
+def _refs(messages: Iterable[Recalled]) -> list[int]:
+    return [int(item.id) for item in messages]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import threading
-from functools import cache, partial
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from edgemem.clock import Clock
 from edgemem.config import RecallSettings
 from edgemem.errors import ClosedError, StoreError
-from edgemem.languages.words import comes_up_with
 from edgemem.recall.candidates import Filter, make_filter
+from edgemem.recall.echoes import Echoes
 from edgemem.recall.found import fetch
 from edgemem.recall.fusion import Weights
 from edgemem.recall.groups import Rows, Wanted, best_of_group, first_of
@@ -26,7 +24,6 @@ from edgemem.recall.sources import KINDS
 from edgemem.recall.tail import Tail
 from edgemem.recall.then import choose_versions
 from edgemem.recall.when import checked_when
-from edgemem.store.episodes import spell_out
 from edgemem.store.names import as_spelled, spellings
 
 if TYPE_CHECKING:
@@ -121,10 +118,12 @@ class Recall:
         include_past: bool | None = None,
         valid_at: float | None = None,
         known_at: float | None = None,
-        tells: Callable[[str, str], bool] | None = None,
+        repeated: bool = False,
         stop: Callable[[], bool] | None = None,
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
+
+        A message that only asks the same once more scores 0, and copies of a message are returned once; see `echoes`.
 
         Args:
             query: anything that somebody said or asked.
@@ -144,8 +143,7 @@ class Recall:
                 done is found all the same: it is true of no time. None: where the question names a time that is over,
                 the version of a thing that held then comes before its others.
             known_at: only what was known then: facts as they were believed, and what had been said, done and noted.
-            tells: whether the words of a message tell whoever asks anything, given these and the query: who asks once more is
-                not answered by the memory of having asked. What does not is left out, and makes nothing surer.
+            repeated: also each copy, and echoes with what they score: who wants to know when something was talked about.
             stop: once it is true nobody waits any more, and no second pass is made.
         """
         begin = monotonic()
@@ -193,12 +191,12 @@ class Recall:
             )
         )
         most = k if self._reranker is None else max(k, self._settings.rerank_most)
-        tell = None if tells is None else cache(lambda text: tells(text, query))
-        wanted = Wanted(most, min_score, frozenset(exclude), known, tell)
+        echoes = None if repeated else Echoes(query, timed=bool(asked.spans))
+        wanted = Wanted(most, echoes, min_score, frozenset(exclude), known, self._settings.safety_keys)
         groups = [best_of_group(ranking, group, rows, wanted) for group in apart or (KINDS.values(),)]
         # A model that reads a question for its words has nothing to say about one that has none.
         passed = SecondPass(groups) if ranking.told else self._read_again(query, groups, limits, known, stop)
-        found = [self._with_safety(item) for group in passed.groups for item in first_of(group, k, known)]
+        found = [item for group in passed.groups for item in first_of(group, k, known)]
         self.last = RecallStats(
             embed_ms=search.embed_s * 1e3,
             search_ms=(monotonic() - begin - search.embed_s - passed.seconds) * 1e3,
@@ -211,13 +209,6 @@ class Recall:
             reranked=passed.read,
         )
         return found
-
-    def _with_safety(self, item: Recalled) -> Recalled:
-        """Return an item that says whether it concerns somebody's safety."""
-        if item.kind not in ("fact", "preference") or item.key is None:
-            return item
-        concerns = comes_up_with(spell_out(item.key), self._settings.safety_keys)
-        return msgspec.structs.replace(item, safety=True) if concerns else item
 
     def messages_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], Messages]:
         """Return the ids of the messages that were considered for a question, and their signals."""

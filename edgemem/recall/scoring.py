@@ -13,7 +13,7 @@ from edgemem.recall.fact_scores import scores_of as fact_scores_of
 from edgemem.recall.fusion import Signals, reasons, scores_of
 from edgemem.recall.linear import REASONS, LinearModel, Messages
 from edgemem.recall.linear import reasons as turn_reasons
-from edgemem.recall.signals import SIGNALS, Field, signals_of
+from edgemem.recall.signals import SIGNALS, Field, rank, signals_of
 from edgemem.recall.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.then_told import told_then
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
 
 _PLACES = {name: place for place, name in enumerate(SIGNALS)}
-_OF_THE_BEST = ("words", "window", "meaning_share")
+_OF_THE_BEST = ("words", "window", "session_words", "meaning_share")
 """Signals that are a share of the best message's."""
 _VALUES = (FACT, PREFERENCE)
 HALF_LIFE_S = 30 * 86400.0
@@ -91,6 +91,7 @@ class Ranking:
         """How many of them are messages; they come first."""
         self.messages = _messages(view, slots[: self.turns], question)
         """The signals of the messages."""
+        self._sessions = rows["session"][slots[: self.turns]]
         self._waits = ~view.near[slots[: self.turns]] & bool(meaning)
         """Which of them have no vector yet, though the question has one: what they score by words alone counts."""
         self._left = np.arange(self.turns)
@@ -131,26 +132,26 @@ class Ranking:
 
         wanted = np.zeros(256, bool)
         wanted[list(kinds)] = True
-        for row in self._order[(wanted[self.kinds] & (self.scores >= least))[self._order]].tolist():
+        for row in self._order[(wanted[self.kinds] & (self.scores >= max(0.0, least)))[self._order]].tolist():
             yield Hit(float(self.scores[row]), int(self.kinds[row]), int(self.refs[row]), row)
 
-    def leave_out(self, refs: Collection[int]) -> None:
-        """Score messages as if some of them had not been found.
+    def leave_out(self, echoes: Collection[int], copies: Collection[int] = ()) -> None:
+        """Score messages as if some of them had not been found; of these, echoes score 0, and copies are no candidates any more.
 
-        They have no say in how sure it is that one answers. What was said next to them keeps what it has of that: the answer to a
-        question that is asked again.
+        They have no say in how sure it is that one answers, and a conversation is worth nothing for an echo. What was said next
+        to one keeps what it has of that: the answer to a question that is asked again.
         """
         import numpy as np
 
-        gone = np.isin(self.refs[: self.turns], list(refs))
-        kept = np.flatnonzero(~gone & (self.scores[: self.turns] >= 0))
-        if self.told:
-            self.scores[: self.turns][gone] = -1.0
-            self.rescore(self.scores)
-            return
-        self.scores[: self.turns] = -1.0
-        if len(kept):
+        scores, refs = self.scores[: self.turns], self.refs[: self.turns]
+        repeat = np.isin(refs, list(echoes))
+        scores[repeat] = 0.0
+        scores[np.isin(refs, list(copies))] = -1.0
+        kept = np.flatnonzero(scores > 0)
+        if len(kept) and not self.told:
             signals = self.messages.signals
+            if repeat.any():
+                self._weigh_sessions(kept, np.unique(self._sessions[repeat]))
             for name in _OF_THE_BEST:
                 column = signals[kept, _PLACES[name]]
                 if column.max() > 0:
@@ -158,6 +159,21 @@ class Ranking:
             self._left, self._parts = kept, None
             self.scores[kept] = self._scores_of_turns()
         self.rescore(self.scores)
+
+    def _weigh_sessions(self, kept: Slots, echoing: Slots) -> None:
+        """Set what the sessions with echoes are worth to what the best message that is kept there is; rank all anew."""
+        import numpy as np
+
+        signals, sessions = self.messages.signals, self._sessions[kept]
+        for session in echoing:
+            mates = kept[sessions == session]
+            for name, own in (("session_words", "words"), ("session_meaning", "meaning")):
+                best = signals[mates, _PLACES[own]].max(initial=0.0)
+                signals[mates, _PLACES[name]] = np.minimum(signals[mates, _PLACES[name]], best)
+        worth = np.zeros(int(sessions.max()) + 1, np.float32)
+        worth[sessions] = signals[kept, _PLACES["session_words"]]
+        signals[kept, _PLACES["session_rank"]] = rank(worth, sessions)
+        signals[kept, _PLACES["window_rank"]] = rank(signals[kept, _PLACES["window"]], np.arange(len(kept)))
 
     def _scores_of_turns(self) -> Numbers:
         """Return the scores of the messages that are left, among themselves."""

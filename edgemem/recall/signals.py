@@ -144,9 +144,9 @@ def _of_words(some: _Candidates) -> dict[str, NDArray[Any]]:
         "words": words(some.slots),
         "words_led": words(some.led),
         "window": window(some.slots),
-        "window_rank": _rank(field.window, some.slots),
+        "window_rank": rank(field.window, some.slots),
         "session_words": session(some.session),
-        "session_rank": _rank(field.session, some.session),
+        "session_rank": rank(field.session, some.session),
     }
 
 
@@ -180,7 +180,7 @@ def _of_dates(some: _Candidates) -> dict[str, NDArray[Any]]:
     }
 
 
-def _rank(values: Numbers, slots: Slots) -> Numbers:
+def rank(values: Numbers, slots: Slots) -> Numbers:
     """Return 1 for the best of all, less and less for the next ones, and nothing for what is worth nothing."""
     import numpy as np
 

@@ -34,7 +34,10 @@ class Said(NamedTuple):
 def as_said(text: str) -> Said:
     """Return what of a text two recognisers, or one that hears the rest of a sentence, would agree on."""
     folded = unicodedata.normalize("NFC", text).casefold()
-    words = "".join(one if _is_spoken(one) else " " for one in folded)
+    if folded.isascii():
+        words = folded.translate(_UNSPOKEN)
+    else:
+        words = "".join(one if _is_spoken(one) else " " for one in folded)
     return Said(" ".join(words.split()), _ending(text[len(_without_tail(text)) :]))
 
 
@@ -51,6 +54,9 @@ def goes_on(said: Said) -> bool:
 def _is_spoken(letter: str) -> bool:
     # Marks are parts of letters in many scripts, and a sign such as that of a currency is spoken.
     return letter.isalnum() or unicodedata.category(letter)[0] in "MS"
+
+
+_UNSPOKEN = {n: " " for n in range(128) if not _is_spoken(chr(n))}
 
 
 def _without_tail(text: str) -> str:
