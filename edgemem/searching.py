@@ -33,7 +33,8 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
     visible, floors = layout.visible(), floors_of(profile.injection)
     return {
         "reader": reader,
-        "k": profile.recall.k,
+        # A turn that only asks is left out behind this, and must not have taken the place of one that tells.
+        "k": 2 * profile.recall.k,
         "apart": SIGHTS,
         "min_score": lowest(floors),
         "deadline_s": profile.recall.deadline_ms / 1e3,

@@ -78,7 +78,7 @@ def test_reasons_are_those_of_the_score():
     ranking, _ = ranked((TURN, 1, 0, 0.5, 0.5), (TURN, 2, 9, 0.5, 0.5))
     (first, _) = ranking.best([TURN])
     assert (first.ref, "recent" in ranking.why(first)) == (2, True)
-    ranking.leave_out([1])
+    ranking.leave_out((), [1])
     (alone,) = ranking.best([TURN])
     assert (alone.ref, "recent" in ranking.why(alone)) == (2, False)
     ranking, _ = ranked((TURN, 1, 0, 0.5, None), (TURN, 2, 9, 0.5, 0.5))

@@ -97,7 +97,7 @@ def prompt(
             instructions=instructions,
             tools=[] if no_tools else [tool.schema() for tool in memory.tools()],
             look=look,
-            k=memory.profile.recall.k,
+            k=2 * memory.profile.recall.k,
             recalled=memory.last_recall,
         )
         waiting = memory.pending().get("vectors", 0)
