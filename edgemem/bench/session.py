@@ -32,7 +32,7 @@ from edgemem.store.turns import commit_turn
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory
-    from edgemem.records import Message
+    from edgemem.records import Kind, Message
     from edgemem.script import Line
     from edgemem.store.transaction import Transaction
 
@@ -43,6 +43,7 @@ MARKS = (100, 500, 1000)
 WINDOW = 20
 WARM_UP = 3
 MB = 1e6
+_SAID: tuple[Kind, ...] = ("turn", "episode")
 
 
 def run(*, turns: int = 1000, home: Path | None = None) -> dict[str, Any]:
@@ -87,8 +88,12 @@ def _play(home: Path, turns: int) -> dict[str, Any]:
         for n, line in enumerate(conversation(turns)):
             robot.turn(line)
             if (n + 1) % max(1, turns // 10) == 0:
-                # A tool's call and result are found as the episode that they were.
-                hits = [any(word in item.text for item in memory.recall(word)) for word in own_words(n)]
+                # A tool's call and result are found as the episode that they were. It has its own places: beside words that
+                # nobody knows, messages that look like them are near, too.
+                hits = [
+                    any(word in item.text for kind in _SAID for item in memory.recall(word, kinds={kind}))
+                    for word in own_words(n)
+                ]
                 asked += len(hits)
                 found += sum(hits)
             memory.idle(IDLE_S, thorough=False)

@@ -181,8 +181,9 @@ class Ranking:
         if not waits.any():
             return self._model.scores(messages)
         found, rest = self._by_words.scores(messages), self._model.scores(messages.some(~waits))
-        # The best scores how sure it is that anything answers. What has no vector yet makes that no less sure.
-        found *= max(1.0, float(rest.max(initial=0.0) / found.max()))
+        # The best scores how sure it is that anything answers. What has words of the question, and no vector yet, makes that no less sure.
+        said = messages.signals[:, _PLACES["words"]] > 0
+        found[said] *= max(1.0, float(rest.max(initial=0.0) / found.max()))
         found[~waits] = rest
         return found
 
