@@ -28,6 +28,8 @@ MODEL = LinearModel(
 
 ALIKE = {"words": 1.0, "meaning": 0.8, "about": 1.0}
 both_models = pytest.mark.parametrize("name", ["with_meaning", "words_only"])
+by_meaning = pytest.mark.parametrize("name", ["with_meaning"])
+"""Where words alone find, age tells nothing."""
 TENSE = st.sampled_from(["now", "past", ""])
 ROW = st.fixed_dictionaries({name: st.floats(0, 2, width=32) for name in SIGNALS})
 
@@ -211,7 +213,7 @@ def test_hardly_mixed_models_are_hardly_different(rows, tense):
         )
 
 
-@both_models
+@by_meaning
 @pytest.mark.parametrize(("tense", "order"), [("now", [3, 2, 1]), ("past", [1, 2, 3])])
 def test_of_what_answers_alike_the_newest_holds_and_the_oldest_was(name, tense, order):
     """The newest comes first where the question is about what holds, the oldest where it is about what was.
@@ -226,7 +228,7 @@ def test_of_what_answers_alike_the_newest_holds_and_the_oldest_was(name, tense, 
     assert (model.parts(three).sum(axis=1) + model.bias).tolist() == pytest.approx(model.odds(three).tolist())
 
 
-@both_models
+@by_meaning
 def test_what_is_newer_than_its_like_says_that_it_is_recent(name):
     """The newest is explained by it, the oldest is not, nor is anything that stands alone."""
     model = getattr(shipped_models(), name)
@@ -245,7 +247,7 @@ def test_age_tells_nothing_of_a_question_that_is_about_neither(name):
     assert len(set(alone)) == 1
 
 
-@both_models
+@by_meaning
 @pytest.mark.parametrize("tense", ["now", "past"])
 def test_what_answers_far_less_well_replaces_hardly_anything(name, tense):
     """The nearer another message comes to one, the more its age tells."""
@@ -258,7 +260,7 @@ def test_what_answers_far_less_well_replaces_hardly_anything(name, tense):
     assert told[0] > told[1] > 2 * told[2]
 
 
-@both_models
+@by_meaning
 @pytest.mark.parametrize("tense", ["now", "past"])
 def test_what_only_asks_replaces_nothing(name, tense):
     """A question that stands beside a message, before it or after it, leaves its odds as they are."""
@@ -271,7 +273,7 @@ def test_what_only_asks_replaces_nothing(name, tense):
         assert said != alone
 
 
-@both_models
+@by_meaning
 @pytest.mark.parametrize("tense", ["now", "past"])
 def test_only_the_first_messages_are_compared(name, tense):
     """Of ten thousand messages the best depend on the age of their like, and the worst do not."""
@@ -310,7 +312,7 @@ def test_of_what_was_said_at_once_neither_replaces_the_other(name, tense):
     assert model.odds(rows._replace(tense=tense)).tolist() == model.odds(rows).tolist()
 
 
-@both_models
+@by_meaning
 @pytest.mark.parametrize(("tense", "first"), [("now", 99), ("past", 0)])
 def test_of_very_many_that_answer_alike_the_newest_holds(name, tense, first):
     """Also where more say the same than are compared, and whichever of them was looked at first."""
@@ -318,3 +320,10 @@ def test_of_very_many_that_answer_alike_the_newest_holds(name, tense, first):
     for at in (range(100), range(99, -1, -1)):
         said = messages(*[ALIKE] * 100, at=at, tense=tense)
         assert said.at[np.argmax(model.scores(said))] == first
+
+
+def test_by_words_alone_age_tells_nothing() -> None:
+    """What has nearly the same words is another thing, and not the same one said anew."""
+    rows = messages(ALIKE, ALIKE, at=[0, 9], tense="now")
+    older, newer = shipped_models().words_only.odds(rows).tolist()
+    assert older == newer
