@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 SAFETY = 2
 """Facts at most that are found because they concern somebody's safety, and in no word of the question: a household has many."""
-_LEAST, _MORE = 16, 4
-"""How many items are looked at for echoes and copies at least, and how many times as many each time that one was found."""
+_LEAST, _MORE = 10, 4
+"""How many items are looked at for echoes and copies at least, and how many times as many where too few of them may be told."""
 
 
 class Rows:
@@ -74,22 +74,23 @@ def best_of_group(ranking: Ranking, kinds: Iterable[Kind], rows: Rows, wanted: W
     """Return the best items of some kinds; echoes and older copies have no say in the scores of the rest."""
     chosen = set(kinds)
     numbers = [number for number, kind in KINDS.items() if kind in chosen]
-    far = wanted.k if wanted.echoes is None else max(wanted.k, _LEAST)
+    echoing = wanted.echoes if "turn" in chosen else None
+    far = wanted.k if echoing is None else max(wanted.k, _LEAST)
     while True:
         hits = ranking.best(numbers, least=wanted.least)
         if wanted.exclude:
             hits = (hit for hit in hits if hit.name not in wanted.exclude)
         found = _read(hits, rows, far, wanted.known)
         echoes, copies = [], []
-        if wanted.echoes is not None:
-            echoes = _refs(wanted.echoes.among(item for hit, item in found if hit.score > 0))
-            copies = _refs(wanted.echoes.copies(item for _, item in found))
+        if echoing is not None:
+            echoes = _refs(echoing.among(item for hit, item in found if hit.score > 0))
+            copies = _refs(echoing.copies(item for _, item in found))
         if echoes or copies:
-            ranking.leave_out(echoes, copies)
-        else:
-            told = _told(ranking, found, wanted)
-            if len(told) >= min(wanted.k, len(found)) or len(found) < far:
-                return told
+            ranking.leave_out(echoes, copies)  # others take their places among as many
+            continue
+        told = _told(ranking, found, wanted)
+        if len(told) >= min(wanted.k, len(found)) or len(found) < far:
+            return told
         far *= _MORE
 
 
