@@ -146,4 +146,4 @@ def test_what_age_tells_is_learnt(tense, answer, told):
     found = learnt(messages(signals, tense=tense), right, l2=0.01)
     assert found[told] > 0.5
     assert {name for name in AGES if found.get(name)} <= {name for name in AGES if name.endswith(tense)}
-    assert not AGES.keys() & learnt_of(signals, right, l2=0.01).keys()
+    assert not set(AGES) & learnt_of(signals, right, l2=0.01).keys()

@@ -97,7 +97,7 @@ def run(
             name: _recall(ours, _learnt(ours, l2, without={name}))["recall@5"] for name in SIGNALS
         }
     # By words alone what only sounds alike would be replaced: "cup 1" is newer than "cup 0", and not the same.
-    words = _learnt(ours, WORDS_L2, without=MEANING | AGES.keys())
+    words = _learnt(ours, WORDS_L2, without=MEANING | set(AGES))
     models = {"with_meaning": _calibrated(weights, ours), "words_only": _calibrated(words, _by_words(ours))}
     fact_models = learnt_facts(facts)
     figures["weights"] = {name: model.weights for name, model in models.items()} | {

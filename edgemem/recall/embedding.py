@@ -197,9 +197,13 @@ class Embedding:
         """Make vectors of docs that the index does not know yet, in memory alone; return of how many.
 
         The file takes them when it takes the docs: each of its commits wears the card.
+
+        Args:
+            docs: the newest first.
         """
         self._begin()
-        missing = {doc.text: doc for doc in docs if doc.text not in self._new}
+        newest = itertools.islice(docs, _KEPT_NEW)
+        missing = {doc.text: doc for doc in newest if doc.text not in self._new}
         pieces = {text: self._pieces(doc) for text, doc in itertools.islice(missing.items(), limit)}
         made, unfit = self._make(_parts(pieces.values()), stop)
         whole = {
