@@ -112,3 +112,15 @@ def test_the_profile_adds_words(tmp_path: Path, hand: HandClock, minilm: Path) -
         memory.store.add_fact("grandpa.chair", "the green one")
         memory.idle(60)
         assert "magnets" in shown(memory, "I feel ill, something is wrong with my heart.", "grandpa")
+
+
+@pytest.mark.parametrize("said", ["¿Qué tiempo hace hoy?", "Cuéntame un chiste", "¿Dónde está el coche?"])
+def test_an_embedder_that_does_not_know_a_language_is_not_asked_in_it(
+    tmp_path: Path, hand: HandClock, minilm: Path, said: str
+) -> None:
+    """To an English model all Spanish sentences are alike; an allergy would stand before each of them."""
+    with edgemem.open(tmp_path, profile=patient(), clock=hand.clock, worker=False) as memory:
+        memory.store.add_fact("ana.alergia", "nueces")
+        memory.store.add_fact("ana.trabajo", "maestra")
+        memory.idle(60)
+        assert "nueces" not in shown(memory, said, "luis")

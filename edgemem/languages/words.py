@@ -13,7 +13,7 @@ from edgemem.patterns import Pattern
 from edgemem.provisions import provided
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 CODES = ("en", "de", "es", "vi", "zh")
 
@@ -118,14 +118,15 @@ def all_words() -> dict[str, Words]:
     return {code: _read(Path(__file__).with_name(f"{code}.toml")) for code in CODES}
 
 
-def comes_up_with(key: str, added: Mapping[str, str]) -> tuple[str, ...]:
+def comes_up_with(key: str, added: Mapping[str, str], *, among: Collection[str] = CODES) -> tuple[str, ...]:
     """Return what people say where a fact concerns somebody's safety; empty if it does not.
 
     Args:
         key: the fact's, with spaces between its words.
         added: further words of such keys, each with its kind: those of the profile.
+        among: codes of the languages that count: to an embedder that does not know one, all its sentences are alike.
     """
-    key, languages = small(key), all_words().values()
+    key, languages = small(key), [words for code, words in all_words().items() if code in among]
     told = [kind for words in languages for kind in words.safety.values() if kind.keys.stand_in(key)]
     said = [added[word] for word in added if Exact(word).stand_in(key)]
     told += [words.safety[kind] for words in languages for kind in said if kind in words.safety]

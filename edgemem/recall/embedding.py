@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import ModelError
-from edgemem.languages.words import comes_up_with
+from edgemem.languages.words import CODES, comes_up_with
 from edgemem.llama.yielding import embed_until
 from edgemem.recall.originals import digest_of
 from edgemem.recall.pieces import window_of
@@ -364,7 +364,8 @@ class Embedding:
         pieces: list[_Piece] = [(piece, *said) for piece in split]
         if doc.kind in (FACT, PREFERENCE):
             key, _, _ = doc.text.partition(":")
-            pieces += [(phrase,) for phrase in comes_up_with(key, settings.safety_keys)]
+            known = getattr(self.embedder, "languages", ()) or CODES  # none: it knows many
+            pieces += [(phrase,) for phrase in comes_up_with(key, settings.safety_keys, among=known)]
         return pieces
 
     def _make(self, texts: Sequence[str], stop: Stop | None) -> tuple[dict[str, Vector], set[str]]:
