@@ -85,12 +85,7 @@ class RecallSettings(_Section, frozen=True):
     k: Count = 5
     """Items that one recall returns: what fits a block of 80 tokens."""
     candidates: Count = 64
-    """Items that each signal hands over to the fusion; more cost time and seldom change the first five."""
-    words_weight: AmountOrZero = 0.6
-    """Weight of words in the score of episodes, notes and summaries; messages, facts and preferences are weighed by what was
-    learnt (`recall/ranking.toml`)."""
-    meaning_weight: AmountOrZero = 0.4
-    """Weight of the embedding in the same score."""
+    """Items that words hand over to be scored, and meaning half as many; more cost time and seldom change the first five."""
     safety_keys: dict[str, Literal["food", "medicine"]] = {}
     """Further words of keys that concern somebody's safety where food or medicine comes up, beside "allergy", "medication" and
     the like (`edgemem/languages`): `{ "pacemaker" = "medicine" }`. For facts that are stored from then on."""
@@ -119,11 +114,6 @@ class RecallSettings(_Section, frozen=True):
     """Milliseconds of the deadline that it may take; what is not read by then keeps its place."""
     rerank_share: Share = 0.5
     """Its part in the order of what it has read; 0: what was learnt decides alone, 1: it does."""
-
-    def __post_init__(self) -> None:
-        """Check what one field alone cannot tell."""
-        if self.words_weight + self.meaning_weight == 0:
-            raise ValueError("`words_weight` and `meaning_weight` cannot both be 0: nothing would be found")
 
 
 class ContextSettings(_Section, frozen=True):
@@ -229,26 +219,11 @@ class InjectionSettings(_Section, frozen=True):
     """Episodes that are considered, as in the EdgeVox memory module."""
     max_chars: CountOrZero = 1200
     """Characters that are considered before tokens are counted."""
-    min_score: Share = 0.75
-    """Score below which no fact or preference is injected: a wrong memory is worse than none. Of small talk in our own
-    corpus .08 is put beside a fact with it, and as much with 0.8."""
-    min_asked_score: Share = 0.05
-    """The same when somebody asks: a question in other words than the fact scores low. A higher one keeps more of what was
-    not asked for out, and costs answers: 0.05 costs .005 of them in our own corpus, 0.2 .03, 0.4 .08."""
-    min_safety_score: Share = 0.2
-    """The same, asked or not, for a fact that concerns somebody's safety, such as an allergy: two such lines a block at most."""
-    min_episode_score: Share = 0.3
-    """The same for what tools did."""
-    min_note_score: Share = 0.4
-    """The same for a paragraph of NOTES.md: its end stands in the prompt anyway."""
-    min_turn_score: Share = 0.1
-    """The same for what was said: long, and seldom the answer by itself."""
-    min_beside_score: Share = 0.5
-    """The same for what was said, where a fact answers: a fact says in few words what holds now."""
-    min_unasked_score: Share = 0.6
-    """The same for what tools did and for notes, where nobody asks anything."""
-    min_unasked_turn_score: Share = 1.0
-    """The same for what was said, where nobody asks anything that a memory may answer."""
+    min_score: Share = 0.2
+    """How likely it must be that something remembered helps, or nothing is put before an utterance: a wrong memory costs
+    attention and silence, a missing one the answer. The best of what is found scores this chance."""
+    min_safety_score: Share = 0.1
+    """The same for a fact that concerns somebody's safety, such as an allergy: two such lines a block at most."""
 
 
 class LlamaSettings(_Section, frozen=True):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from edgemem import notes_tool, read_more
+from edgemem.context.block import NEAR
 from edgemem.records import Reader, Recalled
 from edgemem.rights import SCOPES
 from edgemem.searching import LOOKED_UP
@@ -42,7 +43,7 @@ def default_tools(
             reader=reader,
             k=most,
             apart=LOOKED_UP,
-            min_score=profile.injection.min_asked_score,
+            min_score=NEAR * profile.injection.min_score,
             deadline_s=profile.recall.deadline_ms / 1e3,
             called=profile.called(),
         )

@@ -6,21 +6,12 @@ with the reason, and never quoted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from edgemem.context.block import (
-    AMONG,
-    NEAR,
-    VALUES,
-    best_scores,
-    least_score,
-    newest_values,
-    only_asks,
-    worth_saying,
-)
+from edgemem.context.block import NEAR, VALUES, least_scores, newest_values, only_asks, worth_saying
 from edgemem.context.repeated import adds
-from edgemem.context.small_talk import wants_memory
 from edgemem.fence import storable
 from edgemem.records import Recalled
 from edgemem.store.rights import readable
@@ -32,8 +23,6 @@ if TYPE_CHECKING:
 
 Look = Callable[..., Sequence[Recalled]]
 """Finds for the utterance, with `speaker=…` as that person, else as the operator; nothing is held back for its score."""
-
-_KEYS = {"episode": "min_episode_score", "note": "min_note_score", "turn": "min_turn_score"}
 
 
 def candidates(look: Look, *, speaker: str | None) -> list[Recalled]:
@@ -64,13 +53,12 @@ class Judge:
         self._layout = layout
         self._shown = shown
         self._k = k
-        self._asked = wants_memory(layout.utterance)
         recalled = injection.last
         self._recalled = {_name(item) for item in recalled}
         worth = worth_saying(recalled, injection.floors, utterance=layout.utterance)
         self._worth = {_name(item) for item in worth}
         self._considered = {_name(item) for item in injection.considered(worth)}
-        self._best, self._best_turn = best_scores(recalled)
+        self._least = least_scores(recalled, injection.floors)
         self._visible = layout.visible()
 
     def matters(self, item: Recalled) -> bool:
@@ -89,7 +77,7 @@ class Judge:
 
     def is_near(self, item: Recalled) -> bool:
         """Tell whether it scores enough to be said."""
-        return item.score >= self._least(item)
+        return item.score >= self._least.of(item)
 
     def reason(self, item: Recalled) -> str:
         """Return why it is left out, in a few words."""
@@ -117,27 +105,12 @@ class Judge:
             return "behind what is considered ([injection] max_facts, max_episodes, max_chars)"
         return f"no room in {self._injection.block_tokens} tokens ([context] block_tokens)"
 
-    def _least(self, item: Recalled) -> float:
-        return least_score(
-            item, self._best, self._injection.floors, asked=self._asked, best_turn=self._best_turn
-        )
-
     def _too_little(self, item: Recalled) -> str:
-        least, best = self._least(item), self._best
-        if item.kind in VALUES and best is not None and item.score < best and least == NEAR * best:
-            return f"under {least:.2f}, {NEAR:.0%} of the best one"
-        if item.kind == "turn" and self._best_turn and least == AMONG * self._best_turn:
-            return f"under {least:.2f}, {AMONG:.0%} of the best turn"
-        key = _KEYS.get(item.kind, "min_score")
-        floors = self._injection.floors
-        unasked = "unasked_turn" if item.kind == "turn" else "unasked"
-        if item.kind not in VALUES and not self._asked and least == floors.get(unasked):
-            key = f"min_{unasked}_score"
-        if item.kind == "turn" and self._asked and least == floors.get("beside"):
-            key = "min_beside_score"
-        if item.kind in VALUES and self._asked:
-            key = "min_asked_score"
-        return f"under {least:.2f} ([injection] {key})"
+        if item.safety:
+            return f"under {self._least.of(item):.2f} ([injection] min_safety_score)"
+        if math.isinf(self._least.any):
+            return f"nothing reaches {self._injection.floors.any:.2f} ([injection] min_score)"
+        return f"under {self._least.any:.2f}, {NEAR:.0%} of the best one"
 
     def _standing(self, item: Recalled) -> str | None:
         """Return under which name it is before the model; a value that changed was told under another one."""

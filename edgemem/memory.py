@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from edgemem.idle import IdleFailure
     from edgemem.llama.kept_state import KeptState
     from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
+    from edgemem.recall.gate import Found, Utterance
     from edgemem.recall.linear import Messages
     from edgemem.recall.search import RecallStats
     from edgemem.store.erase.eraser import Forgotten
@@ -511,9 +512,16 @@ class Memory:
     def messages_of(self, query: str, *, speaker: str | None = None) -> tuple[list[str], Messages]:
         """Return the messages that were considered for a question, as recall names them, and their signals.
 
-        For `edgemem bench fit`; see `recall.signals` and `recall.certainty`. A speaker of None is the operator.
+        For `edgemem bench fit`; see `recall.signals`. A speaker of None is the operator.
         """
         return self._parts.recall.messages_of(query, reader=None if speaker is None else Reader(speaker))
+
+    def best_of(self, query: str, *, speaker: str | None = None) -> tuple[Utterance, Found]:
+        """Return what the gate of recall knows of an utterance.
+
+        For `edgemem bench gate`; see `recall.gate`. A speaker of None is the operator.
+        """
+        return self._parts.recall.best_of(query, reader=None if speaker is None else Reader(speaker))
 
     def fact_clues_of(
         self, query: str, *, speaker: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from edgemem.context.block import lowest
+from edgemem.context.block import Floors
 from edgemem.records import Kind
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
         # A turn that only asks is left out behind this, and must not have taken the place of one that tells.
         "k": 2 * profile.recall.k,
         "apart": SIGHTS,
-        "min_score": lowest(floors),
+        "min_score": floors.lowest,
         "deadline_s": profile.recall.deadline_ms / 1e3,
         "exclude": visible.others,
         # A fact that the prompt holds is still the best answer: without it, a worse one would be said.
@@ -46,16 +46,6 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
     }
 
 
-def floors_of(injection: InjectionSettings) -> dict[str, float]:
-    """Return the least score at which something is put before the model, by kind."""
-    return {
-        "fact": injection.min_score,
-        "asked": injection.min_asked_score,
-        "safety": injection.min_safety_score,
-        "episode": injection.min_episode_score,
-        "note": injection.min_note_score,
-        "turn": injection.min_turn_score,
-        "unasked": injection.min_unasked_score,
-        "unasked_turn": injection.min_unasked_turn_score,
-        "beside": injection.min_beside_score,
-    }
+def floors_of(injection: InjectionSettings) -> Floors:
+    """Return the least scores at which something is put before the model."""
+    return Floors(injection.min_score, injection.min_safety_score)

@@ -18,7 +18,6 @@ from edgemem.bench.recall_home import filled
 from edgemem.bench.report import report, say
 from edgemem.bench.weeks import weeks
 from edgemem.config import Profile
-from edgemem.recall.certainty import CLUES
 from edgemem.recall.linear import AGES, LinearModel
 from edgemem.recall.signals import SIGNALS
 
@@ -184,8 +183,7 @@ def _toml(models: dict[str, LinearModel]) -> str:
     lines = [
         "# Learnt by `edgemem bench fit` on the corpus of `edgemem.bench.weeks` alone: recall/signals.py says what each",
         "# signal is, and recall/linear.py what tells of its age. The sum of weights times signals, times scale, plus bias, is",
-        "# the logarithm of the odds. How sure it is that anything answers is the same of the clues in recall/certainty.py.",
-        "# Those of facts are in recall/fact_scores.py.",
+        "# the logarithm of the odds. The clues of facts are in recall/fact_scores.py.",
     ]
     for name, model in models.items():
         lines += [
@@ -199,8 +197,4 @@ def _toml(models: dict[str, LinearModel]) -> str:
         lines += [
             f"{name} = {model.weights[name]:.4f}" for name in (*SIGNALS, *AGES) if name in model.weights
         ]
-        sure = model.certainty
-        lines += ["", f"[{name}.certainty]", f"bias = {sure.bias:.4f}", f"usual = {sure.usual:.4f}"]
-        lines += ["", f"[{name}.certainty.weights]"]
-        lines += [f"{clue} = {sure.weights[clue]:.4f}" for clue in CLUES if clue in sure.weights]
     return "\n".join(lines) + "\n"

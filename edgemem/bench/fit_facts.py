@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.bench.calibration import LEVEL, logistic
+from edgemem.bench.calibration import logistic
 from edgemem.bench.facts_told import AT_A_TIME, ON_A_DATE, FactsTold
 from edgemem.bench.recall_block import READER
 from edgemem.bench.recall_cases import weeks_case
@@ -18,7 +18,8 @@ from edgemem.bench.recall_home import IDLE_S, filled
 from edgemem.bench.report import say
 from edgemem.bench.weeks import weeks
 from edgemem.config import Profile
-from edgemem.recall.fact_scores import CLUES, MEANING, FactModel, FactModels, scores_of
+from edgemem.recall.fact_scores import CLUES, MEANING, FactModel, FactModels
+from edgemem.recall.gate import SLOWLY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 THINGS = (None, 50)
 """Of how many things something is stored; None: all."""
+LEVEL = 0.1
 COST, COST_BY_WORDS = 0.01, 0.03
 """All but so many of the facts that answer, and are among the first five, score `LEVEL`, with a vector and without one: at
 the floor of the profile, .7 % of recall@5 are lost without one then. More with one leaves the evenings of `bench prefill` without
@@ -142,7 +144,7 @@ def _weights(right: NDArray[np.bool_]) -> NDArray[np.float64]:
 
 
 def _levelled(model: FactModel, asked: Sequence[FactsAsked], cost: float) -> FactModel:
-    """Return the model with a bias by which all but `cost` of the right facts score `LEVEL` or more."""
+    """Return the model with a bias by which all but `cost` of the right facts come up to `LEVEL`, the best being as likely as it says."""
     import numpy as np
 
     needed = []
@@ -152,10 +154,8 @@ def _levelled(model: FactModel, asked: Sequence[FactsAsked], cost: float) -> Fac
         odds = model.odds(np.nan_to_num(one.clues))
         first = np.argsort(-odds, kind="stable")[:_FIRST]
         if one.right[first].any():
-            # sure * share = LEVEL, solved for the odds of the best; one whose share is too small for any needs much.
-            share = float(
-                (scores_of(odds) / max(scores_of(odds).max(), 1e-12))[first][one.right[first]].max()
-            )
+            # chance * share = LEVEL, solved for the odds of the best; one whose share is too small for any needs much.
+            share = float(np.exp((odds[first][one.right[first]].max() - odds.max()) / SLOWLY))
             sure = LEVEL / max(share, 2 * LEVEL)
             needed.append(float(np.log(sure / (1 - sure)) - odds.max()))
     return msgspec.structs.replace(

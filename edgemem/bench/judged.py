@@ -97,6 +97,10 @@ class Household(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who asks, and what."""
     small_talk: tuple[tuple[str, str], ...]
     replaced: tuple[Replaced, ...] = ()
+    statements: tuple[tuple[str, str], ...] = ()
+    """Who says what, that asks for nothing."""
+    helped: tuple[tuple[str, str, str], ...] = ()
+    """Who says what, that does not ask, and keys of what helps with it."""
 
 
 class Outcome(NamedTuple):
@@ -111,7 +115,11 @@ def household(language: str) -> Household:
     """Return what was written in a language."""
     if language not in LANGUAGES:
         raise InvalidInputError(f"Nothing is judged in {language!r}; name one of {', '.join(LANGUAGES)}.")
-    path = Path(__file__).with_name(f"judged_{language}.toml")
+    return read_household(Path(__file__).with_name(f"judged_{language}.toml"))
+
+
+def read_household(path: Path) -> Household:
+    """Return what was written in a file."""
     return msgspec.toml.decode(path.read_bytes(), type=Household)
 
 
@@ -136,13 +144,13 @@ def run(
         home: where scratch files go; default: the temporary files.
     """
     homes = {name: household(name) for name in ([language] if language else LANGUAGES)}
-    real = _real() if embedder else None
+    real = open_real() if embedder else None
     judged: dict[str, Outcomes] = {}
     found: dict[str, dict[str, int]] = {}
     try:
         for name, spoken in homes.items():
             say(f"{LANGUAGES[name]} …")
-            with scratch(home) as folder, _opened(folder, real) as (memory, clock):
+            with scratch(home) as folder, opened(folder, real) as (memory, clock):
                 tell(memory, clock, spoken)
                 judged[name] = judge(memory, spoken)
         if at_once:
@@ -277,7 +285,7 @@ def _index(memory: Memory) -> None:
         raise InvalidInputError("This machine does not get the index done.")
 
 
-def _real() -> Embedder:
+def open_real() -> Embedder:
     """Return the embedder of the default profile, as a memory opens it: it knows its languages."""
     from edgemem.llama.embedder import open_embedder
 
@@ -287,7 +295,7 @@ def _real() -> Embedder:
 
 
 @contextmanager
-def _opened(
+def opened(
     folder: Path,
     embedder: Embedder | None,
     *,
@@ -329,7 +337,7 @@ def found_at_once(folder: Path, spoken: Household, embedder: Embedder | None) ->
     say("an old home …")
     old, vectors = folder / "old", folder / "vectors.npz"
     filler = KeptVectors(NearlyReal(), vectors) if embedder is not None else None
-    with _opened(old, filler) as (memory, _):
+    with opened(old, filler) as (memory, _):
         store_turns(memory, OLD_TURNS)
         _index(memory)
     if filler is not None:
@@ -343,7 +351,7 @@ def found_at_once(folder: Path, spoken: Household, embedder: Embedder | None) ->
         say(f"found at once{name} …")
         young: Counter[str] = Counter()
         for n, group in enumerate(groups):
-            with _opened(home := folder / f"young {n}{name}", embedder) as (memory, clock):
+            with opened(home := folder / f"young {n}{name}", embedder) as (memory, clock):
                 tell(memory, clock, few)
             with _again(home, embedder, worker=worker, upgraded=upgraded) as memory:
                 young.update(_trial(memory, [group], told))
@@ -362,7 +370,7 @@ def _again(
     if upgraded:
         for path in (home / "db").glob("index*"):
             path.unlink()
-    with _opened(home, embedder, worker=worker, at=NOW, vectors=vectors if upgraded else None) as (memory, _):
+    with opened(home, embedder, worker=worker, at=NOW, vectors=vectors if upgraded else None) as (memory, _):
         yield memory
 
 

@@ -62,7 +62,7 @@ def run(
         noise: share of words that a recogniser got wrong in our own corpus.
         longmemeval: ask our own corpus as LongMemEval would: what users said by sessions, with its official scores.
         block: measure also the block of this many tokens that a turn would have, and small talk.
-        min_score: below it nothing counts as found; default: what the profile asks of a turn.
+        min_score: below it nothing counts as found; default: the profile's.
         captions: count what pictures show as words of their message (LoCoMo).
         embedder: find by meaning too.
         cache: a folder where filled homes and vectors are kept for the next run.
@@ -75,7 +75,7 @@ def run(
     )
     with_facts = form == "weeks" and not noise
     profile = _profile(block)
-    least = profile.injection.min_turn_score if min_score is None else min_score
+    least = profile.injection.min_score if min_score is None else min_score
     answered: list[Answered] = []
     talked: list[bool] = []
     everyday: dict[str, float] = {}

@@ -46,7 +46,7 @@ def fact_figures(here: Filled, told: FactsTold, talk: Sequence[tuple[str, str]])
         right = [_of(item) == one.right for item in _found(here, one, kinds=_VALUES)]
         scores.setdefault(one.category, []).append([float(any(right[:cut])) for cut in CUTS])
         if one.category in (*ASKED_FOR, PREFERENCE):
-            least = here.memory.profile.injection.min_asked_score
+            least = here.memory.profile.injection.min_score
             kept.append(any(_of(item) == one.right for item in _found(here, one, kinds=_VALUES, least=least)))
             there = [_of(item) == one.right for item in _found(here, one, k=_DEPTH)]
             places.append(there.index(True) + 1 if any(there) else _DEPTH + 1)
@@ -79,7 +79,7 @@ def _unasked_for(here: Filled, told: FactsTold, talk: Sequence[tuple[str, str]])
         return float(any(key in line for line in lines for key in keys))
 
     def returned(text: str, speaker: str) -> float:
-        least = here.memory.profile.injection.min_asked_score
+        least = here.memory.profile.injection.min_score
         return float(bool(here.memory.recall(text, speaker=speaker, kinds=_VALUES, min_score=least)))
 
     sorts = {

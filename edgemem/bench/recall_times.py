@@ -63,7 +63,7 @@ def time_figures(here: Filled, made: Weeks, *, seed: int, forms: FormSet, block:
     """
     here.clock.at = float(weeks_days.moment(DAYS, _SIX))
     said = {one.id: Said(one.id, one.session, one.at, one.speaker, one.text, one.role) for one in made.turns}
-    turns, least = Turns(here.memory) if block else None, here.memory.profile.injection.min_turn_score
+    turns, least = Turns(here.memory) if block else None, here.memory.profile.injection.min_score
     scores: dict[str, list[float]] = {}
 
     def note(name: str, value: float) -> None:

@@ -14,25 +14,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from edgemem.context import asking
 from edgemem.context.excerpt import MOST_CHARS
 from edgemem.context.repeated import adds
 from edgemem.context.shown import RANK, About, Shown, Visible, part_of, past_of
-from edgemem.context.small_talk import wants_memory
 from edgemem.context.told import FIRST, LINE_CHARS, as_text, asked_for, day_of, fitting, told
 from edgemem.fence import BULLET, clean, fence, storable
+from edgemem.recall import echoes
 from edgemem.recall.words import plain_words, terms
 from edgemem.records import Fact, Held, Level, Preference, Recalled
 from edgemem.scopes import level_of_scope
 
 NEAR = 0.25
-"""A fact that scores less than this share of the best one is left out; each of its tokens costs silence. With .4, who asks two things
-at once hears one of them."""
-
-AMONG = 0.25
-"""Where somebody asks and a turn scores enough to be said, another one is considered that scores this share of it: it
-fills room that is there, and turns are right the more seldom the less they score, but not never. Measured with
-`edgemem bench recall --block 80`."""
+"""What scores less than this share of the best item that tells anything is left out; each of its tokens costs silence. With .4, who
+asks two things at once hears one of them."""
 
 _ALONE = 4
 """By how many tokens at most a fence of a single line is shorter, with room to spare: that is counted, too."""
@@ -49,29 +43,28 @@ VALUES = ("fact", "preference")
 """Kinds that give a key its value: they say what holds now."""
 
 
-def worth_saying(
-    recalled: Iterable[Recalled], floors: Mapping[str, float], *, utterance: str = ""
-) -> list[Recalled]:
+class Floors(NamedTuple):
+    """From which score on something is said."""
+
+    any: float = 0.0
+    """Of the best item: less, and nothing helps; see `edgemem.recall.gate`."""
+    safety: float = 0.0
+    """Of a fact that concerns somebody's safety."""
+
+    @property
+    def lowest(self) -> float:
+        """Return the score below which nothing is ever said."""
+        return min(NEAR * self.any, self.safety)
+
+
+def worth_saying(recalled: Sequence[Recalled], floors: Floors, *, utterance: str = "") -> list[Recalled]:
     """Return what is worth its tokens: facts first, then what tools did and what was said, each best first.
 
     A fact says what holds now in few words, while the turn in which it was told may have been corrected since; a
     turn that only asks answers nothing, and one that says again what the speaker has just said tells nothing.
-
-    Args:
-        floors: the least score by kind; a kind that is not named has the one of facts. `asked`: the least score of
-            facts when something is asked; a wrong fact costs a few tokens then, a missing one the answer.
-            `safety`: that of facts that concern somebody's safety, asked or not.
-            `unasked`: the least score of everything but facts when nothing is asked. `unasked_turn`: that of turns then.
-            `beside`: that of a turn where a fact is told.
     """
-    asked = wants_memory(utterance)
-    recalled = [item for item in recalled if not only_asks(item)]
-    best, best_turn = _best_of(recalled)
-    worth = [
-        item
-        for item in recalled
-        if item.score >= least_score(item, best, floors, asked=asked, best_turn=best_turn)
-    ]
+    least = least_scores(recalled, floors)
+    worth = [item for item in recalled if not only_asks(item) and item.score >= least.of(item)]
     settled = sorted((item for item in worth if item.kind in VALUES), key=lambda item: -item.score)
     told = [item for item in worth if item.kind not in VALUES]
     return settled + _each_once(
@@ -79,60 +72,34 @@ def worth_saying(
     )
 
 
-def best_scores(recalled: Iterable[Recalled]) -> tuple[float | None, float]:
-    """Return the score of the best fact that was recalled, None if there is none, and of the best turn that tells anything."""
-    return _best_of([item for item in recalled if not only_asks(item)])
+class Least(NamedTuple):
+    """From which score on an item is worth its tokens, beside others."""
+
+    any: float
+    safety: float
+
+    def of(self, item: Recalled) -> float:
+        """Return it for one item."""
+        return min(self.any, self.safety) if item.safety else self.any
 
 
-def _best_of(telling: Sequence[Recalled]) -> tuple[float | None, float]:
-    facts = [item.score for item in telling if item.kind in VALUES]
-    turns = [item.score for item in telling if item.kind == "turn"]
-    return max(facts, default=None), max(turns, default=0.0)
+def least_scores(recalled: Iterable[Recalled], floors: Floors) -> Least:
+    """Return the score from which on each of some items is worth its tokens.
 
-
-def lowest(floors: Mapping[str, float]) -> float:
-    """Return the score below which nothing is ever said."""
-    return min(*floors.values(), AMONG * floors.get("turn", floors["fact"]))
-
-
-def least_score(
-    item: Recalled,
-    best: float | None,
-    floors: Mapping[str, float],
-    *,
-    asked: bool,
-    best_turn: float = 0.0,
-) -> float:
-    """Return the score from which an item is worth its tokens.
-
-    Args:
-        best: the score of the best fact that was recalled; None: there is none.
-        best_turn: that of the best turn.
+    How likely it is that any helps, the best of all tells, also if it only asks; what is near, the best that tells anything.
     """
-    if item.kind not in VALUES:
-        least = floors.get(item.kind, floors["fact"])
-        if not asked:
-            unasked = floors.get("unasked", 0.0)
-            return max(least, floors.get("unasked_turn", unasked) if item.kind == "turn" else unasked)
-        answered = best is not None and best >= floors.get("asked", floors["fact"])
-        if item.kind != "turn":
-            return least
-        if answered:
-            return max(least, floors.get("beside", 0.0))
-        return least if best_turn < least else min(least, AMONG * best_turn)
-    least = _least_value(best, floors, asked=asked)
-    return min(least, floors.get("safety", least)) if item.safety else least
-
-
-def _least_value(best: float | None, floors: Mapping[str, float], *, asked: bool) -> float:
-    """Return the score from which a fact is worth its tokens, if nobody's safety is concerned."""
-    first = floors.get("asked", floors["fact"]) if asked else floors["fact"]
-    return first if best is None else max(first, NEAR * best)
+    best, telling = 0.0, 0.0
+    for item in sorted(recalled, key=lambda item: -item.score):
+        best = max(best, item.score)
+        if not only_asks(item):
+            telling = item.score
+            break
+    return Least(NEAR * telling if best >= floors.any else math.inf, floors.safety)
 
 
 def only_asks(item: Recalled) -> bool:
     """Tell whether an item is a turn that asks something and answers nothing."""
-    return item.kind == "turn" and asking.only_asks(item.text)
+    return item.kind == "turn" and echoes.only_asks(item.text)
 
 
 def _each_once(told: Iterable[Recalled], settled: Sequence[Recalled], utterance: str) -> list[Recalled]:

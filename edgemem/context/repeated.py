@@ -11,12 +11,12 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from edgemem.context.asking import asks, only_asks
 from edgemem.context.excerpt import tells
 from edgemem.context.sentences import split_sentences
 from edgemem.patterns import Pattern
 from edgemem.provisions import provided
 from edgemem.recall.common_words import COMMON_WORDS
+from edgemem.recall.echoes import asks, only_asks
 from edgemem.recall.stemmer import stem
 from edgemem.recall.words import plain_words, terms
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.context.asking import asks
 from edgemem.errors import EdgememError
 from edgemem.hooks.conversation import reader_of
 from edgemem.hooks.points import (
@@ -18,6 +17,7 @@ from edgemem.hooks.points import (
     HookResult,
 )
 from edgemem.recall.ahead import MAX_CHARS
+from edgemem.recall.echoes import asks
 from edgemem.recall.utterance import as_said, with_ending
 from edgemem.records import Reader
 

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.block import (
+    Floors,
     Within,
     changes,
     lines_for,
@@ -71,7 +72,7 @@ class MemoryInjectionHook:
         max_chars: int = 1200,
         block_tokens: int | None = None,
         speaker: str | None = None,
-        floors: Mapping[str, float] | None = None,
+        floors: Floors | None = None,
         recall: Recaller | None = None,
         tokenizer: Tokenizer | None = None,
         sizes: Sizes | None = None,
@@ -89,7 +90,7 @@ class MemoryInjectionHook:
             block_tokens: the budget of the whole block, in tokens of `tokenizer`; default: 80 with `recall`, else none,
                 so that what the caps above let pass is said.
             speaker: who speaks where the loop does not say it.
-            floors: the least score at which something is said, by kind.
+            floors: the least scores at which something is said; None: all is said that is near the best.
             recall: finds what matters; None looks through the store's own lists.
             sizes: what `tokenizer` has counted already, for others too; None: nothing.
             now: seconds since the epoch; with it a day long past is said with its year.
@@ -104,7 +105,7 @@ class MemoryInjectionHook:
         self.max_chars = max_chars
         self.block_tokens = BLOCK_TOKENS if block_tokens is None and recall is not None else block_tokens
         self.speaker = speaker
-        self.floors = floors or {"fact": 0.0}
+        self.floors = floors or Floors()
         self.last: list[Recalled] = []
         """What was recalled for the newest turn, before it was cut to the block."""
         self._unchanged: dict[Reader | None, tuple[int, ...]] = {}

@@ -1,1 +1,1 @@
-"""Finding: full text, vectors, fusion, the index and its upkeep."""
+"""Finding: full text, vectors, scores, the index and its upkeep."""

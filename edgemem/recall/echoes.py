@@ -80,14 +80,26 @@ class Echoes:
                 polite = terms(_without_politeness(text, words))
                 if not left.intersection(polite) <= set(called_by(text).split()):
                     return False
-        return _only_asks(text)
+        return only_asks(text)
 
 
-def _only_asks(text: str) -> bool:
-    """Tell whether each sentence of a text that says anything asks."""
+def only_asks(text: str) -> bool:
+    """Tell whether each sentence of a text that says anything asks; in doubt it does not."""
+    if len(text) > MOST_CHARS:
+        return False
     words = all_words().get(language_in(text))
-    sentences = [sentence.strip() for sentence in _SENTENCE.findall(text)]
-    return all(_asks(sentence, words) for sentence in sentences if terms(sentence))
+    sentences = [sentence for sentence in _sentences(text) if terms(sentence)]
+    return bool(sentences) and all(_asks(sentence, words) for sentence in sentences)
+
+
+def asks(text: str) -> bool:
+    """Tell whether the last sentence of a text asks."""
+    sentences = _sentences(text[-MOST_CHARS:])
+    return bool(sentences) and _asks(sentences[-1], all_words().get(language_in(text)))
+
+
+def _sentences(text: str) -> list[str]:
+    return [stripped for sentence in _SENTENCE.findall(text) if (stripped := sentence.strip())]
 
 
 def _asks(sentence: str, words: Words | None) -> bool:

@@ -1,9 +1,7 @@
-"""Fact scores: how sure it is that a fact or a preference answers a question, 0 to 1 like that of a message, and why.
+"""Fact scores: how likely a fact or a preference answers a question, and why.
 
 A logistic model over a handful of clues, learnt on the corpus of `edgemem.bench.weeks` alone by `edgemem bench fit`, which
-writes it into `ranking.toml`. The best fact scores how likely it answers, another one that times its share of the best, as
-messages do; and as many of the facts that answer reach the score .1 as of the messages that do (`edgemem.bench.fit_facts`).
-So one floor means the same of both, and facts and messages may stand in one list.
+writes it into `ranking.toml`. Its odds mean the same as those of messages, so facts and messages stand in one list.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.recall.certainty import shares
 from edgemem.recall.words import terms
 
 if TYPE_CHECKING:
@@ -48,7 +45,6 @@ facts: without it .54 of the facts that answer come first and .87 are among the 
 """
 _MENTIONED = 0.1  # of the log odds: a clue that contributes less does not explain anything
 _PLACES = {name: place for place, name in enumerate(CLUES)}
-_MOST = 30.0  # of the log odds, of which the exponential is still a number
 
 
 class FactModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,17 +107,6 @@ def weighed(rows: Numbers, weights: Numbers) -> Numbers:
     import numpy as np
 
     found: Numbers = np.einsum("ij,j->i", rows, weights)
-    return found
-
-
-def scores_of(odds: Numbers) -> NDArray[np.float64]:
-    """Return the scores of all facts that were found for a question, 0 to 1."""
-    import numpy as np
-
-    if not len(odds):
-        return np.zeros(0)
-    sure = 1 / (1 + np.exp(-np.clip(odds.max(), -_MOST, _MOST)))
-    found: NDArray[np.float64] = np.float64(sure) * shares(odds)
     return found
 
 

@@ -70,9 +70,20 @@ class Wanted(NamedTuple):
         return bool(comes_up_with(spell_out(item.key), self.safety_keys))
 
 
-def best_of_group(ranking: Ranking, kinds: Iterable[Kind], rows: Rows, wanted: Wanted) -> list[Recalled]:
+def best_of_groups(
+    ranking: Ranking, groups: Sequence[Iterable[Kind]], rows: Rows, wanted: Wanted
+) -> list[list[Recalled]]:
+    """Return the best items of each group; that with messages is looked at first, since an echo has no say in any score."""
+    chosen = [frozenset(group) for group in groups]
+    found = {
+        group: _best_of_group(ranking, group, rows, wanted)
+        for group in sorted(set(chosen), key=lambda group: "turn" not in group)
+    }
+    return [found[group] for group in chosen]
+
+
+def _best_of_group(ranking: Ranking, chosen: frozenset[Kind], rows: Rows, wanted: Wanted) -> list[Recalled]:
     """Return the best items of some kinds; echoes and older copies have no say in the scores of the rest."""
-    chosen = set(kinds)
     numbers = [number for number, kind in KINDS.items() if kind in chosen]
     echoing = wanted.echoes if "turn" in chosen else None
     far = wanted.k if echoing is None else max(wanted.k, _LEAST)

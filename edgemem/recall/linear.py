@@ -1,4 +1,4 @@
-"""The linear model: a score between 0 and 1 out of the signals of a message, and why.
+"""The linear model: how likely a message answers, out of its signals, and why.
 
 What was said may have been replaced since, and no text tells that by itself. So where the question is about what holds, a
 message gains by each older one that answers about as well, and loses by a newer one; where it is about what was, the other
@@ -7,7 +7,7 @@ way round. Learnt like the rest: on our own corpus, in words that nothing was le
 
 Learnt on the corpus of `edgemem.bench.weeks` alone, by `edgemem bench fit`, which writes `ranking.toml` anew; so each weight
 can be read, and changed. The sum of weighted signals is the logarithm of odds; how sure it is that any message answers is
-looked at for the question as a whole (see `certainty`), so scores mean the same for every question.
+looked at for the question as a whole (see `gate`), so scores mean the same for every question.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from edgemem.provisions import provided
-from edgemem.recall.certainty import Certainty, clues_of, mixed, shares
 from edgemem.recall.fact_scores import FactModels, weighed
 from edgemem.recall.signals import SIGNALS
 
@@ -55,10 +54,8 @@ class Messages(NamedTuple):
     """When each was said, seconds since the epoch."""
     tense: Literal["now", "past", ""]
     """Whether the question is about what holds, or about what was; empty: about neither, as "what did she say?"."""
-    known: float
-    """How much of what the words of the question tell apart stands anywhere, 0 to 1."""
 
-    def some(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Messages:
+    def some(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Messages:
         """Return some of them."""
         return self._replace(signals=self.signals[rows], at=self.at[rows])
 
@@ -96,12 +93,11 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
     scale: float
     """By which the sum is stretched, so that with the bias it is the logarithm of the odds of being right."""
     weights: dict[str, float]
-    certainty: Certainty
 
     @classmethod
     def bare(cls, weights: dict[str, float]) -> LinearModel:
         """Return a model that knows the order of messages, and not how likely any of them is right."""
-        return cls(0.0, 1.0, weights, Certainty(0.0, 0.0, {}))
+        return cls(0.0, 1.0, weights)
 
     def odds(self, messages: Messages) -> NDArray[np.float32]:
         """Return the logarithm of the odds that each of some messages is right."""
@@ -141,18 +137,6 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
             share[row, REASONS.index(reason)] = self.scale * self.weights.get(name, 0.0)
         return share
 
-    def scores(self, messages: Messages) -> NDArray[np.float32]:
-        """Return the scores of all messages that were found for a question, 0 to 1."""
-        import numpy as np
-
-        odds = self.odds(messages)
-        if not len(odds):
-            return odds
-        certainty = self.certainty
-        sure = certainty.of(clues_of(odds, messages.signals, messages.known, usual=certainty.usual))
-        found: NDArray[np.float32] = np.float32(sure) * shares(odds)
-        return found
-
     def parts(self, messages: Messages) -> NDArray[np.float32]:
         """Return what each of `REASONS` adds to the log odds of some messages, `float32[n, len(REASONS)]`."""
         import numpy as np
@@ -189,7 +173,6 @@ class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 name: sum(share * model.scale * model.weights.get(name, 0.0) for model, share in both) / scale
                 for name in (*SIGNALS, *AGES)
             },
-            mixed([(model.certainty, share) for model, share in both]),
         )
 
 

@@ -13,8 +13,8 @@ from edgemem.errors import ClosedError, StoreError
 from edgemem.recall.candidates import Filter, make_filter
 from edgemem.recall.echoes import Echoes
 from edgemem.recall.found import fetch
-from edgemem.recall.fusion import Weights
-from edgemem.recall.groups import Rows, Wanted, best_of_group, first_of
+from edgemem.recall.gate import shipped_gate
+from edgemem.recall.groups import Rows, Wanted, best_of_groups, first_of
 from edgemem.recall.linear import shipped_models
 from edgemem.recall.past_times import past_times
 from edgemem.recall.question import take_apart
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder, Reranker
+    from edgemem.recall.gate import Found, Utterance
     from edgemem.recall.index import Index
     from edgemem.recall.linear import Messages
     from edgemem.recall.question import Asked
@@ -80,10 +81,6 @@ class Recall:
     def use(self, settings: RecallSettings) -> None:
         """Go on with other settings."""
         self._settings = settings
-        self._weights = Weights(
-            words=settings.words_weight,
-            meaning=settings.meaning_weight,
-        )
 
     def adopt(self, embedder: Embedder) -> None:
         """Find by meaning from now on, with an embedder that the index has adopted."""
@@ -193,7 +190,7 @@ class Recall:
         most = k if self._reranker is None else max(k, self._settings.rerank_most)
         echoes = None if repeated else Echoes(query, timed=bool(asked.spans))
         wanted = Wanted(most, echoes, min_score, frozenset(exclude), known, self._settings.safety_keys)
-        groups = [best_of_group(ranking, group, rows, wanted) for group in apart or (KINDS.values(),)]
+        groups = best_of_groups(ranking, apart or (KINDS.values(),), rows, wanted)
         # A model that reads a question for its words has nothing to say about one that has none.
         passed = SecondPass(groups) if ranking.told else self._read_again(query, groups, limits, known, stop)
         found = [item for group in passed.groups for item in first_of(group, k, known)]
@@ -219,6 +216,15 @@ class Recall:
         _, ranking = self._search(asked, reader, {}, allowed, limits)
         return list(map(str, ranking.refs[: ranking.turns].tolist())), ranking.messages
 
+    def best_of(self, query: str, *, reader: Reader | None) -> tuple[Utterance, Found]:
+        """Return what the gate knows of an utterance: what it says, and how well the best of what was found fits."""
+        reader = as_spelled(self._truth, reader)
+        limits = Limits(candidates=self._settings.candidates)
+        _, ranking = self._search(
+            take_apart(query, self._clock.now()), reader, {}, make_filter(reader), limits
+        )
+        return ranking.utterance, ranking.best_found
+
     def fact_clues_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], NDArray[np.float32]]:
         """Return the names of the facts and preferences that were considered for a question, and their clues."""
         asked = take_apart(query, self._clock.now())
@@ -226,7 +232,7 @@ class Recall:
         allowed = make_filter(reader, past=asked.asks_past)
         limits = Limits(candidates=self._settings.candidates)
         _, ranking = self._search(asked, reader, {}, allowed, limits)
-        rows = range(ranking.turns, ranking.turns + len(ranking.clues))
+        rows = range(ranking.texts, ranking.texts + len(ranking.clues))
         return [f"{KINDS[int(ranking.kinds[row])]}:{ranking.refs[row]}" for row in rows], ranking.clues
 
     def _search(
@@ -265,8 +271,8 @@ class Recall:
                 self._embedder,
                 allowed,
                 limits,
-                self._weights,
                 shipped_models(),
+                shipped_gate(),
                 now=self._clock.now(),
             )
             self._tail.refresh(state)

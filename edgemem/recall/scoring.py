@@ -1,18 +1,16 @@
-"""Scoring: candidates in the order of their scores: messages and facts by what was learnt, all else by `fusion`."""
+"""Scoring: candidates in the order of their scores: what was said, noted and done by signals, what is known by clues, all by one gate."""
 
 from __future__ import annotations
 
 from collections import Counter
-from math import isnan
+from math import exp, log
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
+from edgemem.recall.fact_scores import CLUES as FACT_CLUES
 from edgemem.recall.fact_scores import clues_of
-from edgemem.recall.fact_scores import scores_of as fact_scores_of
-from edgemem.recall.fusion import Signals, reasons, scores_of
+from edgemem.recall.gate import NO_FACT, NO_MESSAGE, SLOWLY, Found
 from edgemem.recall.linear import REASONS, LinearModel, Messages
-from edgemem.recall.linear import reasons as turn_reasons
+from edgemem.recall.linear import reasons as text_reasons
 from edgemem.recall.signals import SIGNALS, Field, rank, signals_of
 from edgemem.recall.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.then_told import told_then
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.fusion import Weights
+    from edgemem.recall.gate import Gate, Utterance
     from edgemem.recall.linear import Models
     from edgemem.recall.question import Question
     from edgemem.recall.view import View
@@ -35,10 +33,8 @@ _PLACES = {name: place for place, name in enumerate(SIGNALS)}
 _OF_THE_BEST = ("words", "window", "session_words", "meaning_share")
 """Signals that are a share of the best message's."""
 _VALUES = (FACT, PREFERENCE)
-HALF_LIFE_S = 30 * 86400.0
-_BY_WORDS = 0.4
-"""What is left of a summary's score where words alone were looked for: a message that has all of them scores .1 then, and
-.3 to .5 with meaning."""
+_OF_A_SUMMARY = 2 * log(0.5)
+"""Added to its log odds, which halves its score: what a summary says, the turns that it was made from say too."""
 
 
 class Hit(NamedTuple):
@@ -60,23 +56,30 @@ class Ranking:
     """The candidates of a question with their scores; it knows nothing of the columns any more."""
 
     def __init__(
-        self, view: View, question: Question, *, models: Models, meaning: float, weights: Weights, now: float
+        self,
+        view: View,
+        question: Question,
+        *,
+        models: Models,
+        gate: Gate,
+        utterance: Utterance,
+        meaning: float,
+        now: float,
     ) -> None:
         """Score the candidates; whoever calls holds the lock of the columns.
 
         Args:
-            models: how messages, facts and preferences are scored.
+            gate: how likely it is that any of them helps.
             meaning: how much of its weight meaning has; 0 where the question has no vector.
-            weights: how other kinds are scored.
             now: seconds since the epoch.
         """
         import numpy as np
 
         rows = view.columns.rows
         self._model: LinearModel = models.at(meaning)
-        self._by_words = models.words_only
-        self._fact_models, self._meaning = models.facts, meaning
-        self._weights = weights = msgspec.structs.replace(weights, meaning=weights.meaning * meaning)
+        self._by_words, self._fact_models = models.words_only, models.facts
+        self._gate, self.utterance, self._meaning = gate, utterance, meaning
+        self._known, self._terms = view.known, len(question.terms)
         told = None if question.alone is None else told_then(view, question, now)
         self.told = told is not None
         """Whether no word of the question tells them apart; see `then_told`."""
@@ -85,43 +88,57 @@ class Ranking:
         slots = slots[kept]
         kind = rows["kind"][slots]
         turn, value = kind == TURN, np.isin(kind, _VALUES)
-        order = np.concatenate([np.flatnonzero(some) for some in (turn, value, ~turn & ~value)])
+        order = np.concatenate([np.flatnonzero(some) for some in (turn, ~turn & ~value, value)])
         slots = slots[order]
         self.turns = int(turn.sum())
         """How many of them are messages; they come first."""
-        self.messages = _messages(view, slots[: self.turns], question)
-        """The signals of the messages."""
-        self._sessions = rows["session"][slots[: self.turns]]
-        self._waits = ~view.near[slots[: self.turns]] & bool(meaning)
+        self.texts = len(slots) - int(value.sum())
+        """How many of them are no facts and preferences; these come last."""
+        texts, values = slots[: self.texts], slots[self.texts :]
+        self._messages = _messages(view, texts, question)
+        self._less = np.where(rows["kind"][texts] == SUMMARY, np.float32(_OF_A_SUMMARY), np.float32(0))
+        self._sessions = rows["session"][texts]
+        self._waits = ~view.near[texts] & bool(meaning)
         """Which of them have no vector yet, though the question has one: what they score by words alone counts."""
-        self._left = np.arange(self.turns)
+        self._left = np.arange(self.texts)
         """Which of them were not left out."""
         self._parts: Numbers | None = None
-        self._values = self.turns + int(value.sum())
-        values, others = slots[self.turns : self._values], slots[self._values :]
         past = (
             _pasts(view, values, first=question.asks_first) if question.asks_past else np.zeros(len(values))
         )
         self.clues = clues_of(view, values, question, past)
-        """Of the facts and preferences, one row each; they come next."""
-        self._others = _signals_of_others(view, others, question, now)
-        summary = weights.summary * (1.0 if meaning else _BY_WORDS)
-        worth = np.where(rows["kind"][others] == SUMMARY, summary, 1.0)
-        self.scores = (
-            np.concatenate(
-                [
-                    self._scores_of_turns(),
-                    fact_scores_of(models.facts.odds(self.clues, meaning)),
-                    worth * scores_of(*self._others, weights),
-                ]
-            ).astype(np.float64)
-            if told is None
-            else told[1][kept][order]
-        )
+        """Of the facts and preferences, one row each."""
+        self._odds = np.concatenate([self._odds_of_texts(), models.facts.odds(self.clues, meaning)])
+        self._level = self._level_of_scores()
+        self.scores = self._scores() if told is None else told[1][kept][order]
         self.kinds, self.refs, self._at = (rows[name][slots] for name in ("kind", "ref", "at"))
         self._order = np.lexsort((-self.refs, -self._at, -self.scores))
         self._like: dict[int, int] = {}
         """Of what joined later: whose reasons it has."""
+
+    @property
+    def messages(self) -> Messages:
+        """Return the signals of the messages."""
+        return self._messages.some(slice(self.turns))
+
+    @property
+    def best_found(self) -> Found:
+        """Return what tells the gate how well the best candidates fit."""
+        import numpy as np
+
+        left = self._left[self._left < self.turns]
+        signals = self._messages.signals[left]
+        telling = self._odds[left[signals[:, _PLACES["asks"]] <= 0]]
+        return Found(
+            max(
+                float(signals[:, _PLACES["meaning"]].max(initial=0.0)),
+                float(np.nan_to_num(self.clues[:, [*FACT_CLUES].index("meaning")]).max(initial=0.0)),
+            ),
+            float(telling.max(initial=NO_MESSAGE)),
+            float(self._odds[self.texts :].max(initial=NO_FACT)),
+            self._known,
+            self._terms,
+        )
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -147,24 +164,30 @@ class Ranking:
         repeat = np.isin(refs, list(echoes))
         scores[repeat] = 0.0
         scores[np.isin(refs, list(copies))] = -1.0
-        kept = np.flatnonzero(scores > 0)
-        if len(kept) and not self.told:
-            signals = self.messages.signals
+        kept = np.flatnonzero(self.scores[: self.texts] > 0)
+        if not self.told:
+            signals = self._messages.signals
             if repeat.any():
-                self._weigh_sessions(kept, np.unique(self._sessions[repeat]))
+                self._weigh_sessions(kept[kept < self.turns], np.unique(self._sessions[: self.turns][repeat]))
             for name in _OF_THE_BEST:
                 column = signals[kept, _PLACES[name]]
-                if column.max() > 0:
+                if column.max(initial=0.0) > 0:
                     signals[kept, _PLACES[name]] = column / column.max()
             self._left, self._parts = kept, None
-            self.scores[kept] = self._scores_of_turns()
+            self._odds[kept] = self._odds_of_texts()
+            level, self._level = self._level, self._level_of_scores()
+            self.scores[kept] = self._scores()[kept]
+            known = self.scores[self.texts :]
+            known[known > 0] *= exp(self._level - level)
         self.rescore(self.scores)
 
     def _weigh_sessions(self, kept: Slots, echoing: Slots) -> None:
         """Set what the sessions with echoes are worth to what the best message that is kept there is; rank all anew."""
         import numpy as np
 
-        signals, sessions = self.messages.signals, self._sessions[kept]
+        if not len(kept):
+            return
+        signals, sessions = self._messages.signals, self._sessions[kept]
         for session in echoing:
             mates = kept[sessions == session]
             for name, own in (("session_words", "words"), ("session_meaning", "meaning")):
@@ -175,26 +198,41 @@ class Ranking:
         signals[kept, _PLACES["session_rank"]] = rank(worth, sessions)
         signals[kept, _PLACES["window_rank"]] = rank(signals[kept, _PLACES["window"]], np.arange(len(kept)))
 
-    def _scores_of_turns(self) -> Numbers:
-        """Return the scores of the messages that are left, among themselves."""
-        messages, waits = self.messages.some(self._left), self._waits[self._left]
-        if not waits.any():
-            return self._model.scores(messages)
-        found, rest = self._by_words.scores(messages), self._model.scores(messages.some(~waits))
-        # The best scores how sure it is that anything answers. What has words of the question, and no vector yet, makes that no less sure.
-        said = messages.signals[:, _PLACES["words"]] > 0
-        found[said] *= max(1.0, float(rest.max(initial=0.0) / found.max()))
-        found[~waits] = rest
-        return found
-
-    def _parts_of_turns(self) -> Numbers:
-        """Return what each reason adds to the log odds of all messages; nothing where one was left out."""
+    def _scores(self) -> NDArray[np.float64]:
+        """Return the score of each candidate that is left, by its odds."""
         import numpy as np
 
-        messages, waits = self.messages.some(self._left), self._waits[self._left]
+        return np.exp(np.minimum(self._odds / SLOWLY + self._level, 0.0)).astype(np.float64)
+
+    def _level_of_scores(self) -> float:
+        """Return the logarithm of what a candidate with even odds scores: the best of those that are left scores the chance."""
+        left = self._odds[self._left], self._odds[self.texts :]
+        best = max(float(odds.max(initial=NO_FACT)) for odds in left)
+        return log(self._gate.chance(self.utterance, self.best_found, meaning=self._meaning)) - best / SLOWLY
+
+    def _odds_of_texts(self) -> Numbers:
+        """Return the log odds of the texts that are left, among themselves."""
+        messages, waits = self._messages.some(self._left), self._waits[self._left]
+        if not waits.any():
+            whole: Numbers = self._model.odds(messages) + self._less[self._left]
+            return whole
+        found, rest = self._by_words.odds(messages), self._model.odds(messages.some(~waits))
+        # What has words of the question, and no vector yet, is as likely as what has one.
+        said = messages.signals[:, _PLACES["words"]] > 0
+        if len(rest):
+            found[said] += max(0.0, float(rest.max() - found.max()))
+        found[~waits] = rest
+        found += self._less[self._left]
+        return found
+
+    def _parts_of_texts(self) -> Numbers:
+        """Return what each reason adds to the log odds of all texts; nothing where one was left out."""
+        import numpy as np
+
+        messages, waits = self._messages.some(self._left), self._waits[self._left]
         found = self._by_words.parts(messages)
         found[~waits] = self._model.parts(messages.some(~waits))
-        parts = np.zeros((self.turns, len(REASONS)), np.float32)
+        parts = np.zeros((self.texts, len(REASONS)), np.float32)
         parts[self._left] = found
         return parts
 
@@ -224,22 +262,18 @@ class Ranking:
         if self.told:
             return ("date",)
         row = self._like.get(hit.row, hit.row)
-        if row < self.turns:
+        if row < self.texts:
             if self._parts is None:
-                self._parts = self._parts_of_turns()
-            return turn_reasons(self._parts[row].tolist())
-        if row < self._values:
-            return self._fact_models.reasons(self.clues[row - self.turns].tolist(), self._meaning)
-        words, meaning, *more = (float(column[row - self._values]) for column in self._others)
-        signals = Signals(words, None if isnan(meaning) else meaning, *more)
-        return reasons(signals, self._weights)
+                self._parts = self._parts_of_texts()
+            return text_reasons(self._parts[row].tolist())
+        return self._fact_models.reasons(self.clues[row - self.texts].tolist(), self._meaning)
 
 
 def _messages(view: View, slots: Slots, question: Question) -> Messages:
     import numpy as np
 
     if not len(slots):
-        return Messages(np.zeros((0, len(SIGNALS)), np.float32), np.zeros(0), "", view.known)
+        return Messages(np.zeros((0, len(SIGNALS)), np.float32), np.zeros(0), "")
     meaning = np.zeros(view.n + 1, np.float32)
     meaning[view.near] = np.maximum(view.cosines[view.near], 0)
     field = Field(
@@ -250,25 +284,7 @@ def _messages(view: View, slots: Slots, question: Question) -> Messages:
         meaning,
     )
     signals = signals_of(field, slots, question, view.mentioned, view.allowed)
-    return Messages(signals, view.columns.rows["at"][slots], question.tense, view.known)
-
-
-def _signals_of_others(
-    view: View, slots: Slots, question: Question, now: float
-) -> tuple[Numbers, Numbers, Numbers, NDArray[np.float64]]:
-    """Return words, meaning (not a number where it is not known), person and recent of what is neither said nor known."""
-    import numpy as np
-
-    rows = view.columns.rows
-    who = rows["who"][slots]
-    person = np.zeros(len(slots), np.float32)
-    for name in question.people:
-        code = view.columns.code(name)
-        if code is not None:
-            person[who == code] = 1.0
-    recent = 0.5 ** (np.maximum(0.0, now - rows["at"][slots]) / HALF_LIFE_S)
-    meaning = np.where(view.near[slots], view.cosines[slots], np.float32("nan"))
-    return view.words[slots], meaning, person, recent
+    return Messages(signals, view.columns.rows["at"][slots], question.tense)
 
 
 def _pasts(view: View, slots: Slots, *, first: bool) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import ClosedError, ModelError
+from edgemem.recall.gate import Utterance
 from edgemem.recall.languages import share_of_meaning
 from edgemem.recall.meaning_search import find_near, find_past
 from edgemem.recall.scoring import Ranking
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.candidates import Filter
-    from edgemem.recall.fusion import Weights
+    from edgemem.recall.gate import Gate
     from edgemem.recall.index import Index
     from edgemem.recall.linear import Models
     from edgemem.recall.question import Asked, Question
@@ -60,7 +61,7 @@ class Limits(NamedTuple):
     """How much one search may take."""
 
     candidates: int = 64
-    """What the words hand over to the fusion; meaning hands over half, since each costs more."""
+    """What the words hand over to be scored; meaning hands over half, since each costs more."""
     embed_s: float = 0.08
     deadline: float | None = None
     """By the monotonic clock; None: take the time it needs."""
@@ -74,7 +75,8 @@ class Search:
     Args:
         state: how far the index has come; None: do without it.
         only: what may be found.
-        models: how messages are scored.
+        models: how candidates are scored.
+        gate: how likely it is that any of them helps.
         now: seconds since the epoch.
     """
 
@@ -85,8 +87,8 @@ class Search:
         embedder: Embedder | None,
         only: Filter,
         limits: Limits,
-        weights: Weights,
         models: Models,
+        gate: Gate,
         *,
         now: float,
     ) -> None:
@@ -95,10 +97,12 @@ class Search:
         self._embedder = embedder
         self._only = only
         self._limits = limits
-        self._weights = weights
         self._models = models
+        self._gate = gate
         self._now = now
         self._meaning = 0.0
+        self._vector: Any = None
+        self._maker = ""
         self._new: dict[int, Doc] = {}
         """What the index does not know yet, by its numbers."""
         self._weight = 1.0
@@ -122,8 +126,9 @@ class Search:
                 view,
                 question,
                 models=self._models,
+                gate=self._gate,
+                utterance=Utterance(question.text, question.language, self._vector, self._maker),
                 meaning=self._meaning,
-                weights=self._weights,
                 now=self._now,
             )
 
@@ -154,6 +159,7 @@ class Search:
         vector = self._embed(self._embedder, question.meaning)
         if vector is None or self._is_late():
             return
+        self._vector, self._maker = vector, self._embedder.fingerprint
         with self._index.postings.lock:
             view.follow()
             wanted = max(1, self._limits.candidates // 2)

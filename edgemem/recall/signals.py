@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from edgemem.recall.columns import NOBODY
 from edgemem.recall.times_asked import said_then, spoken_of
 from edgemem.recall.traits import ASKS, SAYS_I
 
@@ -61,6 +62,8 @@ class _Candidates(NamedTuple):
     """Of the message before it that the same person said; -1 where there is none, or it may not be read."""
     none: Numbers
     """What a signal is that the question does not ask for."""
+    alone: NDArray[np.bool_]
+    """Which are of no session, as a note is: each is one by itself."""
 
 
 def signals_of(
@@ -108,6 +111,7 @@ def _candidates(
         rows["marks"][slots],
         led=np.where(mine, before, np.where(mine_2, before_2, -1)),
         none=np.zeros(len(slots), np.float32),
+        alone=rows["session"][slots] == NOBODY,
     )
 
 
@@ -138,15 +142,18 @@ class _People:
 
 
 def _of_words(some: _Candidates) -> dict[str, NDArray[Any]]:
+    import numpy as np
+
     field = some.field
     words, window, session = map(_best_share, (field.words, field.window, field.session))
+    own, own_rank = words(some.slots), rank(field.words, some.slots)
     return {
-        "words": words(some.slots),
+        "words": own,
         "words_led": words(some.led),
-        "window": window(some.slots),
-        "window_rank": rank(field.window, some.slots),
-        "session_words": session(some.session),
-        "session_rank": rank(field.session, some.session),
+        "window": np.where(some.alone, own, window(some.slots)),
+        "window_rank": np.where(some.alone, own_rank, rank(field.window, some.slots)),
+        "session_words": np.where(some.alone, own, session(some.session)),
+        "session_rank": np.where(some.alone, own_rank, rank(field.session, some.session)),
     }
 
 
@@ -162,7 +169,7 @@ def _of_meaning(some: _Candidates, people: _People) -> dict[str, NDArray[Any]]:
     return {
         "meaning": own,
         "meaning_share": own / max(float(cosines.max(initial=0.0)), _LEAST_BEST),
-        "session_meaning": in_session[some.session],
+        "session_meaning": np.where(some.alone, own, in_session[some.session]),
         "about_meaning": own * people.are_in(some.slots) / max(float(of_them.max(initial=0.0)), _LEAST_BEST),
     }
 

@@ -1,0 +1,168 @@
+"""The gate: how likely it is that something remembered helps with what somebody said.
+
+The order of candidates says which of them answers best, also where none does, or where nobody asked. What tells that one helps
+is what somebody wants, by the words and the meaning of the utterance, and how well the best candidates fit. It is one logistic
+model, learnt by `edgemem bench gate` on the households of `edgemem.bench.homes` and on the weeks, which writes `gate.toml`.
+A candidate scores this chance times its share: 1 for the best of all, less the further it is behind.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import exp
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from edgemem.provisions import provided
+from edgemem.recall.words import plain_words
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float32]
+
+FILE = "gate.toml"
+CLUES = ("nearest", "message", "fact", "either", "known", "terms", "said", "meant")
+"""What is looked at.
+
+nearest: the cosine of the message, or fact, that is nearest in meaning.
+message, fact: the logarithm of the odds of the best message that does not only ask, and of the best fact or preference.
+either: the larger of the two.
+known: how much of what the words of the question tell apart stands anywhere, 0 to 1.
+terms: how many of its words are looked for, `MOST_TERMS` at most.
+said, meant: the log odds that such words, and such a meaning, want something of a memory.
+"""
+NO_MESSAGE, NO_FACT = -9.0, -12.0
+"""The log odds where there is none, or a worse one."""
+MOST_TERMS = 8
+SLOWLY = 2.0
+"""A share is the square root of how much less likely a candidate is than the best: the chance tells whether there is an answer
+more than the share tells which it is."""
+_SURE = 30.0
+
+
+class Utterance(NamedTuple):
+    """What somebody said."""
+
+    text: str
+    language: str
+    vector: Numbers | None
+    """None where nothing embedded it."""
+    embedder: str
+    """The fingerprint of what made the vector."""
+
+
+class Found(NamedTuple):
+    """What was found for it."""
+
+    nearest: float
+    message: float
+    fact: float
+    known: float
+    terms: int
+
+
+class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """The words of one language that tell what somebody wants."""
+
+    bias: float
+    weights: tuple[tuple[str, float], ...]
+
+    @cached_property
+    def _by_word(self) -> dict[str, float]:
+        return dict(self.weights)
+
+    def odds(self, text: str) -> float:
+        """Return the log odds that a text wants something of a memory."""
+        return self.bias + sum(self._by_word.get(word, 0.0) for word in set(plain_words(text)))
+
+
+class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """The direction in which an embedder puts what wants something of a memory."""
+
+    embedder: str
+    """What its fingerprint begins with."""
+    bias: float
+    weights: tuple[float, ...]
+
+    @cached_property
+    def _column(self) -> Numbers:
+        import numpy as np
+
+        return np.array(self.weights, np.float32)
+
+    def knows(self, utterance: Utterance) -> bool:
+        """Tell whether a vector is one of that embedder's."""
+        vector = utterance.vector
+        return (
+            vector is not None
+            and len(vector) == len(self.weights)
+            and utterance.embedder.startswith(f"{self.embedder}:")
+        )
+
+    def odds(self, vector: Numbers) -> float:
+        """Return the log odds that something with such a vector wants something of a memory."""
+        return self.bias + float((vector * self._column).sum())
+
+
+class Weighed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Weights of clues; those that are not named weigh nothing."""
+
+    bias: float
+    weights: dict[str, float]
+
+    def odds(self, clues: dict[str, float]) -> float:
+        """Return the log odds that something remembered helps."""
+        return self.bias + sum(weight * clues[name] for name, weight in self.weights.items())
+
+
+class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How likely it is that something remembered helps."""
+
+    words_only: Weighed
+    """For what was not embedded."""
+    with_meaning: Weighed
+    """For what was embedded by whatever embeds."""
+    with_vector: Weighed
+    """For what was embedded by the embedder whose direction is known."""
+    meant: Direction
+    said: dict[str, Vocabulary]
+    """By the code of a language."""
+
+    def clues(self, utterance: Utterance, found: Found) -> dict[str, float]:
+        """Return the clues by their names; `meant` is 0 where nothing is known of the embedder."""
+        words = self.said.get(utterance.language)
+        message, fact = max(found.message, NO_MESSAGE), max(found.fact, NO_FACT)
+        vector = utterance.vector if self.meant.knows(utterance) else None
+        return {
+            "nearest": found.nearest,
+            "message": message,
+            "fact": fact,
+            "either": max(message, fact),
+            "known": found.known,
+            "terms": float(min(found.terms, MOST_TERMS)),
+            "said": words.odds(utterance.text) if words is not None else 0.0,
+            "meant": self.meant.odds(vector) if vector is not None else 0.0,
+        }
+
+    def chance(self, utterance: Utterance, found: Found, *, meaning: float) -> float:
+        """Return how likely it is, 0 to 1, that something remembered helps.
+
+        Args:
+            meaning: how much meaning counts: less than 1 where the embedder does not know the language, and 0 without one.
+        """
+        clues = self.clues(utterance, found)
+        embedded = self.with_vector if self.meant.knows(utterance) else self.with_meaning
+        odds = (1 - meaning) * self.words_only.odds(clues)
+        if meaning:
+            odds += meaning * embedded.odds(clues)
+        return 1 / (1 + exp(-max(-_SURE, min(_SURE, odds))))
+
+
+@provided
+def shipped_gate() -> Gate:
+    """Return the gate that comes with the package."""
+    return msgspec.toml.decode(Path(__file__).with_name(FILE).read_text("utf-8"), type=Gate)
