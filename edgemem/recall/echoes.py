@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from edgemem.languages.words import all_words, small
@@ -37,8 +38,9 @@ class Echoes:
 
     def __init__(self, question: str, *, timed: bool = False) -> None:
         self._timed = timed
-        self._words = as_said(question).words
-        self._terms = frozenset(terms(question))
+        # One recall looks at most items several times.
+        self._said = cache(as_said)
+        self._is_one = cache(partial(_is_one, as_said(question).words, frozenset(terms(question))))
 
     def among(self, items: Iterable[Recalled]) -> list[Recalled]:
         """Return the messages that ask, and have nothing that the question has not but politeness and a name that they call."""
@@ -52,7 +54,7 @@ class Echoes:
         alike: defaultdict[str, list[Recalled]] = defaultdict(list)
         for item in items:
             if item.kind == "turn" and len(item.text) <= MOST_CHARS:
-                alike[as_said(item.text).words].append(item)
+                alike[self._said(item.text).words].append(item)
         copies = []
         for same in alike.values():
             if len(same) > 1:
@@ -68,19 +70,21 @@ class Echoes:
                 ]
         return copies
 
-    def _is_one(self, text: str) -> bool:
-        if len(text) > MOST_CHARS or text.rstrip()[-1:] in _TELLS:
+
+def _is_one(question: str, stems: frozenset[str], text: str) -> bool:
+    """Tell whether a text only asks what a question of some words and stems asks."""
+    if len(text) > MOST_CHARS or text.rstrip()[-1:] in _TELLS:
+        return False
+    if as_said(text).words != question:
+        own = set(terms(text))
+        if own.isdisjoint(stems):
             return False
-        if as_said(text).words != self._words:
-            own = set(terms(text))
-            if own.isdisjoint(self._terms):
+        if left := own.difference(stems):
+            words = all_words().get(language_in(text))
+            polite = terms(_without_politeness(text, words))
+            if not left.intersection(polite) <= set(called_by(text).split()):
                 return False
-            if left := own.difference(self._terms):
-                words = all_words().get(language_in(text))
-                polite = terms(_without_politeness(text, words))
-                if not left.intersection(polite) <= set(called_by(text).split()):
-                    return False
-        return only_asks(text)
+    return only_asks(text)
 
 
 def only_asks(text: str) -> bool:
@@ -88,7 +92,8 @@ def only_asks(text: str) -> bool:
     if len(text) > MOST_CHARS:
         return False
     words = all_words().get(language_in(text))
-    sentences = [sentence for sentence in _sentences(text) if terms(sentence)]
+    said = _sentences(text)
+    sentences = [sentence for sentence in said if terms(sentence)] or said
     return bool(sentences) and all(_asks(sentence, words) for sentence in sentences)
 
 
