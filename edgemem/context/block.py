@@ -28,9 +28,6 @@ NEAR = 0.25
 """What scores less than this share of the best item that tells anything is left out; each of its tokens costs silence. With .4, who
 asks two things at once hears one of them."""
 
-_ALONE = 4
-"""By how many tokens at most a fence of a single line is shorter, with room to spare: that is counted, too."""
-
 _CHARS_A_TOKEN = 3
 """Where letters are Latin a token has more; where they are not, lines are counted that need not be."""
 
@@ -330,17 +327,11 @@ def within(
     # Most often all of them fit; where a text is cut, it had better be shortened.
     cut = any(len(items[line.id].text) > LINE_CHARS for line in shown if line.id in items)
     may_fit = bool(shown) and not (cut and math.isfinite(tokens))
-    # So short that they fit for sure: then each need not be counted by itself.
-    if may_fit and sum(len(line.line) for line in shown) < _CHARS_A_TOKEN * (tokens - spent):
-        whole = _size(shown, count, spent, alone=alone)
+    if may_fit:
+        whole = _size(shown, count, spent, alone=alone, most=tokens)
         if whole <= tokens:
             return Within(list(shown), whole)
     sizes = [count(f"{line.line}\n") for line in shown]
-    # A few tokens go where two lines meet, so what seems too long by as many is counted as a whole.
-    if may_fit and spent + sum(sizes) - len(sizes) - _ALONE <= tokens:
-        whole = _size(shown, count, spent, alone=alone)
-        if whole <= tokens:
-            return Within(list(shown), whole)
     out: list[Shown] = []
     taken = spent
     for item, size in zip(shown, sizes, strict=True):
@@ -355,17 +346,27 @@ def within(
             question=question,
             room=int(tokens),
             sizes=[size for _, size in told_of],
-            count=lambda some: _size([*out, *some], count, spent, alone=alone),
+            count=lambda some: _size([*out, *some], count, spent, alone=alone, most=tokens),
             taken=taken,
             now=now,
         )
     return Within(out, _size(out, count, spent, alone=alone) if out else 0)
 
 
-def _size(shown: Sequence[Shown], count: Callable[[str], int], spent: int, *, alone: bool) -> int:
-    """Return what a block of some lines takes, where the fence of several lines takes `spent`."""
+def _size(
+    shown: Sequence[Shown], count: Callable[[str], int], spent: int, *, alone: bool, most: float = math.inf
+) -> int:
+    """Return what a block of some lines takes, where the fence of several lines takes `spent`; about, if it is more than `most`."""
     lines = [each.line for each in shown if each.line]
-    return count(fence(lines)) if alone and len(lines) == 1 else spent + count(as_text(shown))
+    if alone and len(lines) == 1:
+        return count(fence(lines))
+    text = as_text(shown)
+    # What is short fits for sure. A few tokens go where two lines meet, so what seems too long by as many is counted as a whole.
+    if len(text) >= _CHARS_A_TOKEN * (most - spent):
+        about = spent + sum(count(f"{line}\n") for line in lines) - len(lines)
+        if about > most:
+            return about
+    return spent + count(text)
 
 
 def value_as_recalled(of: Fact | Preference) -> Recalled:

@@ -88,8 +88,9 @@ def fitting(
             continue
         share = shares[n] / (sum(shares) or 1.0) * (room - taken) * len(line.line) / max(sizes[n], 1)
         # The share is of the room without who said it and when; what is more than short may be told in less.
-        lengths = (min(max(SHORT_CHARS, share), _MOST_CHARS), SHORT_CHARS)
-        any(fits(n, excerpt(item.text, wanted, chars=chars)) for chars in lengths)
+        chars = min(max(SHORT_CHARS, share), _MOST_CHARS)
+        if not fits(n, excerpt(item.text, wanted, chars=chars)) and len(item.text) > SHORT_CHARS:
+            fits(n, excerpt(item.text, wanted, chars=SHORT_CHARS))
     for n in tuple(kept):
         while any(fits(n, longer) for longer in kept[n].longer()):
             pass
@@ -143,7 +144,7 @@ def _said(
     """
     groups: dict[str, list[int]] = {}
     for n in kept:
-        groups.setdefault(_group(items[n], now) or str(n), []).append(n)
+        groups.setdefault(_group(items[n]) or str(n), []).append(n)
     out = []
     for group in groups.values():
         ordered = sorted(group, key=lambda n: items[n].recorded_at)
@@ -157,12 +158,13 @@ def _said(
     return out
 
 
-def _group(item: Recalled, now: float | None) -> str:
+def _group(item: Recalled) -> str:
     """Return what those have in common that stand in one line; empty: nothing does beside it.
 
     What may be read by others stands in another line, and so does what has no day.
     """
-    return f"{item.level} {item.owner} {bool(_day(item, now))} {_who(item)}" if item.kind == "turn" else ""
+    dated = (item.event_time or item.recorded_at) > 0
+    return f"{item.level} {item.owner} {dated} {_who(item)}" if item.kind == "turn" else ""
 
 
 def _joined(group: Sequence[tuple[Recalled, str]], now: float | None) -> str:
