@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 OLD_TURNS = 10_000
 """Turns of an old home."""
 GROUPS, A_GROUP = 5, 6
+SILENCE_S = 2.0
+"""Within which a worker, where there is one, has embedded what was told."""
 _DAY_S = 86_400.0
 BEGUN = RELEASED + _DAY_S
 NOW = BEGUN + 40 * _DAY_S
@@ -354,11 +357,11 @@ def found_at_once(folder: Path, spoken: Household, embedder: Embedder | None) ->
             with opened(home := folder / f"young {n}{name}", embedder) as (memory, clock):
                 tell(memory, clock, few)
             with _again(home, embedder, worker=worker, upgraded=upgraded) as memory:
-                young.update(_trial(memory, [group], told))
+                young.update(_trial(memory, [group], told, silence_s=SILENCE_S * worker))
         found[f"young{name}"] = dict(young)
         shutil.copytree(old, home := folder / f"old{name} copy")
         with _again(home, embedder, worker=worker, upgraded=upgraded, vectors=vectors) as memory:
-            found[f"old{name}"] = _trial(memory, groups, told)
+            found[f"old{name}"] = _trial(memory, groups, told, silence_s=SILENCE_S * worker)
     return found
 
 
@@ -375,9 +378,17 @@ def _again(
 
 
 def _trial(
-    memory: Memory, groups: Sequence[Sequence[Question]], told: Mapping[str, tuple[str, str]]
+    memory: Memory,
+    groups: Sequence[Sequence[Question]],
+    told: Mapping[str, tuple[str, str]],
+    *,
+    silence_s: float = 0.0,
 ) -> dict[str, int]:
-    """Tell each group in a session, ask for all, let the index catch up, and ask again."""
+    """Tell each group in a session, ask for all, let the index catch up, and ask again.
+
+    Args:
+        silence_s: seconds between the last thing that is told and the first question.
+    """
     for n, group in enumerate(groups):
         robot = Robot(memory.hooks(session_id=f"told {n}"))
         for one in group:
@@ -392,6 +403,7 @@ def _trial(
             any(_pieces(told[one.evidence][1], block)) for one, block in zip(asked, blocks, strict=True)
         )
 
+    sleep(silence_s)
     before = found()
     _index(memory)
     return {"told": len(asked), "before": before, "after": found()}

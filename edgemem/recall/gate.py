@@ -35,8 +35,8 @@ known: how much of what the words of the question tell apart stands anywhere, 0 
 terms: how many of its words are looked for, `MOST_TERMS` at most.
 said, meant: the log odds that such words, and such a meaning, want something of a memory.
 """
-NO_MESSAGE, NO_FACT = -9.0, -12.0
-"""The log odds where there is none, or a worse one."""
+NOTHING = -4.0
+"""The log odds where there is none, or a worse one: a home in which nobody stored a fact is not less likely to hold the answer."""
 MOST_TERMS = 8
 SLOWLY = 2.0
 """A share is the square root of how much less likely a candidate is than the best: the chance tells whether there is an answer
@@ -135,7 +135,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def clues(self, utterance: Utterance, found: Found) -> dict[str, float]:
         """Return the clues by their names; `meant` is 0 where nothing is known of the embedder."""
         words = self.said.get(utterance.language)
-        message, fact = max(found.message, NO_MESSAGE), max(found.fact, NO_FACT)
+        message, fact = max(found.message, NOTHING), max(found.fact, NOTHING)
         vector = utterance.vector if self.meant.knows(utterance) else None
         return {
             "nearest": found.nearest,

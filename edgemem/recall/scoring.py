@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from math import exp, log
+from math import exp, inf, isfinite, log
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.recall.fact_scores import CLUES as FACT_CLUES
 from edgemem.recall.fact_scores import clues_of
-from edgemem.recall.gate import NO_FACT, NO_MESSAGE, SLOWLY, Found
+from edgemem.recall.gate import NOTHING, SLOWLY, Found
 from edgemem.recall.linear import REASONS, LinearModel, Messages
 from edgemem.recall.linear import reasons as text_reasons
 from edgemem.recall.signals import SIGNALS, Field, rank, signals_of
@@ -134,8 +134,8 @@ class Ranking:
                 float(signals[:, _PLACES["meaning"]].max(initial=0.0)),
                 float(np.nan_to_num(self.clues[:, [*FACT_CLUES].index("meaning")]).max(initial=0.0)),
             ),
-            float(telling.max(initial=NO_MESSAGE)),
-            float(self._odds[self.texts :].max(initial=NO_FACT)),
+            float(telling.max(initial=NOTHING)),
+            float(self._odds[self.texts :].max(initial=NOTHING)),
             self._known,
             self._terms,
         )
@@ -207,8 +207,16 @@ class Ranking:
     def _level_of_scores(self) -> float:
         """Return the logarithm of what a candidate with even odds scores: the best of those that are left scores the chance."""
         left = self._odds[self._left], self._odds[self.texts :]
-        best = max(float(odds.max(initial=NO_FACT)) for odds in left)
-        return log(self._gate.chance(self.utterance, self.best_found, meaning=self._meaning)) - best / SLOWLY
+        best = max(float(odds.max(initial=-inf)) for odds in left)
+        if not isfinite(best):
+            return 0.0
+        found, waits = self.best_found, self._waits[self._left].any()
+        # How near in meaning the best is, nobody knows while some wait for their vectors.
+        chance = max(
+            self._gate.chance(self.utterance, found, meaning=share)
+            for share in ((self._meaning, 0.0) if waits else (self._meaning,))
+        )
+        return log(chance) - best / SLOWLY
 
     def _odds_of_texts(self) -> Numbers:
         """Return the log odds of the texts that are left, among themselves."""
