@@ -222,7 +222,7 @@ class InjectionSettings(_Section, frozen=True):
     min_score: Share = 0.15
     """How likely it must be that something remembered helps, or nothing is put before an utterance: a wrong memory costs
     attention and silence, a missing one the answer. The best of what is found scores this chance."""
-    min_safety_score: Share = 0.1
+    min_safety_score: Share = 0.2
     """The same for a fact that concerns somebody's safety, such as an allergy: two such lines a block at most."""
 
 

@@ -86,7 +86,7 @@ def least_scores(recalled: Iterable[Recalled], floors: Floors) -> Least:
     How likely it is that any helps, the best of all tells, also if it only asks; what is near, the best that tells anything.
     """
     best, telling = 0.0, 0.0
-    for item in sorted(recalled, key=lambda item: -item.score):
+    for item in sorted((item for item in recalled if not item.safety), key=lambda item: -item.score):
         best = max(best, item.score)
         if not only_asks(item):
             telling = item.score

@@ -112,13 +112,18 @@ def _told(ranking: Ranking, found: Iterable[tuple[Hit, Recalled]], wanted: Wante
     for hit, item in found:
         if left <= 0:
             break
-        why, safety = ranking.why(hit), wanted.concerns_safety(item)
+        safety = wanted.concerns_safety(item)
+        # Whoever orders a curry wants nothing of a memory, and is told all the same.
+        score = max(hit.score, ranking.likely(hit)) if safety else hit.score
+        if score < wanted.least:
+            continue
+        why = ranking.why(hit)
         if safety and "words" not in why:
             unasked -= 1
             if unasked < 0:
                 continue
         left -= hit.name not in wanted.known
-        told.append(msgspec.structs.replace(item, score=hit.score, why=why, safety=safety))
+        told.append(msgspec.structs.replace(item, score=score, why=why, safety=safety))
     return told
 
 

@@ -110,6 +110,8 @@ class Ranking:
         """Of the facts and preferences, one row each."""
         self._odds = np.concatenate([self._odds_of_texts(), models.facts.odds(self.clues, meaning)])
         self._level = self._level_of_scores()
+        self._likely = 1 / (1 + np.exp(-self._odds))
+        self._likely[: self.texts] = 0.0
         self.scores = self._scores() if told is None else told[1][kept][order]
         self.kinds, self.refs, self._at = (rows[name][slots] for name in ("kind", "ref", "at"))
         self._order = np.lexsort((-self.refs, -self._at, -self.scores))
@@ -144,13 +146,18 @@ class Ranking:
         return len(self.scores)
 
     def best(self, kinds: Collection[int], *, least: float = 0.0) -> Iterator[Hit]:
-        """Yield the candidates of some kinds that reach a score, the best first."""
+        """Yield the candidates of some kinds that reach a score, by themselves or among all, the best first."""
         import numpy as np
 
         wanted = np.zeros(256, bool)
         wanted[list(kinds)] = True
-        for row in self._order[(wanted[self.kinds] & (self.scores >= max(0.0, least)))[self._order]].tolist():
+        reached = (self.scores >= 0) & (np.maximum(self.scores, self._likely) >= least)
+        for row in self._order[(wanted[self.kinds] & reached)[self._order]].tolist():
             yield Hit(float(self.scores[row]), int(self.kinds[row]), int(self.refs[row]), row)
+
+    def likely(self, hit: Hit) -> float:
+        """Return how likely a fact or a preference answers, 0 to 1, whether anything is wanted or not; 0 for all else."""
+        return float(self._likely[hit.row])
 
     def leave_out(self, echoes: Collection[int], copies: Collection[int] = ()) -> None:
         """Score messages as if some of them had not been found; of these, echoes score 0, and copies are no candidates any more.
@@ -254,6 +261,7 @@ class Ranking:
         rows = np.array(like, np.intp)
         self._like.update(zip(range(len(self), len(self) + len(refs)), like, strict=True))
         self.scores = np.append(self.scores, self.scores[rows])
+        self._likely = np.append(self._likely, self._likely[rows])
         self.kinds = np.append(self.kinds, self.kinds[rows])
         self.refs = np.append(self.refs, np.array(refs, self.refs.dtype))
         self._at = np.append(self._at, np.array(refs) / 1e6)
