@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
 
 FILE = "gate.toml"
-CLUES = ("nearest", "message", "fact", "either", "known", "terms", "said", "meant")
+CLUES = ("nearest", "nearest_45", "nearest_30", "best", "best_15", "known", "terms", "said", "meant")
 """What is looked at.
 
 nearest: the cosine of the message, or fact, that is nearest in meaning.
-message, fact: the logarithm of the odds of the best message that does not only ask, and of the best fact or preference.
-either: the larger of the two.
+nearest_45, nearest_30: the same, or .45 or .30 where it is more: that nothing is near tells more than how near something is.
+best: the logarithm of the odds of the best message that does not only ask, or of the best fact or preference.
+best_15: the same, or -1.5 where it is more.
 known: how much of what the words of the question tell apart stands anywhere, 0 to 1.
 terms: how many of its words are looked for, `MOST_TERMS` at most.
 said, meant: the log odds that such words, and such a meaning, want something of a memory.
@@ -59,8 +60,7 @@ class Found(NamedTuple):
     """What was found for it."""
 
     nearest: float
-    message: float
-    fact: float
+    best: float
     known: float
     terms: int
 
@@ -135,13 +135,14 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def clues(self, utterance: Utterance, found: Found) -> dict[str, float]:
         """Return the clues by their names; `meant` is 0 where nothing is known of the embedder."""
         words = self.said.get(utterance.language)
-        message, fact = max(found.message, NOTHING), max(found.fact, NOTHING)
+        best = max(found.best, NOTHING)
         vector = utterance.vector if self.meant.knows(utterance) else None
         return {
             "nearest": found.nearest,
-            "message": message,
-            "fact": fact,
-            "either": max(message, fact),
+            "nearest_45": min(found.nearest, 0.45),
+            "nearest_30": min(found.nearest, 0.30),
+            "best": best,
+            "best_15": min(best, -1.5),
             "known": found.known,
             "terms": float(min(found.terms, MOST_TERMS)),
             "said": words.odds(utterance.text) if words is not None else 0.0,

@@ -136,8 +136,7 @@ class Ranking:
                 float(signals[:, _PLACES["meaning"]].max(initial=0.0)),
                 float(np.nan_to_num(self.clues[:, [*FACT_CLUES].index("meaning")]).max(initial=0.0)),
             ),
-            float(telling.max(initial=NOTHING)),
-            float(self._odds[self.texts :].max(initial=NOTHING)),
+            float(np.concatenate([telling, self._odds[self.texts :]]).max(initial=NOTHING)),
             self._known,
             self._terms,
         )
