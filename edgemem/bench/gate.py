@@ -50,7 +50,7 @@ WORDS = 150
 WANTS = frozenset({"answerable", "unanswerable", "replaced"})
 """What wants something of a memory, whether that has it or not."""
 HELPS = frozenset({"answerable", "replaced", "helped"})
-OF_WEEKS, OF_UNANSWERED, OF_HELPED = 0.2, 0.6, 0.3
+OF_WEEKS, OF_UNANSWERED, OF_HELPED = 0.2, 0.3, 0.3
 """What an utterance of a sort weighs beside one that is small talk or answered: the weeks say all in few forms, and what nothing answers,
 or helps without being asked, looks like what is answered, or like small talk."""
 _PENALTY, _FEW = 0.1, 0.01
