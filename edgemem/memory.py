@@ -618,7 +618,7 @@ class Memory:
         self.closed = True
         self.ahead.close()
         self.reload.close()
-        self._upkeep.worker.close()
+        self._upkeep.close()
         self.figures.write(at_once=True)
         self._extras.close()
         try:

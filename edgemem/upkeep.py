@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from edgemem.errors import EdgememError
 from edgemem.idle import AGAIN_S, IdleWorker, Step, Stop
 
 if TYPE_CHECKING:
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from edgemem.hooks.turn_figures import FigureFile
     from edgemem.parts import Parts
     from edgemem.running import Running
+
+_log = logging.getLogger(__name__)
 
 _ERASE_AGAIN_S = 2.0
 """Seconds until an erasing that somebody's reading keeps from its end is tried again."""
@@ -73,6 +77,14 @@ class Upkeep:
             return self.worker.run(seconds) and not self._eraser.pending()
         finally:
             self._thorough = False
+
+    def close(self) -> None:
+        """Stop the worker; what it has embedded goes into the index file, so that the next start need not do it again."""
+        self.worker.close()
+        try:
+            self._parts.index.keep_new(self._settings().batch)
+        except EdgememError as error:
+            _log.warning("What was embedded last is embedded again at the next start: %s", error)
 
     def _write_waiting(self, stop: Stop) -> bool:
         return not stop() and self._parts.sessions.journal.outbox.retry(stop)

@@ -58,7 +58,8 @@ _LOOKED_AT = 256  # docs of before the space that one step looks at, in search o
 _DROPPED = 200  # rows of a space that is not kept, in one transaction: some milliseconds
 _BITS = 500  # bits that are made in one transaction: the same
 _RELATION_CHARS = 500
-_KEPT_NEW = 1024  # docs whose vectors wait in memory for the index, 1.5 KB each: twice what the tail holds
+_KEPT_NEW = 1024  # docs whose vectors wait in memory for the index, 1.5 KB for each sentence: twice what the tail holds
+_TOGETHER = 64  # docs whose vectors are in memory and go into the file in one transaction: some 20 ms
 _PROBE = "Hello."
 _AS_IT_WAS = """
   select past from docs where id = ? and kind = ? and ref = ? and (digest is null or digest = ?)
@@ -184,14 +185,17 @@ class Embedding:
         return 0
 
     def embed_docs(self, stop: Stop | None, limit: int) -> int:
-        """Make vectors of docs; return of how many, or how many needed none."""
+        """Make vectors of docs; return of how many, or how many needed none.
+
+        Those whose vectors are in memory go along, beside `limit`: each commit writes the last pages of the same tables.
+        """
         space = self._begin()
-        rows = self._queued(space.number, limit)
+        rows = self._queued(space.number, limit + min(len(self._new), _TOGETHER))
         if rows:
-            return self._embed(space, rows, None, stop)
+            return self._embed(space, rows, None, stop, limit)
         done = self._embed_older(space, limit, stop)
         rows = self._queued(past_of(space.number), limit) if not done and not (stop and stop()) else []
-        return self._embed(space, rows, None, stop) if rows else done
+        return self._embed(space, rows, None, stop, limit) if rows else done
 
     def embed_new(self, docs: Iterable[Doc], stop: Stop | None, limit: int) -> int:
         """Make vectors of docs that the index does not know yet, in memory alone; return of how many.
@@ -214,6 +218,10 @@ class Embedding:
         kept = {**self._new, **whole}
         self._new = {text: kept[text] for text in list(kept)[-_KEPT_NEW:]}
         return len(whole)
+
+    def holds_new(self) -> bool:
+        """Tell whether the vectors of some docs stand in memory alone."""
+        return bool(self._new)
 
     def near_new(self, query: Vector, docs: Mapping[int, Doc]) -> dict[int, float]:
         """Return the cosines of docs that the index does not know yet, and whose vectors are in memory."""
@@ -269,7 +277,7 @@ class Embedding:
         rows = self._older(space, limit)
         without = [_Row(*row[:4]) for row in rows if not row[4]]
         if without:
-            return self._embed(space, without, rows[-1][0], stop)
+            return self._embed(space, without, rows[-1][0], stop, limit)
         # What came later than the space was embedded before them, from the queue.
         rows = list(itertools.takewhile(lambda row: row[4], self._older(space, _LOOKED_AT)))
         if rows or space.docs_left > 0:
@@ -287,20 +295,28 @@ class Embedding:
             (space.number, space.docs_left, limit),
         )
 
-    def _embed(self, space: Space, rows: list[_Row], passed: int | None, stop: Stop | None) -> int:
+    def _embed(
+        self, space: Space, rows: list[_Row], passed: int | None, stop: Stop | None, limit: int
+    ) -> int:
         """Make the vectors of some docs, the first of them if it is stopped; return of how many docs.
 
         Args:
             passed: the number down to which all older docs are done with these; None: they came from the queue.
+            limit: of docs from the queue whose vectors are not in memory; the others come first.
         """
         docs = self._docs(rows)
+        if passed is None:
+            ready = [row for row in rows if row.doc in docs and docs[row.doc].text in self._new]
+            rows = ready + [row for row in rows if row not in ready][:limit]
         # What the truth says by now in other words waits for the index to take that in.
         ahead = {
             row.doc
             for row in rows
             if row.doc in docs and row.digest not in (None, digest_of(docs[row.doc].text))
         }
-        pieces = {number: self._pieces(doc) for number, doc in docs.items() if number not in ahead}
+        pieces = {
+            row.doc: self._pieces(docs[row.doc]) for row in rows if row.doc in docs and row.doc not in ahead
+        }
         known = {
             piece: vector for doc in docs.values() for piece, vector in self._new.get(doc.text, {}).items()
         }
@@ -351,6 +367,9 @@ class Embedding:
                 _pass(tx, space.number, passed)
 
         self._database.write(work)
+        # From here on it is found in the file.
+        written = {docs[row.doc].text for row in done if row.doc in docs}
+        self._new = {text: vectors for text, vectors in self._new.items() if text not in written}
         return len(done)
 
     def _pieces(self, doc: Doc) -> list[_Piece]:

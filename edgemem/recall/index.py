@@ -247,7 +247,7 @@ class Index:
             ]
 
         with self._upkeep:
-            return self._work(steps, limit, _EMBED_AT_ONCE, stop)
+            return self._work(steps, limit, limit, stop)
 
     def embed_new(self, docs: Sequence[Doc], limit: int, *, stop: Stop | None = None) -> int:
         """Make vectors of up to `limit` docs that this index does not know yet, in memory; return of how many."""
@@ -257,6 +257,15 @@ class Index:
 
         with self._upkeep:
             return self._work(steps, limit, _EMBED_AT_ONCE, stop)
+
+    def keep_new(self, limit: int) -> None:
+        """Have the file take what has its vectors in memory alone, and up to `limit` rows for that; nothing is embedded."""
+        made = self.embedding
+        if made is None or not made.holds_new():
+            return
+        self.catch_up(limit)
+        with self._upkeep:
+            self._work(lambda: [partial(made.embed_docs, lambda: True)], limit, 1, None)
 
     def near_new(self, query: Vector, docs: Mapping[int, Doc]) -> dict[int, float]:
         """Return how near docs that this index does not know yet are to a question, where their vectors are in memory."""
