@@ -95,3 +95,15 @@ def test_closing_embeds_nothing(tmp_path: Path, hand: HandClock) -> None:
         memory.idle(60)
         assert memory.recall("attic", speaker="ben")
         assert any("attic" in text for text in embedder.embedded)
+
+
+def test_nothing_forgotten_stays_embedded(tmp_path: Path, hand: HandClock) -> None:
+    """What is forgotten before the index knows it is embedded anew when it is said once more: its vector is gone."""
+    embedder = HashEmbedder()
+    with edgemem.open(tmp_path, embedder=embedder, clock=hand.clock, worker=False) as memory:
+        for _ in range(2):
+            talk(memory, 1, hand)
+            assert memory.pending()["text"]
+            memory.forget_session("hall")
+            memory.idle(60, thorough=False)
+    assert len(embedder.embedded) == 2 * len(set(embedder.embedded))

@@ -220,6 +220,7 @@ class Index:
                 return True
             if self.damaged or stop():
                 return False
+            self._follow_removals()
             self.database.write(purge)
             if not self.database.checkpoint(wait_s=0.0) or not self.database.wipe_slack(stop=stop):
                 return False
