@@ -219,7 +219,7 @@ class InjectionSettings(_Section, frozen=True):
     """Episodes that are considered, as in the EdgeVox memory module."""
     max_chars: CountOrZero = 1200
     """Characters that are considered before tokens are counted."""
-    min_score: Share = 0.15
+    min_score: Share = 0.2
     """How likely it must be that something remembered helps, or nothing is put before an utterance: a wrong memory costs
     attention and silence, a missing one the answer. The best of what is found scores this chance."""
     min_safety_score: Share = 0.2

@@ -49,11 +49,12 @@ def calibrated(weights: dict[str, float], asked: Sequence[Messages], right: Sequ
 
 
 def logistic(
-    x: Wide, y: Truth, each: Wide, *, penalty: float, prior: float, least: float = 0.0
+    x: Wide, y: Truth | Wide, each: Wide, *, penalty: float, prior: float, least: float = 0.0
 ) -> tuple[float, Wide]:
     """Return the bias and the coefficients of a logistic regression, by Newton's method; steps are halved until they help.
 
     Args:
+        y: whether each row is one of those that are told apart, or how likely.
         each: how much each row weighs.
         least: the smallest coefficient.
         penalty: half of it times the square of a coefficient's distance from `prior`, and of the bias, is added to the mean loss.

@@ -26,7 +26,7 @@ from edgemem.bench.recall_talk import phrases, small_talk
 from edgemem.bench.report import report, say
 from edgemem.bench.weeks import weeks
 from edgemem.config import Profile
-from edgemem.recall.gate import CLUES, Direction, Gate, Vocabulary, Weighed
+from edgemem.recall.gate import THERE, WANTS, Both, Direction, Gate, Vocabulary, Weighed
 from edgemem.recall.words import plain_words
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ MOST = 250
 """Questions, and sentences of small talk, of one seed."""
 WORDS = 150
 """Words of a language that are weighed, the most frequent ones; 250 tell as much."""
-WANTS = frozenset({"answerable", "unanswerable", "replaced"})
+WANTED = frozenset({"answerable", "unanswerable", "replaced"})
 """What wants something of a memory, whether that has it or not."""
 HELPS = frozenset({"answerable", "replaced", "helped"})
 OF_WEEKS, OF_UNANSWERED, OF_HELPED = 0.2, 0.3, 0.3
@@ -55,6 +55,7 @@ OF_WEEKS, OF_UNANSWERED, OF_HELPED = 0.2, 0.3, 0.3
 or helps without being asked, looks like what is answered, or like small talk."""
 _PENALTY, _FEW = 0.1, 0.01
 """What the squares of weights cost, of words and vectors, and of the few clues."""
+_ROUNDS, _LEAST = 30, 1e-9
 _SPREAD = 0.5
 """What the numbers of a vector, times the root of how many there are, and whether a word stands there, are divided by."""
 
@@ -71,7 +72,7 @@ class Sample(NamedTuple):
     @property
     def wants(self) -> bool:
         """Tell whether it wants something of a memory."""
-        return self.kind in WANTS
+        return self.kind in WANTED
 
     @property
     def helps(self) -> bool:
@@ -191,18 +192,20 @@ def learnt(embedded: Sequence[Sample], by_words: Sequence[Sample]) -> tuple[Gate
         )
         for home in sorted({one.home for one in by_words})
     }
-    others = [name for name in CLUES if name != "meant"]
+    by_meaning = [name for name in THERE if name.startswith("nearest")]
     weighed = {
-        "words_only": _weighed(by_words, of_others, [name for name in others if "nearest" not in name]),
-        "with_meaning": _weighed(embedded, of_others, others),
-        "with_vector": _weighed(embedded, of_others, [*CLUES]),
+        "words_only": _both(
+            by_words, of_others, WANTS[:1], [name for name in THERE if name not in by_meaning]
+        ),
+        "with_meaning": _both(embedded, of_others, WANTS[:1], THERE),
+        "with_vector": _both(embedded, of_others, WANTS, THERE),
     }
     return msgspec.structs.replace(bare, **weighed), {
         home: msgspec.structs.replace(other, **weighed) for home, other in of_others.items()
     }
 
 
-_NOTHING = Weighed(0.0, {})
+_NOTHING = Both(Weighed(0.0, {}), Weighed(0.0, {}))
 
 
 def _vocabularies(samples: Sequence[Sample]) -> dict[str, Vocabulary]:
@@ -249,17 +252,45 @@ def _wants(samples: Sequence[Sample], of: NDArray[Any]) -> tuple[float, NDArray[
     return round(bias - float(middle @ weights), 3), weights
 
 
-def _weighed(samples: Sequence[Sample], gates: dict[str, Gate], names: Sequence[str]) -> Weighed:
-    """Return the weights of clues; what a household says is read by what was learnt on all others."""
+def _both(
+    samples: Sequence[Sample], gates: dict[str, Gate], wants: Sequence[str], there: Sequence[str]
+) -> Both:
+    """Return both models; what a household says is read by what was learnt on all others.
+
+    What does not help is either not wanted or not there, and nobody says which: by expectation and maximisation (A. Dempster et
+    al., "Maximum Likelihood from Incomplete Data via the EM Algorithm", 1977).
+    """
     import numpy as np
 
     rows = [gates[one.home].clues(one.utterance, one.found) for one in samples]
-    of = np.array([[row[name] for name in names] for row in rows])
+    helps = np.array([one.helps for one in samples])
     each = np.array([one.weight for one in samples])
+    wanted = np.where(helps | np.array([one.wants for one in samples]), 1.0, 0.1)
+    found = np.where(helps, 1.0, 0.5)
+    for _ in range(_ROUNDS):
+        both = Both(_weighed(rows, wants, wanted, each), _weighed(rows, there, found, each))
+        is_wanted = np.array([both.wants.chance(row) for row in rows])
+        is_there = np.array([both.there.chance(row) for row in rows])
+        neither = np.maximum(1 - is_wanted * is_there, _LEAST)
+        wanted = np.where(helps, 1.0, is_wanted * (1 - is_there) / neither)
+        found = np.where(helps, 1.0, is_there * (1 - is_wanted) / neither)
+    return both
+
+
+def _weighed(
+    rows: Sequence[dict[str, float]],
+    names: Sequence[str],
+    likely: NDArray[np.float64],
+    each: NDArray[np.float64],
+) -> Weighed:
+    """Return the weights of some clues, given how likely each row is one of those that are told apart."""
+    import numpy as np
+
+    of = np.array([[row[name] for name in names] for row in rows])
     middle, spread = of.mean(axis=0), of.std(axis=0) + _FEW
     bias, found = logistic(
-        (of - middle) / spread, np.array([one.helps for one in samples]), each / each.mean(), penalty=_FEW, prior=0.0, least=-np.inf
-    )  # fmt: skip
+        (of - middle) / spread, likely, each / each.mean(), penalty=_FEW, prior=0.0, least=-np.inf
+    )
     weights = found / spread
     named = {name: round(float(weight), 4) for name, weight in zip(names, weights, strict=True)}
     return Weighed(round(bias - float(middle @ weights), 4), named)
@@ -272,9 +303,10 @@ def _toml(gate: Gate) -> str:
         "# recall/gate.py.",
     ]
     for name in ("words_only", "with_meaning", "with_vector"):
-        one: Weighed = getattr(gate, name)
-        lines += ["", f"[{name}]", f"bias = {one.bias}", "", f"[{name}.weights]"]
-        lines += [f"{clue} = {weight}" for clue, weight in one.weights.items()]
+        for part in ("wants", "there"):
+            one: Weighed = getattr(getattr(gate, name), part)
+            lines += ["", f"[{name}.{part}]", f"bias = {one.bias}", "", f"[{name}.{part}.weights]"]
+            lines += [f"{clue} = {weight}" for clue, weight in one.weights.items()]
     lines += ["", "[meant]", f'embedder = "{gate.meant.embedder}"', f"bias = {gate.meant.bias}"]
     lines += ["weights = [", *_wrapped(map(str, gate.meant.weights)), "]"]
     for code, words in gate.said.items():

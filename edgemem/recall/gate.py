@@ -1,9 +1,10 @@
 """The gate: how likely it is that something remembered helps with what somebody said.
 
-The order of candidates says which of them answers best, also where none does, or where nobody asked. What tells that one helps
-is what somebody wants, by the words and the meaning of the utterance, and how well the best candidates fit. It is one logistic
-model, learnt by `edgemem bench gate` on the households of `edgemem.bench.homes` and on the weeks, which writes `gate.toml`.
-A candidate scores this chance times its share: 1 for the best of all, less the further it is behind.
+The order of candidates says which of them answers best, also where none does, or where nobody asked. So it is asked first how
+likely the utterance wants something of a memory, by its words and its meaning, and how likely that is there, by how well the
+best candidates fit: two logistic models, and the product of both is the chance. `edgemem bench gate` learns them together, on
+invented households and on the weeks, and writes `gate.toml`. A candidate scores the chance times its share: 1 for the best of
+all, less the further it is behind.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
 
 FILE = "gate.toml"
-CLUES = ("nearest", "nearest_45", "nearest_30", "best", "best_15", "known", "terms", "said", "meant")
-"""What is looked at.
+WANTS = ("said", "meant")
+"""What tells that something of a memory is wanted: the log odds of that by the words, and by the meaning, of the utterance."""
+THERE = ("nearest", "nearest_45", "nearest_30", "best", "best_15", "known", "terms")
+"""What tells that it is there.
 
 nearest: the cosine of the message, or fact, that is nearest in meaning.
 nearest_45, nearest_30: the same, or .45 or .30 where it is more: that nothing is near tells more than how near something is.
@@ -34,7 +37,6 @@ best: the logarithm of the odds of the best message that does not only ask, or o
 best_15: the same, or -1.5 where it is more.
 known: how much of what the words of the question tell apart stands anywhere, 0 to 1.
 terms: how many of its words are looked for, `MOST_TERMS` at most.
-said, meant: the log odds that such words, and such a meaning, want something of a memory.
 """
 NOTHING = -4.0
 """The log odds where there is none, or a worse one: a home in which nobody stored a fact is not less likely to hold the answer."""
@@ -114,19 +116,31 @@ class Weighed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bias: float
     weights: dict[str, float]
 
-    def odds(self, clues: dict[str, float]) -> float:
-        """Return the log odds that something remembered helps."""
-        return self.bias + sum(weight * clues[name] for name, weight in self.weights.items())
+    def chance(self, clues: dict[str, float]) -> float:
+        """Return how likely it is, 0 to 1."""
+        odds = self.bias + sum(weight * clues[name] for name, weight in self.weights.items())
+        return 1 / (1 + exp(-max(-_SURE, min(_SURE, odds))))
+
+
+class Both(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether something of a memory is wanted, and whether it is there."""
+
+    wants: Weighed
+    there: Weighed
+
+    def chance(self, clues: dict[str, float]) -> float:
+        """Return how likely both are."""
+        return self.wants.chance(clues) * self.there.chance(clues)
 
 
 class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How likely it is that something remembered helps."""
 
-    words_only: Weighed
+    words_only: Both
     """For what was not embedded."""
-    with_meaning: Weighed
+    with_meaning: Both
     """For what was embedded by whatever embeds."""
-    with_vector: Weighed
+    with_vector: Both
     """For what was embedded by the embedder whose direction is known."""
     meant: Direction
     said: dict[str, Vocabulary]
@@ -156,11 +170,11 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             meaning: how much meaning counts: less than 1 where the embedder does not know the language, and 0 without one.
         """
         clues = self.clues(utterance, found)
-        embedded = self.with_vector if self.meant.knows(utterance) else self.with_meaning
-        odds = (1 - meaning) * self.words_only.odds(clues)
+        chance = (1 - meaning) * self.words_only.chance(clues)
         if meaning:
-            odds += meaning * embedded.odds(clues)
-        return 1 / (1 + exp(-max(-_SURE, min(_SURE, odds))))
+            embedded = self.with_vector if self.meant.knows(utterance) else self.with_meaning
+            chance += meaning * embedded.chance(clues)
+        return chance
 
 
 @provided
