@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgemem.context.block import changes, lines_for, lowest, within, worth_saying
+from edgemem.context.block import NEAR, Floors, changes, lines_for, within, worth_saying
 from edgemem.context.shown import Shown
 from edgemem.records import Held, Recalled
 
@@ -90,16 +90,16 @@ def test_a_change_that_the_reader_may_not_read_is_not_told() -> None:
     assert changes(shown, lambda wanted: dict.fromkeys(wanted, Held(False, None))) == []
 
 
-def test_a_question_brings_its_best_fact_even_if_that_scores_low() -> None:
-    """In other words than the question's a fact scores low; the best one is said, and what scores about as much; the others are not."""
-    floors = {"fact": 0.6, "asked": 0.1}
+FLOORS = Floors(0.4, 0.05)
+
+
+def test_the_best_brings_what_scores_about_as_much() -> None:
+    """Where it is likely that something helps, what is far behind the best is left out; where it is not, everything is."""
     best = Recalled("fact", "1", "wifi: frogs", 0.5)
-    near = Recalled("fact", "2", "bike shed: 4711", 0.45)
-    far = Recalled("fact", "3", "oven: 250", 0.1)
-    poor = Recalled("fact", "4", "bin day: Tuesday", 0.09)
-    assert worth_saying([best, near, far], floors, utterance="What is the code?") == [best, near]
-    assert worth_saying([far, poor], floors, utterance="What is the code?") == [far]
-    assert worth_saying([best, near, far], floors, utterance="It is it.") == []
+    near = Recalled("turn", "2", "The bike shed has 4711.", 0.5 * NEAR)
+    far = Recalled("fact", "3", "oven: 250", 0.5 * NEAR - 0.01)
+    assert worth_saying([best, near, far], FLOORS) == [best, near]
+    assert worth_saying([near, far], FLOORS) == []
 
 
 def test_facts_come_first_and_questions_not_at_all() -> None:
@@ -107,60 +107,32 @@ def test_facts_come_first_and_questions_not_at_all() -> None:
     turn = Recalled("turn", "1", "The doctor is on Thursday.", 0.8)
     asked = Recalled("turn", "2", "When is the doctor?", 0.9)
     weak = Recalled("episode", "3", "timer: runs", 0.1)
-    floors = {"fact": 0.2, "turn": 0.45, "episode": 0.3}
     told = fact("f_1", "doctor: Tuesday")
-    assert worth_saying([asked, turn, told, weak], floors) == [told, turn]
+    assert worth_saying([asked, turn, told, weak], FLOORS) == [told, turn]
 
 
-FLOORS = {"fact": 0.2, "turn": 0.4, "note": 0.4, "episode": 0.3, "unasked": 0.6}
+def test_a_question_tells_that_something_helps_and_not_what_is_near() -> None:
+    """It is no answer; what is said beside it is near the best that tells anything."""
+    question = Recalled("turn", "1", "Where did Bo put the rice?", 0.8)
+    second = Recalled("turn", "2", "Bo bought rice.", 0.11)
+    far = Recalled("turn", "3", "Ann likes tea.", 0.11 * NEAR - 0.01)
+    assert worth_saying([question, second, far], FLOORS) == [second]
+    assert worth_saying([question], FLOORS) == []
 
 
-def test_what_was_told_is_for_questions() -> None:
-    """An order needs no answer: what was said, noted and done must be very near to be said then; facts need not."""
-    told = [
-        Recalled("turn", "1", "The rice is in the cellar.", 0.5),
-        Recalled("note", "2", "rice on the stove", 0.5),
-        Recalled("episode", "3", "list: rice", 0.7),
-        fact("f_1", "rice: brown"),
-    ]
-    assert {item.kind for item in worth_saying(told, FLOORS, utterance="Where is the rice?")} == {
-        "turn",
-        "note",
-        "episode",
-        "fact",
-    }
-    assert [item.kind for item in worth_saying(told, FLOORS, utterance="Put rice on the list.")] == [
-        "fact",
-        "episode",
-    ]
-
-
-def test_behind_a_turn_that_answers_less_likely_ones_are_considered() -> None:
-    """Where the best turn scores enough, a quarter of it is; where it does not, a fact answers, or nobody asks, it is not."""
-    best, second, last = (
-        Recalled("turn", name, text, score)
-        for name, text, score in (
-            ("1", "Rice is in the cellar.", 0.4),
-            ("2", "Bo bought rice.", 0.11),
-            ("3", "Ann likes rice.", 0.09),
-        )
-    )
-    asked = "Where is the rice?"
-    assert worth_saying([best, second, last], FLOORS, utterance=asked) == [best, second]
-    assert worth_saying([second, last], FLOORS, utterance=asked) == []
-    assert worth_saying([best, second], FLOORS, utterance="Put rice on the list.") == []
-    told = fact("f_1", "rice: brown")
-    floors = {**FLOORS, "beside": 0.2}
-    assert worth_saying([told, best, second], floors, utterance=asked) == [told, best]
-    question = Recalled("turn", "4", "Where did Bo put the rice?", 0.8)
-    assert worth_saying([question, second], FLOORS, utterance=asked) == [], "a question is no answer"
+def test_what_concerns_somebody_s_safety_has_a_floor_of_its_own() -> None:
+    """It is said where nothing else would be, and no lower."""
+    nuts = Recalled("fact", "1", "ann allergy: nuts", 0.06, safety=True)
+    milk = Recalled("fact", "2", "bo allergy: milk", 0.04, safety=True)
+    assert worth_saying([nuts, milk, Recalled("turn", "3", "I like nuts.", 0.3)], FLOORS) == [nuts]
+    best = fact("f_1", "cake: nut cake")
+    assert worth_saying([best, nuts, milk], FLOORS) == [best, nuts]
 
 
 def test_recall_looks_as_low_as_anything_may_be_said() -> None:
     """What the floors would let pass is not kept back before them."""
-    assert lowest(FLOORS) == 0.1
-    assert lowest({**FLOORS, "turn": 0.9}) == 0.2
-    assert lowest({"fact": 0.2}) == 0.05
+    assert Floors(0.4, 0.2).lowest == 0.4 * NEAR
+    assert Floors(0.4, 0.05).lowest == 0.05
 
 
 def test_what_has_just_been_said_is_not_recalled() -> None:

@@ -72,7 +72,6 @@ def test_a_file_needs_only_what_differs(tmp_path: Path) -> None:
         ("[llama]\nembed_context = 8", r"llama\.embed_context must be a whole number >= 32, not 8"),
         ("[notes]\nmax_chars = 127\nlow_water_chars = 64", r"`max_chars` must be 0 or at least 128"),
         ("[notes]\nlow_water_chars = 5", r"`low_water_chars` at least 64"),
-        ("[recall]\nwords_weight = 0\nmeaning_weight = 0", "cannot both be 0"),
         ("[watch]\ndebounce_s = 0", r"watch\.debounce_s must be a number > 0"),
         ("[hooks]\nfiles = 'a.py'", r"hooks\.files must be a list, not 'a\.py'"),
         ("[hooks]\nfiles = [1]", r"hooks\.files must be a list of texts"),

@@ -207,7 +207,7 @@ def test_a_fact_that_ends_meanwhile_is_not_told(tmp_path: Path, clock: Clock, ha
 
 @pytest.mark.parametrize(
     "change",
-    [{"speakers": {"zoe": ("boat",)}}, {"recall": RecallSettings(ahead_settle_ms=0.0, words_weight=0.1)}],
+    [{"speakers": {"zoe": ("boat",)}}, {"recall": RecallSettings(ahead_settle_ms=0.0, candidates=32)}],
 )
 def test_settings_that_changed_meanwhile_count(memory: Memory, change: dict[str, Any]) -> None:
     """A profile that was edited while somebody spoke holds for their sentence."""

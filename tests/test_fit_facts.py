@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgemem.bench.calibration import LEVEL
 from edgemem.bench.facts_told import FactsTold
-from edgemem.bench.fit_facts import COST, COST_BY_WORDS, FactsAsked, fact_section, learnt_facts
+from edgemem.bench.fit_facts import COST, COST_BY_WORDS, LEVEL, FactsAsked, fact_section, learnt_facts
 from edgemem.bench.weeks import weeks
-from edgemem.recall.fact_scores import CLUES, scores_of
+from edgemem.recall.fact_scores import CLUES
+from edgemem.recall.gate import SLOWLY
 from edgemem.recall.words import terms
 
 NAMES = list(CLUES)
@@ -33,10 +33,13 @@ def questions(n, *, seed=1):
 
 
 def best(model, asked):
-    """Return the best score of each question, of the right fact where there is one."""
-    return np.array([
-        scores_of(model.odds(one.clues))[one.right if one.answered else slice(None)].max() for one in asked
-    ])  # fmt: skip
+    """Return how likely the best fact of each question is, times the share of the right one where there is one."""
+    found = []
+    for one in asked:
+        odds = model.odds(one.clues)
+        right = odds[one.right if one.answered else slice(None)].max()
+        found.append(np.exp((right - odds.max()) / SLOWLY) / (1 + np.exp(-odds.max())))
+    return np.array(found)
 
 
 def test_right_facts_reach_the_level_of_scores():

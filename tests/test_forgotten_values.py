@@ -107,8 +107,7 @@ def test_what_somebody_said_goes_from_the_blocks_of_others_too(tmp_path: Path) -
     """A block quotes turns; it is erased with the conversation, or the person, that it quotes."""
     for way in ("person", "session"):
         home = tmp_path / way
-        profile = Profile(injection=InjectionSettings(min_turn_score=0.01))
-        with edgemem.open(home, profile=profile, worker=False) as memory:
+        with edgemem.open(home, worker=False) as memory:
             kitchen = AgentLoop(Listener(), hooks=memory.hooks(session_id="kitchen"))
             kitchen.run("we hid the ZEBRA9 tickets in the flour tin", speaker="alice")
             hall = AgentLoop(model := Listener(), hooks=memory.hooks(session_id="hall"))

@@ -145,7 +145,7 @@ def test_an_open_turn_stays_open(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["Is the tea green, without sugar?", "What car is it, a red van?", "Good night."]
+    "said", ["Is the tea green, without sugar?", "What car does Ann drive, a red van?", "Good night."]
 )
 def test_it_is_the_prompt_that_the_next_turn_hands_over(tmp_path: Path, said: str) -> None:
     """What the look shows is what the model then gets, message for message."""
@@ -164,7 +164,7 @@ def test_it_is_the_prompt_that_the_next_turn_hands_over(tmp_path: Path, said: st
 def test_the_parts_add_up_to_the_whole(home: Path) -> None:
     """Instructions, turns, memory, utterance and the opening take together what the prompt takes, counted at once."""
     with edgemem.open(home, worker=False) as memory:
-        found = look(memory, "What car is it, a red van?", instructions="You are a robot.")
+        found = look(memory, "What car does Ann drive, a red van?", instructions="You are a robot.")
     assert [part.name for part in found.parts] == [
         "instructions",
         "turn",
@@ -186,7 +186,7 @@ def test_the_parts_add_up_to_the_whole(home: Path) -> None:
 def test_each_line_says_why_and_what_did_not_become_one(home: Path) -> None:
     """Lines carry their score and signals; what scored too little is told apart."""
     with edgemem.open(home, worker=False) as memory:
-        found = look(memory, "What car is it, a red van?")
+        found = look(memory, "What car does Ann drive, a red van?")
     (line,) = [line for line in found.lines if "red van" in line.text]
     assert line.score is not None
     assert line.why
@@ -218,7 +218,6 @@ def test_what_is_left_out_says_why(tmp_path: Path) -> None:
             look(memory, "Is the van in the garage until Friday, its red paint scratched?", session="new")
         )
     assert told["ann van: in the garage until Friday, its red paint is scratched"].startswith("no room in 16")
-    assert "([injection] min_beside_score)" in told["Of course."]
     assert "25% of the best one" in near["ann car: a red van"]
 
 
@@ -275,18 +274,18 @@ def test_a_question_that_was_asked_before_is_no_answer(home: Path) -> None:
 
 
 def test_what_nothing_is_known_of_names_the_least_score(home: Path) -> None:
-    """Where the best fact is too far away, its bound and the key of the profile that sets it are told."""
+    """Where nothing is likely to help, the bound and the key of the profile that sets it are told."""
     with edgemem.open(home, worker=False) as memory:
         injection = next(hook for hook in memory.hooks() if hasattr(hook, "floors"))
-        assert injection.floors["asked"] == 0.05
+        assert injection.floors.any == 0.2
         told = reasons(look(memory, "They spoke about the nurse and a lot of other, quite different things."))
-    assert "under 0.75 ([injection] min_score)" in told.values()
+    assert "nothing reaches 0.20 ([injection] min_score)" in told.values()
 
 
 def test_a_look_tells_what_recall_took(home: Path) -> None:
     """The milliseconds and candidates are those of the block's own recall, not of the look beside it."""
     with edgemem.open(home, worker=False) as memory:
-        found = look(memory, "What car is it, a red van?")
+        found = look(memory, "What car does Ann drive, a red van?")
         assert found.recall.search_ms > 0
         assert found.recall.candidates > 0
         assert found.recall is not memory.last_recall()
@@ -298,7 +297,7 @@ def test_what_is_closed_is_named_and_not_quoted(tmp_path: Path) -> None:
     with edgemem.open(tmp_path, worker=False) as memory:
         memory.store.add_fact("wine", "a red one from Porto", scope="household")
         for speaker in ("Bo", None):
-            found = look(memory, "Is there a surprise party?", speaker=speaker)
+            found = look(memory, "When is the surprise party?", speaker=speaker)
             (secret,) = [item for item in found.left_out if item.left_out == "private to Ann"]
             assert secret.text == ""
             assert "secret" not in repr(secret)
@@ -324,7 +323,7 @@ def test_the_plan_counts_each_kind_of_part(tmp_path: Path, vocabularies: Path) -
         def ask(tools: Sequence[dict[str, Any]]) -> Inspection:
             return inspect_prompt(
                 memory.hooks(session_id="hall", speaker="Ann", tokenizer=tokenizer),
-                "What car is it, a red van?",
+                "What car does Ann drive, a red van?",
                 speaker="Ann",
                 instructions="You are a robot.",
                 tools=tools,
@@ -363,9 +362,9 @@ def test_it_shows_nobody_what_that_person_may_not_hear(home: Path) -> None:
     """A look with the ears of a person has that person's prompt: others' secrets and turns are not in it."""
     with edgemem.open(home, worker=False) as memory:
         for speaker in ("Bo", None):
-            text = repr(look(memory, "Is there a surprise party?", speaker=speaker))
+            text = repr(look(memory, "When is the surprise party?", speaker=speaker))
             assert "a surprise party'" not in text
-        assert "a surprise party" in repr(look(memory, "Is there a surprise party?").lines)
+        assert "a surprise party" in repr(look(memory, "When is the surprise party?").lines)
         assert not [part for part in look(memory, "Hello?", speaker=None).parts if part.name == "turn"]
 
 
@@ -419,7 +418,7 @@ def test_the_command_prints_parts_sums_and_estimates(home: Path) -> None:
     args = (
         "inspect",
         "prompt",
-        "What car is it, a red van?",
+        "What car does Ann drive, a red van?",
         "--session",
         "hall",
         "--speaker",
@@ -497,7 +496,7 @@ def test_parts_are_exact_through_real_templates(
     ):
         found = inspect_prompt(
             memory.hooks(session_id="hall", speaker="Ann", tokenizer=tokenizer),
-            "What car is it, a red van?",
+            "What car does Ann drive, a red van?",
             speaker="Ann",
             instructions="You are a robot.",
         )

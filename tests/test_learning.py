@@ -30,7 +30,7 @@ def asked(n, weights, *, seed=1, candidates=12, noise=1.0):
 
 def messages(signals, *, tense=""):
     """Return the candidates of each question, each said later than the one before it."""
-    return [Messages(x, np.arange(len(x), dtype=float), tense, 1.0) for x in signals]
+    return [Messages(x, np.arange(len(x), dtype=float), tense) for x in signals]
 
 
 def learnt_of(signals, right, **options):

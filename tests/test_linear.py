@@ -1,4 +1,4 @@
-"""The linear model: scores between 0 and 1 that can be explained, and weights in a form that can be trusted."""
+"""The linear model: odds that can be explained, and weights in a form that can be trusted."""
 
 from __future__ import annotations
 
@@ -12,17 +12,13 @@ from hypothesis import strategies as st
 
 from edgemem.bench.fit import MEANING
 from edgemem.bench.learning import AGAINST
-from edgemem.config import Profile
-from edgemem.recall.certainty import CLUES, Certainty, clues_of
 from edgemem.recall.linear import AGES, LinearModel, Messages, Models, reasons, shipped_models
 from edgemem.recall.signals import SIGNALS
 
-SURE = Certainty(bias=-1.0, usual=-1.5, weights={"best": 0.5, "above_fifth": 1.0})
 MODEL = LinearModel(
     bias=-2.0,
     scale=0.5,
     weights={"words": 4.0, "meaning": 2.0, "asks": -1.0, "when": 3.0},
-    certainty=SURE,
 )
 
 
@@ -34,11 +30,11 @@ TENSE = st.sampled_from(["now", "past", ""])
 ROW = st.fixed_dictionaries({name: st.floats(0, 2, width=32) for name in SIGNALS})
 
 
-def messages(*rows, at=None, tense="", known=1.0):
+def messages(*rows, at=None, tense=""):
     """Return messages by their signals, each said later than the one before it where nothing else is said."""
     signals = np.array([[row.get(name, 0.0) for name in SIGNALS] for row in rows], np.float32)
     times = np.array(range(len(rows)) if at is None else at, float)
-    return Messages(signals.reshape(len(rows), len(SIGNALS)), times, tense, known)
+    return Messages(signals.reshape(len(rows), len(SIGNALS)), times, tense)
 
 
 def test_the_logarithm_of_odds_is_the_weighted_sum():
@@ -50,29 +46,18 @@ def test_the_logarithm_of_odds_is_the_weighted_sum():
     assert MODEL.odds(messages()).tolist() == []
 
 
-def test_the_best_scores_what_is_sure_and_the_others_a_share_of_it():
-    """The certainty is that of the question's clues; two log odds behind, a message has a third of it left."""
-    rows = messages({"words": 1.0}, {}, {"words": 0.5, "meaning": 1.0})
-    first, nothing, same = MODEL.scores(rows).tolist()
-    clues = clues_of(MODEL.odds(rows), rows.signals, 1.0, usual=-1.5)
-    assert first == same == pytest.approx(SURE.of(clues), abs=1e-6)
-    assert nothing == pytest.approx(first * math.exp(-1), rel=1e-5)
-    assert MODEL.scores(messages()).tolist() == []
-
-
-@given(st.lists(ROW, max_size=4), st.floats(0, 1), TENSE)
-def test_scores_lie_between_0_and_1_and_keep_the_order(rows, known, tense):
-    """Whatever the signals are, a score is one, and a larger sum never scores less where age tells nothing.
+@given(st.lists(ROW, max_size=4), TENSE)
+def test_odds_are_finite_and_keep_the_order(rows, tense):
+    """Whatever the signals are, and a larger sum never has lower odds where age tells nothing.
 
     The model adds up 32-bit floats: two sums that are closer than their rounding have no order.
     """
     for model in (MODEL, shipped_models().with_meaning, shipped_models().words_only):
-        aged = model.scores(messages(*rows, tense=tense, known=known)).tolist()
-        assert all(0 <= score <= 1 for score in aged)
-        scores = model.scores(messages(*rows, known=known)).tolist()
+        assert np.isfinite(model.odds(messages(*rows, tense=tense))).all()
+        odds = model.odds(messages(*rows)).tolist()
         sums = [sum(model.weights.get(name, 0) * value for name, value in row.items()) for row in rows]
         assert all(
-            scores[low] <= scores[high]
+            odds[low] <= odds[high]
             for low in range(len(rows))
             for high in range(len(rows))
             if sums[low] < sums[high] - 1e-3
@@ -90,8 +75,7 @@ def test_reasons_are_what_speaks_for_it_strongest_first():
         bias=0.0,
         scale=1.0,
         weights={"words": 1.0, "meaning": 0.5, "meaning_share": 1.0, "asks": 3.0, "date": -1.0},
-        certainty=SURE,
-    )
+        )
     row = {"words": 1.0, "meaning": 1.0, "meaning_share": 1.0, "asks": 1.0, "date": 1.0}
     assert said(model, row) == ("meaning", "words")
     assert said(model, {**row, "meaning_share": 0.0}) == ("words", "meaning")
@@ -104,9 +88,7 @@ def test_reasons_are_what_speaks_for_it_strongest_first():
 
 def test_equal_reasons_stand_in_the_order_of_the_alphabet():
     """Explanations do not change from one run to the next."""
-    model = LinearModel(
-        bias=0.0, scale=1.0, weights={"words": 1.0, "meaning": 1.0, "date": 1.0}, certainty=SURE
-    )
+    model = LinearModel(bias=0.0, scale=1.0, weights={"words": 1.0, "meaning": 1.0, "date": 1.0})
     assert said(model, {"words": 1.0, "meaning": 1.0, "date": 1.0}) == (
         "date",
         "meaning",
@@ -128,19 +110,12 @@ def test_shipped_weights_are_of_signals_and_keep_their_signs(name):
             assert weight <= 0, signal
         else:
             assert weight >= 0, signal
-    sure = model.certainty
-    assert sure.weights.keys() <= set(CLUES)
-    assert all(0 < weight < 50 for weight in sure.weights.values()), "each clue can only speak for an answer"
-    assert math.isfinite(sure.bias)
-    assert model.bias < sure.usual < 0
-    assert sure.bias < 0, "where nothing is found, nothing is sure"
 
 
 def test_without_a_vector_meaning_weighs_nothing():
     """The model for words alone names no signal that such a question does not have."""
     model = shipped_models().words_only
     assert not model.weights.keys() & MEANING
-    assert not model.certainty.weights.keys() & {"nearest", "nearest_about"}
 
 
 def test_signals_and_their_groups_are_known():
@@ -150,18 +125,17 @@ def test_signals_and_their_groups_are_known():
 
 
 @both_models
-def test_shipped_scores_tell_all_from_nothing(name):
-    """A message that shows nothing of an answer scores hardly anything, and the only one that has all words and meaning much."""
+def test_shipped_odds_tell_all_from_nothing(name):
+    """A message that shows nothing of an answer is hardly one, and the only one that has all words and meaning may well be."""
     model = getattr(shipped_models(), name)
     best = {
         signal: 1.0
         for signal, reason in SIGNALS.items()
         if reason in {"words", "meaning", "neighbour", "session"}
     }
-    (nothing,) = model.scores(messages({}, known=0.0)).tolist()
-    (everything,) = model.scores(messages(best)).tolist()
-    assert nothing < 0.1
-    assert everything > 2 * Profile().injection.min_turn_score
+    nothing, everything = model.odds(messages({}, best)).tolist()
+    assert nothing < -2
+    assert everything > -1
 
 
 def test_a_wrong_name_in_the_file_is_refused():
@@ -172,7 +146,6 @@ def test_a_wrong_name_in_the_file_is_refused():
                 "bias": 0.0,
                 "scale": 1.0,
                 "weights": {},
-                "certainty": {"bias": 0.0, "usual": 0.0, "weights": {}},
                 "bais": 1.0,
             },
             LinearModel,
@@ -192,14 +165,6 @@ def test_a_mixed_model_has_the_mixed_log_odds(meaning, row):
     mixed = models.at(meaning)
     aim = meaning * parts[0] + (1 - meaning) * parts[1]
     assert float(mixed.odds(rows)[0]) == pytest.approx(aim, abs=1e-3)
-    # That of the question, too: of the same clues.
-    clues = clues_of(mixed.odds(rows), rows.signals, 0.5, usual=mixed.certainty.usual)
-    one, other = (
-        math.log(sure / (1 - sure))
-        for sure in (model.certainty.of(clues) for model in (models.with_meaning, models.words_only))
-    )
-    both = mixed.certainty.of(clues)
-    assert math.log(both / (1 - both)) == pytest.approx(meaning * one + (1 - meaning) * other, abs=1e-3)
 
 
 @given(st.lists(ROW, min_size=2, max_size=4), TENSE)
@@ -221,9 +186,9 @@ def test_of_what_answers_alike_the_newest_holds_and_the_oldest_was(name, tense, 
     """
     model = getattr(shipped_models(), name)
     three = messages(ALIKE, ALIKE, ALIKE, at=[2, 3, 1], tense=tense)
-    ages = three.at[np.argsort(-model.scores(three))].tolist()
+    ages = three.at[np.argsort(-model.odds(three))].tolist()
     assert ages == order
-    assert len(set(model.scores(three).tolist())) == 3
+    assert len(set(model.odds(three).tolist())) == 3
     assert (model.parts(three).sum(axis=1) + model.bias).tolist() == pytest.approx(model.odds(three).tolist())
 
 
@@ -239,7 +204,7 @@ def test_what_is_newer_than_its_like_says_that_it_is_recent(name):
 
 @both_models
 def test_age_tells_nothing_of_a_question_that_is_about_neither(name):
-    """What answers alike scores alike whenever it was said, also where nothing stands beside it."""
+    """What answers alike is as likely whenever it was said, also where nothing stands beside it."""
     model = getattr(shipped_models(), name)
     assert len(set(model.odds(messages(ALIKE, ALIKE, ALIKE)).tolist())) == 1
     alone = [float(model.odds(messages(ALIKE, tense=tense))[0]) for tense in ("now", "past", "")]
@@ -291,13 +256,12 @@ def test_only_the_first_messages_are_compared(name, tense):
 
 @given(st.lists(st.tuples(ROW, st.integers(0, 5)), max_size=8), TENSE, st.randoms())
 def test_the_order_of_messages_does_not_matter(rows, tense, random):
-    """Each message scores and says the same wherever it stands among the others, also where two were said at once."""
+    """Each message has the same odds and says the same wherever it stands among the others, also where two were said at once."""
     mixed = random.sample(range(len(rows)), len(rows))
     for model in (shipped_models().with_meaning, shipped_models().words_only):
         there = messages(*(row for row, _ in rows), at=[at for _, at in rows], tense=tense)
         here = there.some(np.array(mixed, np.intp))
         assert model.odds(here).tolist() == pytest.approx(model.odds(there)[mixed].tolist(), abs=1e-4)
-        assert model.scores(here).tolist() == pytest.approx(model.scores(there)[mixed].tolist(), abs=1e-4)
         parts, others = model.parts(here), model.parts(there)[mixed]
         assert parts.ravel().tolist() == pytest.approx(others.ravel().tolist(), abs=1e-4)
 
@@ -318,7 +282,7 @@ def test_of_very_many_that_answer_alike_the_newest_holds(name, tense, first):
     model = getattr(shipped_models(), name)
     for at in (range(100), range(99, -1, -1)):
         said = messages(*[ALIKE] * 100, at=at, tense=tense)
-        assert said.at[np.argmax(model.scores(said))] == first
+        assert said.at[np.argmax(model.odds(said))] == first
 
 
 def test_by_words_alone_age_tells_nothing() -> None:

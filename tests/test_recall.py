@@ -667,18 +667,6 @@ def test_without_sqlite_vec_the_same_is_found(robot):
     assert [robot.texts(question, k=5) for question in questions] == with_bits
 
 
-def test_settings_weigh_the_signals(tmp_path, clock):
-    """A profile can turn meaning off."""
-    robot = Robot(tmp_path, clock, HashEmbedder(means={"automobil": "car", "vehicl": "car"}))
-    robot.say(0, "my automobile is blue", session="a")
-    robot.idle()
-    words_only = Recall(
-        robot.truth, robot.index, embedder=HashEmbedder(), settings=RecallSettings(meaning_weight=0.0)
-    )
-    assert words_only.recall("vehicle", reader=None, min_score=0.1) == []
-    robot.close()
-
-
 def test_a_repeated_question_takes_nobody_s_place(robot, settled):
     """Whoever asks once more gets the answer that stands behind all those times that it was asked."""
     for n in range(12):

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from edgemem.recall.candidates import make_filter
 from edgemem.recall.columns import Columns, Row
-from edgemem.recall.fusion import Weights
+from edgemem.recall.gate import NO_FACT, NO_MESSAGE, Utterance, shipped_gate
 from edgemem.recall.linear import shipped_models
 from edgemem.recall.question import Question
 from edgemem.recall.scoring import Ranking
-from edgemem.recall.sources import FACT, NOTE, TURN
+from edgemem.recall.sources import FACT, NOTE, SUMMARY, TURN
 from edgemem.recall.state import FIRST_OTHER
 from edgemem.recall.view import View
 
 NOW = 1e9
 ASKED = Question(terms=("cup",), meaning="the cup", people=frozenset())
+SAID = Utterance("Where is the cup?", "en", None, "")
 
 
 def ranked(*candidates, meaning=1.0):
@@ -31,7 +33,12 @@ def ranked(*candidates, meaning=1.0):
     view.cosines[:-1] = [each[4] or 0 for each in candidates]
     view.near[:-1] = [each[4] is not None for each in candidates]
     view.chosen[:-1] = True
-    return Ranking(view, ASKED, models=shipped_models(), meaning=meaning, weights=Weights(), now=NOW), view
+    return ranking_of(view, meaning), view
+
+
+def ranking_of(view, meaning=1.0):
+    """Return the ranking of a view."""
+    return Ranking(view, ASKED, models=shipped_models(), gate=shipped_gate(), utterance=SAID, meaning=meaning, now=NOW)  # fmt: skip
 
 
 def refs(ranking, *kinds, least=0.0):
@@ -48,6 +55,29 @@ def test_kinds_compete_among_themselves():
     assert refs(ranking) == []
     assert len(ranking) == 5
     assert ranking.turns == len(ranking.messages.signals) == 2
+    assert ranking.texts == 3
+
+
+def test_the_best_of_all_scores_the_chance_and_the_others_a_share_of_it():
+    """Whatever kind it is of; a summary, which says what turns say too, scores half of what a note does."""
+    ranking, _ = ranked((FACT, 1, 0, 0.9, 0.9), (TURN, 2, 0, 0.5, 0.5), (NOTE, 3, 0, 0.5, 0.5), (SUMMARY, 4, 0, 0.5, 0.5))  # fmt: skip
+    chance = shipped_gate().chance(SAID, ranking.best_found, meaning=1.0)
+    scores = {hit.ref: hit.score for hit in ranking.best([FACT, TURN, NOTE, SUMMARY])}
+    assert max(scores.values()) == pytest.approx(chance)
+    assert min(scores.values()) > 0
+    assert scores[4] == pytest.approx(scores[3] / 2)
+
+
+def test_what_the_gate_looks_at_is_the_best_that_is_left():
+    """Where nothing is found, the odds are the lowest; what is left out has no say any more."""
+    nothing = ranked()[0].best_found
+    assert (nothing.nearest, nothing.message, nothing.fact) == (0.0, NO_MESSAGE, NO_FACT)
+    ranking, _ = ranked((TURN, 1, 0, 0.9, 0.9), (TURN, 2, 0, 0.1, 0.1))
+    before = ranking.best_found
+    assert before.nearest == pytest.approx(0.9)
+    ranking.leave_out([1])
+    assert ranking.best_found.nearest == pytest.approx(0.1)
+    assert refs(ranking, TURN) == [2, 1]
 
 
 def test_only_what_reaches_a_score_is_yielded():
@@ -100,6 +130,6 @@ def test_what_may_not_be_found_is_no_candidate():
     _, view = ranked((TURN, 1, 0, 0.5, 0.5), (TURN, 2, 0, 0.5, 0.5))
     view.columns.drop(1)
     view.follow()
-    left = Ranking(view, ASKED, models=shipped_models(), meaning=1.0, weights=Weights(), now=NOW)
+    left = ranking_of(view)
     assert refs(left, TURN) == [2]
     assert np.isfinite(left.scores).all()

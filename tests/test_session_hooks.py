@@ -56,7 +56,7 @@ Look = Callable[[list[Hook], TurnContext], Any]
         ("injection", "max_episodes", 3, lambda hooks, _: one(MemoryInjectionHook, hooks).max_episodes),
         ("injection", "max_chars", 333, lambda hooks, _: one(MemoryInjectionHook, hooks).max_chars),
         ("injection", "header", "Known:", lambda hooks, _: one(MemoryInjectionHook, hooks).header),
-        ("injection", "min_score", 0.91, lambda hooks, _: one(MemoryInjectionHook, hooks).floors["fact"]),
+        ("injection", "min_score", 0.91, lambda hooks, _: one(MemoryInjectionHook, hooks).floors.any),
         ("notes", "inject_chars", 555, lambda hooks, _: one(NotesInjectorHook, hooks).max_chars),
     ],
 )

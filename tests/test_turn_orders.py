@@ -25,14 +25,12 @@ embedder = ""
 commit_wait_s = 0.0
 [injection]
 min_score = 0.0
-min_asked_score = 0.0
-min_turn_score = 1.0
-min_episode_score = 1.0
+max_episodes = 0
 [recall]
 deadline_ms = 60000
 """
-"""Only facts are injected, in however long a time, so that the reference can tell every line; no turn waits for the disk.
-A fact has no floor here: by words alone it falls under the default one when its question has been asked twenty times."""
+"""Only facts are injected, in however long a time, so that the reference can tell every line: what is said only asks. No turn
+waits for the disk."""
 
 FACTS = {"cup": "red shelf", "boat": "blue lake"}
 INSTRUCTIONS = {"role": "system", "content": "You are Pip."}
@@ -77,7 +75,7 @@ steps = st.one_of(
 
 def heard_of(reply: str, kind: str) -> tuple[str, str]:
     """Return what the voice tells, and what of the reply that is."""
-    begun = reply[: reply.find(" is")] if reply else ""
+    begun = reply[: reply.find("?") + 1]
     return {
         "beginning": (begun, begun),
         "spelt": (begun.lower().replace(",", " ").replace(":", ""), begun),
@@ -189,7 +187,7 @@ class House:
         """Prepare a turn, compare the prompts, and end it."""
         mark = f"zq{next(self.counter):06d}"
         self.step, self.handed, self.fresh = step, [], False
-        self.reply = f"Reply, {mark}: it is near."
+        self.reply = f"Reply, {mark}: is it near? Or is it far?"
         asked = f"Where is the {step.topic}, {mark}?"
         plays = bool(kept) and kept[-1].heard is None
         self.older = heard_of(kept[-1].reply, "beginning")[0] if plays else None

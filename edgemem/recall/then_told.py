@@ -31,10 +31,10 @@ _LOOKED_AT = 4096
 _SCORES = {
     TURN: (0.5, 0.9), EPISODE: (0.3, 0.5), FACT: (0.2, 0.45), PREFERENCE: (0.2, 0.45), NOTE: (0.2, 0.35), SUMMARY: (0.2, 0.25),
 }  # fmt: skip
-"""By kind, the score of what tells next to nothing, and of what tells most: above the floors of the profile, a message also
-above that beside facts, but a note below: it stands in the prompt anyway. Less than 1, so that none is said unasked."""
+"""By kind, the score of what tells next to nothing, and of what tells most: none is below the floor of the profile, since who
+asks so wants to be told; a note least, since it stands in the prompt anyway."""
 _SILENT = 0.04
-"""The score of a fact that was told by a message: below every floor."""
+"""The score of a fact that was told by a message: below the floor."""
 _LIKELY = 0.5
 """Of several readings of a time, those that are as sure count, or else the likeliest."""
 _ABOUT, _ABOUT_COMING = 0.6, 0.3
