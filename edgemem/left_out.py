@@ -76,8 +76,9 @@ class Judge:
         return not readable(self._layout.reader, item.level, item.owner)
 
     def is_near(self, item: Recalled) -> bool:
-        """Tell whether it scores enough to be said."""
-        return item.score >= self._least.of(item)
+        """Tell whether it scores enough to be said; what is closed to the speaker might be all that helps."""
+        beside = (*self._injection.last, item)
+        return item.score >= least_scores(beside, self._injection.floors).of(item)
 
     def reason(self, item: Recalled) -> str:
         """Return why it is left out, in a few words."""

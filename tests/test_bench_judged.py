@@ -69,7 +69,7 @@ def test_an_answer_stands_in_its_own_message(answer: str, block: str, there: boo
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a few sentences of the English set be all, and the old home be small."""
     whole = household("en")
-    evidence = ("gasman", "ladder", "f_sesame", "f_warfarin")
+    evidence = ("hamstername", "bridge", "f_sesame", "f_warfarin")
     cut = msgspec.structs.replace(
         whole,
         told=whole.told[:12],

@@ -121,10 +121,13 @@ def test_a_question_tells_that_something_helps_and_not_what_is_near() -> None:
 
 
 def test_what_concerns_somebody_s_safety_has_a_floor_of_its_own() -> None:
-    """It is said where nothing else would be, and no lower."""
+    """It is said where nothing else would be, and no lower; and it makes nothing else worth saying."""
     nuts = Recalled("fact", "1", "ann allergy: nuts", 0.06, safety=True)
     milk = Recalled("fact", "2", "bo allergy: milk", 0.04, safety=True)
-    assert worth_saying([nuts, milk, Recalled("turn", "3", "I like nuts.", 0.3)], FLOORS) == [nuts]
+    far = Recalled("turn", "3", "I like nuts.", 0.3)
+    assert worth_saying([nuts, milk, far], FLOORS) == [nuts]
+    sure = Recalled("fact", "4", "cy allergy: eggs", 0.9, safety=True)
+    assert worth_saying([sure, far], FLOORS) == [sure]
     best = fact("f_1", "cake: nut cake")
     assert worth_saying([best, nuts, milk], FLOORS) == [best, nuts]
 

@@ -7,7 +7,7 @@ import pytest
 
 from edgemem.recall.candidates import make_filter
 from edgemem.recall.columns import Columns, Row
-from edgemem.recall.gate import NO_FACT, NO_MESSAGE, Utterance, shipped_gate
+from edgemem.recall.gate import NOTHING, Utterance, shipped_gate
 from edgemem.recall.linear import shipped_models
 from edgemem.recall.question import Question
 from edgemem.recall.scoring import Ranking
@@ -71,7 +71,7 @@ def test_the_best_of_all_scores_the_chance_and_the_others_a_share_of_it():
 def test_what_the_gate_looks_at_is_the_best_that_is_left():
     """Where nothing is found, the odds are the lowest; what is left out has no say any more."""
     nothing = ranked()[0].best_found
-    assert (nothing.nearest, nothing.message, nothing.fact) == (0.0, NO_MESSAGE, NO_FACT)
+    assert (nothing.nearest, nothing.message, nothing.fact) == (0.0, NOTHING, NOTHING)
     ranking, _ = ranked((TURN, 1, 0, 0.9, 0.9), (TURN, 2, 0, 0.1, 0.1))
     before = ranking.best_found
     assert before.nearest == pytest.approx(0.9)
@@ -81,12 +81,17 @@ def test_what_the_gate_looks_at_is_the_best_that_is_left():
 
 
 def test_only_what_reaches_a_score_is_yielded():
-    """The least score is within."""
-    ranking, _ = ranked((FACT, 1, 0, 0.9, 0.9), (FACT, 2, 0, 0.1, 0.1))
-    (best, _) = ranking.best([FACT])
-    assert best.name == "fact:1"
-    assert refs(ranking, FACT, least=best.score) == [1]
-    assert refs(ranking, FACT, least=best.score + 1e-9) == []
+    """The least score is within; a fact may reach it by what it is likely by itself."""
+    ranking, _ = ranked((TURN, 1, 0, 0.9, 0.9), (TURN, 2, 0, 0.1, 0.1), (FACT, 3, 0, 0.1, 0.1))
+    (best, _) = ranking.best([TURN])
+    assert best.name == "turn:1"
+    assert ranking.likely(best) == 0
+    assert refs(ranking, TURN, least=best.score) == [1]
+    assert refs(ranking, TURN, least=best.score + 1e-9) == []
+    (fact,) = ranking.best([FACT])
+    most = max(fact.score, ranking.likely(fact))
+    assert refs(ranking, FACT, least=most) == [3]
+    assert refs(ranking, FACT, least=most + 1e-9) == []
 
 
 def test_of_equals_the_newest_comes_first():

@@ -105,7 +105,7 @@ def run(*, write: Path | None = None, cache: Path | None = None, home: Path | No
             told.setdefault(f"{one.kind}, {one.home.split('_')[0]}", []).append(chance >= floor)
         sides[name] = {kind: round(sum(seen) / len(seen), 3) for kind, seen in told.items()}
     if write is not None:
-        write.write_text(_toml(gate), "utf-8")
+        write.write_text(file_of(gate), "utf-8")
     return report("gate", {"floor": floor, "side_by_side": _turned(sides)}, {})
 
 
@@ -296,7 +296,7 @@ def _weighed(
     return Weighed(round(bias - float(middle @ weights), 4), named)
 
 
-def _toml(gate: Gate) -> str:
+def file_of(gate: Gate) -> str:
     """Return the file of a gate."""
     lines = [
         "# Learnt by `edgemem bench gate`: how likely it is that something remembered helps with what somebody said. See",

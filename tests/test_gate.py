@@ -1,0 +1,200 @@
+"""The gate: how likely it is that something remembered helps, by what was found and by what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from conftest import HandClock
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import edgemem
+from edgemem.bench.languages import LANGUAGES
+from edgemem.config import LlamaSettings, Profile
+from edgemem.loop import AgentLoop, Reply
+from edgemem.memory import Memory
+from edgemem.recall.gate import CLUES, Direction, Found, Gate, Utterance, Vocabulary, Weighed, shipped_gate
+
+number = st.floats(-1e6, 1e6)
+share = st.floats(0, 1)
+NOTHING_FOUND = Found(0.0, -99.0, -99.0, 0.0, 0)
+BY_ALL = Weighed(0.0, dict.fromkeys(CLUES, 1.0))
+GATE = Gate(
+    words_only=Weighed(-1.0, {"said": 1.0}),
+    with_meaning=Weighed(-2.0, {"said": 1.0}),
+    with_vector=Weighed(-3.0, {"said": 1.0, "meant": 1.0}),
+    meant=Direction("mini", 0.5, (1.0, -1.0)),
+    said={"en": Vocabulary(-0.5, (("where", 2.0), ("hello", -2.0)))},
+)
+
+
+def said(text: str = "hello", *, language: str = "en", vector=None, embedder: str = "mini:1:2") -> Utterance:
+    """Return an utterance."""
+    return Utterance(text, language, None if vector is None else np.array(vector, np.float32), embedder)
+
+
+@given(
+    st.text(max_size=30),
+    st.sampled_from([*LANGUAGES, "xx"]),
+    arrays(np.float32, 384, elements=st.floats(-1, 1, width=32)),
+    st.builds(Found, number, number, number, number, st.integers(0, 10**6)),
+    share,
+)
+def test_the_chance_lies_between_0_and_1(text, language, vector, found, meaning) -> None:
+    """Whatever was said and found, with whatever weights."""
+    utterance = Utterance(text, language, vector, "all-minilm-l6-v2:1:384")
+    wild = msgspec.structs.replace(shipped_gate(), words_only=BY_ALL, with_meaning=BY_ALL, with_vector=BY_ALL)
+    for gate in (shipped_gate(), wild):
+        assert 0 < gate.chance(utterance, found, meaning=meaning) < 1
+        assert list(gate.clues(utterance, found)) == list(CLUES)
+        assert all(np.isfinite(value) for value in gate.clues(utterance, found).values())
+
+
+@pytest.mark.parametrize("clue", ["said", "meant", "nearest", "either", "known"])
+def test_what_wants_or_fits_more_never_makes_it_less_likely(clue: str) -> None:
+    """Each of the shipped weights that says so is positive, where it is a clue at all."""
+    gate = shipped_gate()
+    for weighed in (gate.words_only, gate.with_meaning, gate.with_vector):
+        assert weighed.weights.get(clue, 0.0) >= 0
+
+
+def test_words_are_weighed_once_each_in_their_language() -> None:
+    """A word that is said again, or in capitals, tells no more; one that nobody knows nothing, nor any word of an unknown language."""
+    for text, odds in (("Where?", 1.5), ("where, WHERE is it", 1.5), ("hello", -2.5), ("it is", -0.5)):
+        assert GATE.clues(said(text), NOTHING_FOUND)["said"] == odds
+    assert GATE.clues(said("where", language="xx"), NOTHING_FOUND)["said"] == 0
+
+
+def test_only_vectors_of_the_embedder_that_it_knows_are_read() -> None:
+    """Others, and those of another length, tell nothing, and the model without them decides."""
+    known = said(vector=(1.0, 0.0))
+    assert GATE.clues(known, NOTHING_FOUND)["meant"] == 1.5
+    others = (
+        said(),
+        said(vector=(1.0, 0.0), embedder="minix:1:2"),
+        said(vector=(1.0, 0.0), embedder="other"),
+        said(vector=(1.0, 0.0, 0.0)),
+    )
+    for other in others:
+        assert GATE.clues(other, NOTHING_FOUND)["meant"] == 0
+        assert GATE.chance(other, NOTHING_FOUND, meaning=1.0) == pytest.approx(1 / (1 + np.exp(4.5)))
+    assert GATE.chance(known, NOTHING_FOUND, meaning=1.0) == pytest.approx(1 / (1 + np.exp(4.0)))
+
+
+@given(share)
+def test_without_meaning_words_alone_decide(meaning: float) -> None:
+    """At 0 no vector is read; between, the log odds of both are mixed in these shares."""
+    chance = GATE.chance(said(vector=(1.0, 0.0)), NOTHING_FOUND, meaning=meaning)
+    assert chance == pytest.approx(1 / (1 + np.exp((1 - meaning) * 3.5 + meaning * 4.0)))
+
+
+def test_what_is_worse_than_nothing_counts_as_nothing() -> None:
+    """A poor fact makes an answer no less likely than none."""
+    gate = msgspec.structs.replace(GATE, words_only=BY_ALL)
+    poor = NOTHING_FOUND._replace(fact=-20.0, message=-30.0)
+    assert gate.clues(said(), poor) == gate.clues(said(), NOTHING_FOUND)
+
+
+def test_the_shipped_file_names_what_there_is() -> None:
+    """It has the words of five languages, the direction of the shipped embedder, and finite weights of clues that there are."""
+    gate = shipped_gate()
+    assert gate.said.keys() == set(LANGUAGES)
+    assert gate.meant.embedder == Profile().llama.embedder
+    assert len(gate.meant.weights) == 384
+    for weighed in (gate.words_only, gate.with_meaning, gate.with_vector):
+        assert weighed.weights.keys() <= set(CLUES)
+        assert np.isfinite([weighed.bias, *weighed.weights.values()]).all()
+    assert not gate.words_only.weights.keys() & {"nearest", "meant"}
+    assert "meant" not in gate.with_meaning.weights
+    for words in gate.said.values():
+        assert np.isfinite([words.bias, *(weight for _, weight in words.weights)]).all()
+
+
+def test_a_wrong_name_in_the_file_is_refused() -> None:
+    """A key that nobody knows is a mistake of whoever edits the file, and is said."""
+    with pytest.raises(msgspec.ValidationError, match="bais"):
+        msgspec.convert({"bias": 0.0, "weights": {}, "bais": 1.0}, Weighed)
+
+
+# Through the front door
+
+
+class Nodding:
+    """A model that says little."""
+
+    def complete(self, *_, **__) -> Reply:
+        return Reply("All right.")
+
+    def cut(self, heard_text: str) -> None:
+        """Do nothing."""
+
+
+@pytest.fixture(params=["words", "meaning"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path, hand: HandClock, minilm: Path) -> Iterator[Memory]:
+    """Return a home that was told a few things, by words alone and with the shipped embedder."""
+    profile = Profile()
+    profile = msgspec.structs.replace(
+        profile,
+        llama=LlamaSettings(embedder=str(minilm) if request.param == "meaning" else ""),
+        recall=msgspec.structs.replace(profile.recall, deadline_ms=20_000.0, query_embed_ms=20_000.0),
+    )
+    with edgemem.open(tmp_path, profile=profile, clock=hand.clock, worker=False) as memory:
+        for key, value in (
+            ("attic.key", "under the cactus"),
+            ("piano.tuner", "Mrs Oduya"),
+            ("mia.shoe_size", "thirty-four"),
+        ):
+            memory.store.add_fact(key, value)
+        loop = AgentLoop(Nodding(), hooks=memory.hooks(session_id="old", speaker="mia"), speaker="mia")
+        loop.run("We hung the canoe under the roof of the barn.")
+        loop.run("Grandpa's train arrives on Saturday at noon.")
+        memory.idle(60)
+        yield memory
+
+
+def shown(memory: Memory, text: str) -> str:
+    """Return what memory puts before what Mia says in a new session."""
+    hooks = memory.hooks(session_id=f"new {text}", speaker="mia")
+    loop = AgentLoop(Nodding(), hooks=hooks, speaker="mia")
+    content: str = loop.prepare(text).handed[0][-1]["content"]
+    loop.abort()
+    assert loop.hooks.failures() == []
+    return content.removesuffix(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hi there!",
+        "Good evening, robot.",
+        "Thanks, that was nice of you.",
+        "Switch the radio off.",
+        "Turn left and drive to the door.",
+        "Sing me a lullaby.",
+        "I am so tired of this rain.",
+        "Ha, you are funny!",
+    ],
+)
+def test_small_talk_and_orders_get_no_block(memory: Memory, text: str) -> None:
+    """Nobody wants anything of the memory."""
+    assert shown(memory, text) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Where is the key of the attic?", "under the cactus"),
+        ("Who is the piano tuner?", "Mrs Oduya"),
+        ("What is Mia's shoe size?", "thirty-four"),
+        ("Where did we hang the canoe?", "under the roof of the barn"),
+        ("When does Grandpa's train arrive?", "Saturday at noon"),
+    ],
+)
+def test_what_is_asked_for_is_told(memory: Memory, text: str, answer: str) -> None:
+    """A fact, or what was said where no fact tells it."""
+    assert answer in shown(memory, text)
