@@ -29,7 +29,7 @@ def samples(*, embedded: bool) -> list[Sample]:
             for text in texts:
                 vector = dice.normal(0, 0.1, 3).astype(np.float32) + np.float32([wants, not wants, 0])
                 utterance = Utterance(text, home[:2], vector if embedded else None, MAKER if embedded else "")
-                found = Found(0.6 if wants else 0.3, -2.0 + wants, -3.0 + 2 * wants, float(wants), 2)
+                found = Found(0.6 if wants else 0.3, -2.0 + wants, float(wants), 2)
                 rows.append(Sample(home, kind, 1.0, utterance, found))
     return rows
 

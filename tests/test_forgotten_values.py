@@ -20,7 +20,6 @@ from edgemem import (
     SQLiteMemoryStore,
     SQLiteSessionStore,
 )
-from edgemem.config import InjectionSettings, Profile
 from edgemem.context.block import ERASED
 from edgemem.fence import fence
 from edgemem.loop import Reply

@@ -22,7 +22,7 @@ from edgemem.recall.gate import CLUES, Direction, Found, Gate, Utterance, Vocabu
 
 number = st.floats(-1e6, 1e6)
 share = st.floats(0, 1)
-NOTHING_FOUND = Found(0.0, -99.0, -99.0, 0.0, 0)
+NOTHING_FOUND = Found(nearest=0.0, best=-99.0, known=0.0, terms=0)
 BY_ALL = Weighed(0.0, dict.fromkeys(CLUES, 1.0))
 GATE = Gate(
     words_only=Weighed(-1.0, {"said": 1.0}),
@@ -42,7 +42,7 @@ def said(text: str = "hello", *, language: str = "en", vector=None, embedder: st
     st.text(max_size=30),
     st.sampled_from([*LANGUAGES, "xx"]),
     arrays(np.float32, 384, elements=st.floats(-1, 1, width=32)),
-    st.builds(Found, number, number, number, number, st.integers(0, 10**6)),
+    st.builds(Found, number, number, number, st.integers(0, 10**6)),
     share,
 )
 def test_the_chance_lies_between_0_and_1(text, language, vector, found, meaning) -> None:
@@ -55,12 +55,24 @@ def test_the_chance_lies_between_0_and_1(text, language, vector, found, meaning)
         assert all(np.isfinite(value) for value in gate.clues(utterance, found).values())
 
 
-@pytest.mark.parametrize("clue", ["said", "meant", "nearest", "either", "known"])
-def test_what_wants_or_fits_more_never_makes_it_less_likely(clue: str) -> None:
-    """Each of the shipped weights that says so is positive, where it is a clue at all."""
-    gate = shipped_gate()
-    for weighed in (gate.words_only, gate.with_meaning, gate.with_vector):
-        assert weighed.weights.get(clue, 0.0) >= 0
+@given(
+    share, st.floats(-10, 10), share, st.integers(0, 10), st.sampled_from(["said", "meant"]), st.floats(0, 9)
+)
+def test_what_wants_more_never_makes_it_less_likely(nearest, best, known, terms, clue, more) -> None:
+    """By the shipped weights, whatever was found."""
+    clues = shipped_gate().clues(said(), Found(nearest, best, known, terms))
+    for weighed in (shipped_gate().words_only, shipped_gate().with_meaning, shipped_gate().with_vector):
+        assert weighed.odds({**clues, clue: clues[clue] + more}) >= weighed.odds(clues)
+
+
+@given(share, st.floats(-10, 10), st.floats(0, 9), share)
+def test_a_likelier_candidate_never_makes_it_less_likely(nearest, best, more, meaning) -> None:
+    """By the shipped weights, whatever else was found."""
+    low, high = (
+        shipped_gate().chance(said("it"), Found(nearest, good, 0.5, 2), meaning=meaning)
+        for good in (best, best + more)
+    )
+    assert high >= low
 
 
 def test_words_are_weighed_once_each_in_their_language() -> None:
@@ -96,7 +108,7 @@ def test_without_meaning_words_alone_decide(meaning: float) -> None:
 def test_what_is_worse_than_nothing_counts_as_nothing() -> None:
     """A poor fact makes an answer no less likely than none."""
     gate = msgspec.structs.replace(GATE, words_only=BY_ALL)
-    poor = NOTHING_FOUND._replace(fact=-20.0, message=-30.0)
+    poor = NOTHING_FOUND._replace(best=-20.0)
     assert gate.clues(said(), poor) == gate.clues(said(), NOTHING_FOUND)
 
 
@@ -109,7 +121,7 @@ def test_the_shipped_file_names_what_there_is() -> None:
     for weighed in (gate.words_only, gate.with_meaning, gate.with_vector):
         assert weighed.weights.keys() <= set(CLUES)
         assert np.isfinite([weighed.bias, *weighed.weights.values()]).all()
-    assert not gate.words_only.weights.keys() & {"nearest", "meant"}
+    assert not [clue for clue in gate.words_only.weights if clue.startswith(("nearest", "meant"))]
     assert "meant" not in gate.with_meaning.weights
     for words in gate.said.values():
         assert np.isfinite([words.bias, *(weight for _, weight in words.weights)]).all()

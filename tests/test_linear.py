@@ -75,7 +75,7 @@ def test_reasons_are_what_speaks_for_it_strongest_first():
         bias=0.0,
         scale=1.0,
         weights={"words": 1.0, "meaning": 0.5, "meaning_share": 1.0, "asks": 3.0, "date": -1.0},
-        )
+    )
     row = {"words": 1.0, "meaning": 1.0, "meaning_share": 1.0, "asks": 1.0, "date": 1.0}
     assert said(model, row) == ("meaning", "words")
     assert said(model, {**row, "meaning_share": 0.0}) == ("words", "meaning")

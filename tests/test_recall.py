@@ -9,7 +9,6 @@ from hash_embedder import HashEmbedder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgemem.config import RecallSettings
 from edgemem.errors import ModelError
 from edgemem.recall.embedding import Vectors
 from edgemem.recall.index import Index

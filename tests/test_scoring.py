@@ -71,7 +71,7 @@ def test_the_best_of_all_scores_the_chance_and_the_others_a_share_of_it():
 def test_what_the_gate_looks_at_is_the_best_that_is_left():
     """Where nothing is found, the odds are the lowest; what is left out has no say any more."""
     nothing = ranked()[0].best_found
-    assert (nothing.nearest, nothing.message, nothing.fact) == (0.0, NOTHING, NOTHING)
+    assert (nothing.nearest, nothing.best) == (0.0, NOTHING)
     ranking, _ = ranked((TURN, 1, 0, 0.9, 0.9), (TURN, 2, 0, 0.1, 0.1))
     before = ranking.best_found
     assert before.nearest == pytest.approx(0.9)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 FIRST = 5
 """Messages of each question that are looked at: what stands behind them is seldom told."""
-_WEAK, _PENALTY = 1e-6, 0.01
-"""What the squares of coefficients cost, beside the mean loss of a question."""
+_WEAK = 1e-6
+"""What the squares of coefficients cost, beside the mean loss."""
 _ROUNDS = 60
 
 
