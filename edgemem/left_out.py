@@ -10,7 +10,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from edgemem.context.block import NEAR, VALUES, least_scores, newest_values, only_asks, worth_saying
+from edgemem.context.block import (
+    NEAR,
+    NEAR_TOLD,
+    VALUES,
+    least_scores,
+    newest_values,
+    only_asks,
+    worth_saying,
+)
 from edgemem.context.repeated import adds
 from edgemem.fence import storable
 from edgemem.records import Recalled
@@ -109,9 +117,10 @@ class Judge:
     def _too_little(self, item: Recalled) -> str:
         if item.safety:
             return f"under {self._least.of(item):.2f} ([injection] min_safety_score)"
-        if math.isinf(self._least.any):
+        if math.isinf(self._least.best):
             return f"nothing reaches {self._injection.floors.any:.2f} ([injection] min_score)"
-        return f"under {self._least.any:.2f}, {NEAR:.0%} of the best one"
+        share = NEAR if item.kind in VALUES else NEAR_TOLD
+        return f"under {self._least.of(item):.2f}, {share:.0%} of the best one"
 
     def _standing(self, item: Recalled) -> str | None:
         """Return under which name it is before the model; a value that changed was told under another one."""

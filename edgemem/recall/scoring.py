@@ -183,8 +183,8 @@ class Ranking:
             self._odds[kept] = self._odds_of_texts()
             level, self._level = self._level, self._level_of_scores()
             self.scores[kept] = self._scores()[kept]
-            known = self.scores[self.texts :]
-            known[known > 0] *= exp(self._level - level)
+            known, alone = self.scores[self.texts :], self._likely[self.texts :] ** 2
+            known[known > 0] = np.maximum(known * exp(self._level - level), np.minimum(known, alone))[known > 0]
         self.rescore(self.scores)
 
     def _weigh_sessions(self, kept: Slots, echoing: Slots) -> None:
@@ -205,10 +205,17 @@ class Ranking:
         signals[kept, _PLACES["window_rank"]] = rank(signals[kept, _PLACES["window"]], np.arange(len(kept)))
 
     def _scores(self) -> NDArray[np.float64]:
-        """Return the score of each candidate that is left, by its odds."""
+        """Return the score of each candidate that is left, by its odds.
+
+        Who orders a coffee asks for nothing, and is helped by how he likes it: a fact that is likely meant scores its likelihood
+        squared at least. In the households that the gate is learnt on .03 of small talk and of statements come so to .2, and .16
+        of what a fact or a message helps with though nobody asked.
+        """
         import numpy as np
 
-        return np.exp(np.minimum(self._odds / SLOWLY + self._level, 0.0)).astype(np.float64)
+        gated = np.exp(np.minimum(self._odds / SLOWLY + self._level, 0.0))
+        scores: NDArray[np.float64] = np.maximum(gated, self._likely**2).astype(np.float64)
+        return scores
 
     def _level_of_scores(self) -> float:
         """Return the logarithm of what a candidate with even odds scores: the best of those that are left scores the chance."""
@@ -260,6 +267,7 @@ class Ranking:
         rows = np.array(like, np.intp)
         self._like.update(zip(range(len(self), len(self) + len(refs)), like, strict=True))
         self.scores = np.append(self.scores, self.scores[rows])
+        self._odds = np.append(self._odds, self._odds[rows])
         self._likely = np.append(self._likely, self._likely[rows])
         self.kinds = np.append(self.kinds, self.kinds[rows])
         self.refs = np.append(self.refs, np.array(refs, self.refs.dtype))
