@@ -14,8 +14,13 @@ from edgemem.recall.sources import FACT, NOTE, TURN
 from edgemem.recall.state import FIRST_OTHER
 from edgemem.recall.view import View
 
-NOW = 1e9
+NOW, DAY = 1e9, 86400.0
 ASKED = Question(terms=("cup",), meaning="the cup", people=frozenset())
+
+
+def same_words(docs):
+    """Return the same words for all docs."""
+    return dict.fromkeys(docs, frozenset({"cup", "shelf", "kitchen"}))
 
 
 def ranked(*candidates, meaning=1.0):
@@ -31,7 +36,9 @@ def ranked(*candidates, meaning=1.0):
     view.cosines[:-1] = [each[4] or 0 for each in candidates]
     view.near[:-1] = [each[4] is not None for each in candidates]
     view.chosen[:-1] = True
-    return Ranking(view, ASKED, models=shipped_models(), meaning=meaning, weights=Weights(), now=NOW), view
+    return Ranking(
+        view, ASKED, models=shipped_models(), meaning=meaning, weights=Weights(), now=NOW, words_of=same_words
+    ), view
 
 
 def refs(ranking, *kinds, least=0.0):
@@ -75,13 +82,13 @@ def test_a_fact_that_waits_for_its_vector_is_scored_by_its_words():
 
 def test_reasons_are_those_of_the_score():
     """What was left out, or waits for its vector, makes no message recent whose score was not told of it."""
-    ranking, _ = ranked((TURN, 1, 0, 0.5, 0.5), (TURN, 2, 9, 0.5, 0.5))
+    ranking, _ = ranked((TURN, 1, 0, 0.9, 0.9), (TURN, 2, 20 * DAY, 0.5, 0.5))
     (first, _) = ranking.best([TURN])
     assert (first.ref, "recent" in ranking.why(first)) == (2, True)
     ranking.leave_out((), [1])
     (alone,) = ranking.best([TURN])
     assert (alone.ref, "recent" in ranking.why(alone)) == (2, False)
-    ranking, _ = ranked((TURN, 1, 0, 0.5, None), (TURN, 2, 9, 0.5, 0.5))
+    ranking, _ = ranked((TURN, 1, 0, 0.9, None), (TURN, 2, 20 * DAY, 0.5, 0.5))
     near = next(hit for hit in ranking.best([TURN]) if hit.ref == 2)
     assert "recent" not in ranking.why(near)
 
@@ -100,6 +107,8 @@ def test_what_may_not_be_found_is_no_candidate():
     _, view = ranked((TURN, 1, 0, 0.5, 0.5), (TURN, 2, 0, 0.5, 0.5))
     view.columns.drop(1)
     view.follow()
-    left = Ranking(view, ASKED, models=shipped_models(), meaning=1.0, weights=Weights(), now=NOW)
+    left = Ranking(
+        view, ASKED, models=shipped_models(), meaning=1.0, weights=Weights(), now=NOW, words_of=same_words
+    )
     assert refs(left, TURN) == [2]
     assert np.isfinite(left.scores).all()

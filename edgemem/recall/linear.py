@@ -1,11 +1,8 @@
 """The linear model: a score between 0 and 1 out of the signals of a message, and why.
 
-What was said may have been replaced since, and no text tells that by itself. So where the question is about what holds, a
-message gains by each older one that answers about as well, and loses by a newer one; where it is about what was, the other
-way round. Learnt like the rest: on our own corpus, in words that nothing was learnt on, recall@1 is .44 instead of .35
-(`tests/data/recall_floors.json`); LoCoMo dev has as much recall@5 as before. By words alone nothing is taken for replaced.
+What an older message says may have been replaced since; see `replacing`.
 
-Learnt on the corpus of `edgemem.bench.weeks` alone, by `edgemem bench fit`, which writes `ranking.toml` anew; so each weight
+Learnt on the corpus of `edgemem.bench.weeks`, by `edgemem bench fit`, which writes `ranking.toml` anew; so each weight
 can be read, and changed. The sum of weighted signals is the logarithm of odds; how sure it is that any message answers is
 looked at for the question as a whole (see `certainty`), so scores mean the same for every question.
 """
@@ -21,6 +18,8 @@ import msgspec
 from edgemem.provisions import provided
 from edgemem.recall.certainty import Certainty, clues_of, mixed, shares
 from edgemem.recall.fact_scores import FactModels, weighed
+from edgemem.recall.replacing import Replacing
+from edgemem.recall.replacing import mixed as mixed_replacing
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
@@ -29,20 +28,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.recall.replacing import Said
+
 FILE = "ranking.toml"
 REASONS = (*dict.fromkeys(SIGNALS.values()), "recent")
 """What a signal may stand for in `Recalled.why`; `form` explains nothing and is not said."""
-AGES = ("replaced_now", "replacing_now", "replaced_past", "replacing_past")
-"""What tells of the age of a message beside others, in the order of the columns; in `Recalled.why` it is `recent`.
-
-replaced: how near a newer message comes to its sum. What only asks, or answers only by what stands around it, replaces nothing.
-replacing: how near an older one is to it.
-now, past: where the question is about what holds, or about what was; elsewhere it is 0.
-Each is 0 to 1, and less the further the message is behind the best: what answers nothing replaces nothing. Near means that sums
-differ by little against 1.
-"""
-_COMPARED = 32
-_ASKS, _WORDS, _MEANING = map(list(SIGNALS).index, ("asks", "words", "meaning"))
 _MENTIONED = 0.1  # of the log odds: a signal that contributes less does not explain anything
 
 
@@ -58,45 +48,24 @@ class Messages(NamedTuple):
     known: float
     """How much of what the words of the question tell apart stands anywhere, 0 to 1."""
 
+    said: Said | None = None
+    """What is compared of them where the question has a tense; None: nothing."""
+
     def some(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Messages:
         """Return some of them."""
-        return self._replace(signals=self.signals[rows], at=self.at[rows])
-
-
-def ages_of(sums: NDArray[np.float32], messages: Messages) -> NDArray[np.float32]:
-    """Return what tells of the age of some messages, `float32[n, len(AGES)]`.
-
-    Args:
-        sums: of the weighted signals of each.
-    """
-    import numpy as np
-
-    found = np.zeros((len(sums), len(AGES)), np.float32)
-    if not messages.tense or len(sums) < 2:
-        return found
-    # Of many that answer alike, what shall come first is among those that are compared.
-    first = np.lexsort((messages.at if messages.tense == "past" else -messages.at, -sums))[:_COMPARED]
-    own, at = sums[first], messages.at[first]
-    more = own[None, :] - own[:, None]
-    signals = messages.signals[first]
-    itself = (signals[:, _WORDS] > 0) | (signals[:, _MEANING] > 0)
-    tells = itself & (signals[:, _ASKS] <= 0)
-    newer = at[None, :] > at[:, None]
-    best = np.exp(own - own.max())
-    place = 0 if messages.tense == "now" else 2
-    found[first, place] = best * (np.exp(np.minimum(0.0, more)) * (newer & tells)).max(axis=1)
-    found[first, place + 1] = best * itself * (np.exp(-np.abs(more)) * (newer.T & tells)).max(axis=1)
-    return found
+        said = None if self.said is None else self.said.some(rows)
+        return self._replace(signals=self.signals[rows], at=self.at[rows], said=said)
 
 
 class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """Weights of signals and of `AGES`; those that are not named weigh nothing."""
+    """Weights of signals; those that are not named weigh nothing."""
 
     bias: float
     scale: float
     """By which the sum is stretched, so that with the bias it is the logarithm of the odds of being right."""
     weights: dict[str, float]
     certainty: Certainty
+    replacing: Replacing = Replacing()
 
     @classmethod
     def bare(cls, weights: dict[str, float]) -> LinearModel:
@@ -105,10 +74,13 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
 
     def odds(self, messages: Messages) -> NDArray[np.float32]:
         """Return the logarithm of the odds that each of some messages is right."""
+        return self.replacing.lifted(self.own_odds(messages), messages)
+
+    def own_odds(self, messages: Messages) -> NDArray[np.float32]:
+        """Return the same of each by itself, whatever replaces it."""
         import numpy as np
 
-        sums = self.sums(messages) + self._worth_of_age(messages)
-        found: NDArray[np.float32] = np.float32(self.scale) * sums + np.float32(self.bias)
+        found: NDArray[np.float32] = np.float32(self.scale) * self.sums(messages) + np.float32(self.bias)
         return found
 
     def sums(self, messages: Messages) -> NDArray[np.float32]:
@@ -121,15 +93,6 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
         import numpy as np
 
         return np.array([self.weights.get(name, 0.0) for name in SIGNALS], np.float32)
-
-    def _worth_of_age(self, messages: Messages) -> NDArray[np.float32]:
-        """Return what their age adds to the sums of some messages."""
-        import numpy as np
-
-        weights = np.array([self.weights.get(name, 0.0) for name in AGES], np.float32)
-        if not weights.any():
-            return np.zeros(len(messages.at), np.float32)
-        return weighed(ages_of(self.sums(messages), messages), weights)
 
     @functools.cached_property
     def _shares(self) -> NDArray[np.float32]:
@@ -145,11 +108,12 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
         """Return the scores of all messages that were found for a question, 0 to 1."""
         import numpy as np
 
-        odds = self.odds(messages)
-        if not len(odds):
-            return odds
+        own = self.own_odds(messages)
+        if not len(own):
+            return own
+        odds = self.replacing.lifted(own, messages)
         certainty = self.certainty
-        sure = certainty.of(clues_of(odds, messages.signals, messages.known, usual=certainty.usual))
+        sure = certainty.of(clues_of(own, messages.signals, messages.known, usual=certainty.usual))
         found: NDArray[np.float32] = np.float32(sure) * shares(odds)
         return found
 
@@ -158,7 +122,7 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
         import numpy as np
 
         found: NDArray[np.float32] = np.einsum("ij,jk->ik", messages.signals, self._shares)
-        found[:, REASONS.index("recent")] += np.float32(self.scale) * self._worth_of_age(messages)
+        found[:, REASONS.index("recent")] += self.odds(messages) - self.own_odds(messages)
         return found
 
 
@@ -184,12 +148,13 @@ class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         scale = sum(share * model.scale for model, share in both)
         return LinearModel(
             sum(share * model.bias for model, share in both),
-            scale,  # not 1: what is near for `ages_of` is near by sums that are not stretched
+            scale,
             {
                 name: sum(share * model.scale * model.weights.get(name, 0.0) for model, share in both) / scale
-                for name in (*SIGNALS, *AGES)
+                for name in SIGNALS
             },
             mixed([(model.certainty, share) for model, share in both]),
+            mixed_replacing([(model.replacing, share) for model, share in both]),
         )
 
 

@@ -13,12 +13,14 @@ from edgemem.recall.fact_scores import scores_of as fact_scores_of
 from edgemem.recall.fusion import Signals, reasons, scores_of
 from edgemem.recall.linear import REASONS, LinearModel, Messages
 from edgemem.recall.linear import reasons as turn_reasons
+from edgemem.recall.replacing import COMPARED, Said
 from edgemem.recall.signals import SIGNALS, Field, rank, signals_of
 from edgemem.recall.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.then_told import told_then
+from edgemem.recall.traits import COUNTS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
+    WordsOf = Callable[[Sequence[int]], Mapping[int, frozenset[str]]]
 
 _PLACES = {name: place for place, name in enumerate(SIGNALS)}
 _OF_THE_BEST = ("words", "window", "session_words", "meaning_share")
@@ -60,7 +63,15 @@ class Ranking:
     """The candidates of a question with their scores; it knows nothing of the columns any more."""
 
     def __init__(
-        self, view: View, question: Question, *, models: Models, meaning: float, weights: Weights, now: float
+        self,
+        view: View,
+        question: Question,
+        *,
+        models: Models,
+        meaning: float,
+        weights: Weights,
+        now: float,
+        words_of: WordsOf,
     ) -> None:
         """Score the candidates; whoever calls holds the lock of the columns.
 
@@ -69,6 +80,7 @@ class Ranking:
             meaning: how much of its weight meaning has; 0 where the question has no vector.
             weights: how other kinds are scored.
             now: seconds since the epoch.
+            words_of: reads the stems of docs.
         """
         import numpy as np
 
@@ -94,6 +106,10 @@ class Ranking:
         self._sessions = rows["session"][slots[: self.turns]]
         self._waits = ~view.near[slots[: self.turns]] & bool(meaning)
         """Which of them have no vector yet, though the question has one: what they score by words alone counts."""
+        if question.tense and told is None and self.turns > 1:
+            self.messages = self.messages._replace(
+                said=self._said(view, slots[: self.turns], question, words_of)
+            )
         self._left = np.arange(self.turns)
         """Which of them were not left out."""
         self._parts: Numbers | None = None
@@ -125,6 +141,22 @@ class Ranking:
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    def _said(self, view: View, slots: Slots, question: Question, words_of: WordsOf) -> Said:
+        """Return what is compared of the messages; of as many again also the words, for echoes are left out later."""
+        import numpy as np
+
+        models = (self._model, self._by_words) if self._waits.any() else (self._model,)
+        order = [np.argsort(-model.sums(self.messages), kind="stable")[: 2 * COMPARED] for model in models]
+        rows = view.columns.rows
+        docs: list[int] = rows["id"][slots].tolist()
+        words = words_of([docs[row] for row in np.unique(np.concatenate(order)).tolist()])
+        return Said(
+            rows["who"][slots],
+            (rows["marks"][slots] & COUNTS) > 0,
+            tuple(words.get(doc, frozenset()) for doc in docs),
+            frozenset(question.terms),
+        )
 
     def best(self, kinds: Collection[int], *, least: float = 0.0) -> Iterator[Hit]:
         """Yield the candidates of some kinds that reach a score, the best first."""
