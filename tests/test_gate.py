@@ -18,16 +18,28 @@ from edgemem.bench.languages import LANGUAGES
 from edgemem.config import LlamaSettings, Profile
 from edgemem.loop import AgentLoop, Reply
 from edgemem.memory import Memory
-from edgemem.recall.gate import CLUES, Direction, Found, Gate, Utterance, Vocabulary, Weighed, shipped_gate
+from edgemem.recall.gate import (
+    THERE,
+    WANTS,
+    Both,
+    Direction,
+    Found,
+    Gate,
+    Utterance,
+    Vocabulary,
+    Weighed,
+    shipped_gate,
+)
 
 number = st.floats(-1e6, 1e6)
 share = st.floats(0, 1)
 NOTHING_FOUND = Found(nearest=0.0, best=-99.0, known=0.0, terms=0)
-BY_ALL = Weighed(0.0, dict.fromkeys(CLUES, 1.0))
+BY_ALL = Both(Weighed(0.0, dict.fromkeys(WANTS, 1.0)), Weighed(0.0, dict.fromkeys(THERE, 1.0)))
+EVEN = Weighed(0.0, {})
 GATE = Gate(
-    words_only=Weighed(-1.0, {"said": 1.0}),
-    with_meaning=Weighed(-2.0, {"said": 1.0}),
-    with_vector=Weighed(-3.0, {"said": 1.0, "meant": 1.0}),
+    words_only=Both(Weighed(-1.0, {"said": 1.0}), EVEN),
+    with_meaning=Both(Weighed(-2.0, {"said": 1.0}), EVEN),
+    with_vector=Both(Weighed(-3.0, {"said": 1.0, "meant": 1.0}), EVEN),
     meant=Direction("mini", 0.5, (1.0, -1.0)),
     said={"en": Vocabulary(-0.5, (("where", 2.0), ("hello", -2.0)))},
 )
@@ -51,7 +63,7 @@ def test_the_chance_lies_between_0_and_1(text, language, vector, found, meaning)
     wild = msgspec.structs.replace(shipped_gate(), words_only=BY_ALL, with_meaning=BY_ALL, with_vector=BY_ALL)
     for gate in (shipped_gate(), wild):
         assert 0 < gate.chance(utterance, found, meaning=meaning) < 1
-        assert list(gate.clues(utterance, found)) == list(CLUES)
+        assert set(gate.clues(utterance, found)) == {*WANTS, *THERE}
         assert all(np.isfinite(value) for value in gate.clues(utterance, found).values())
 
 
@@ -62,7 +74,7 @@ def test_what_wants_more_never_makes_it_less_likely(nearest, best, known, terms,
     """By the shipped weights, whatever was found."""
     clues = shipped_gate().clues(said(), Found(nearest, best, known, terms))
     for weighed in (shipped_gate().words_only, shipped_gate().with_meaning, shipped_gate().with_vector):
-        assert weighed.odds({**clues, clue: clues[clue] + more}) >= weighed.odds(clues)
+        assert weighed.chance({**clues, clue: clues[clue] + more}) >= weighed.chance(clues)
 
 
 @given(share, st.floats(-10, 10), st.floats(0, 9), share)
@@ -94,15 +106,16 @@ def test_only_vectors_of_the_embedder_that_it_knows_are_read() -> None:
     )
     for other in others:
         assert GATE.clues(other, NOTHING_FOUND)["meant"] == 0
-        assert GATE.chance(other, NOTHING_FOUND, meaning=1.0) == pytest.approx(1 / (1 + np.exp(4.5)))
-    assert GATE.chance(known, NOTHING_FOUND, meaning=1.0) == pytest.approx(1 / (1 + np.exp(4.0)))
+        assert GATE.chance(other, NOTHING_FOUND, meaning=1.0) == pytest.approx(0.5 / (1 + np.exp(4.5)))
+    assert GATE.chance(known, NOTHING_FOUND, meaning=1.0) == pytest.approx(0.5 / (1 + np.exp(4.0)))
 
 
 @given(share)
 def test_without_meaning_words_alone_decide(meaning: float) -> None:
-    """At 0 no vector is read; between, the log odds of both are mixed in these shares."""
+    """At 0 no vector is read; between, the chances of both are mixed in these shares."""
     chance = GATE.chance(said(vector=(1.0, 0.0)), NOTHING_FOUND, meaning=meaning)
-    assert chance == pytest.approx(1 / (1 + np.exp((1 - meaning) * 3.5 + meaning * 4.0)))
+    by_words, by_vector = (0.5 / (1 + np.exp(odds)) for odds in (3.5, 4.0))
+    assert chance == pytest.approx((1 - meaning) * by_words + meaning * by_vector)
 
 
 def test_what_is_worse_than_nothing_counts_as_nothing() -> None:
@@ -118,11 +131,12 @@ def test_the_shipped_file_names_what_there_is() -> None:
     assert gate.said.keys() == set(LANGUAGES)
     assert gate.meant.embedder == Profile().llama.embedder
     assert len(gate.meant.weights) == 384
-    for weighed in (gate.words_only, gate.with_meaning, gate.with_vector):
-        assert weighed.weights.keys() <= set(CLUES)
-        assert np.isfinite([weighed.bias, *weighed.weights.values()]).all()
-    assert not [clue for clue in gate.words_only.weights if clue.startswith(("nearest", "meant"))]
-    assert "meant" not in gate.with_meaning.weights
+    for both in (gate.words_only, gate.with_meaning, gate.with_vector):
+        for weighed, names in ((both.wants, WANTS), (both.there, THERE)):
+            assert weighed.weights.keys() <= set(names)
+            assert np.isfinite([weighed.bias, *weighed.weights.values()]).all()
+    assert not [clue for clue in gate.words_only.there.weights if clue.startswith("nearest")]
+    assert "meant" not in gate.with_meaning.wants.weights
     for words in gate.said.values():
         assert np.isfinite([words.bias, *(weight for _, weight in words.weights)]).all()
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemem.bench.learning import AGAINST, learnt
-from edgemem.recall.linear import AGES, Messages
+from edgemem.recall.linear import Messages
 from edgemem.recall.signals import SIGNALS
 
 NAMES = list(SIGNALS)
@@ -131,19 +131,3 @@ def test_several_answers_share():
     together = learnt_of(signals, [a | b for a, b in zip(right, second, strict=True)], l2=0.01)
     apart = learnt_of([*signals, *signals], [*right, *second], l2=0.01)
     assert together == pytest.approx(apart, abs=0.02)
-
-
-@pytest.mark.parametrize(
-    ("tense", "answer", "told"), [("now", 5, "replacing_now"), ("past", 3, "replaced_past")]
-)
-def test_what_age_tells_is_learnt(tense, answer, told):
-    """Where the newest of what is alike answers, or the oldest, that weighs something; for other questions nothing does."""
-    signals, _ = asked(200, {}, candidates=6)
-    for each in signals:
-        each[3:, NAMES.index("words")] = 3.0
-        each[:, NAMES.index("asks")] = 0.0
-    right = [np.arange(6) == answer for _ in signals]
-    found = learnt(messages(signals, tense=tense), right, l2=0.01)
-    assert found[told] > 0.5
-    assert {name for name in AGES if found.get(name)} <= {name for name in AGES if name.endswith(tense)}
-    assert not set(AGES) & learnt_of(signals, right, l2=0.01).keys()

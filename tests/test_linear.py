@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from edgemem.bench.fit import MEANING
 from edgemem.bench.learning import AGAINST
-from edgemem.recall.linear import AGES, LinearModel, Messages, Models, reasons, shipped_models
+from edgemem.recall.linear import LinearModel, Messages, Models, reasons, shipped_models
+from edgemem.recall.replacing import CLUES as CLUES_OF_PAIRS
 from edgemem.recall.signals import SIGNALS
 
 MODEL = LinearModel(
@@ -22,19 +23,16 @@ MODEL = LinearModel(
 )
 
 
-ALIKE = {"words": 1.0, "meaning": 0.8, "about": 1.0}
 both_models = pytest.mark.parametrize("name", ["with_meaning", "words_only"])
-by_meaning = pytest.mark.parametrize("name", ["with_meaning"])
-"""Where words alone find, age tells nothing."""
 TENSE = st.sampled_from(["now", "past", ""])
 ROW = st.fixed_dictionaries({name: st.floats(0, 2, width=32) for name in SIGNALS})
 
 
-def messages(*rows, at=None, tense=""):
+def messages(*rows, at=None, tense="", said=None):
     """Return messages by their signals, each said later than the one before it where nothing else is said."""
     signals = np.array([[row.get(name, 0.0) for name in SIGNALS] for row in rows], np.float32)
     times = np.array(range(len(rows)) if at is None else at, float)
-    return Messages(signals.reshape(len(rows), len(SIGNALS)), times, tense)
+    return Messages(signals.reshape(len(rows), len(SIGNALS)), times, tense, said)
 
 
 def test_the_logarithm_of_odds_is_the_weighted_sum():
@@ -98,9 +96,9 @@ def test_equal_reasons_stand_in_the_order_of_the_alphabet():
 
 @both_models
 def test_shipped_weights_are_of_signals_and_keep_their_signs(name):
-    """Each weight is a finite number of a signal or an age that there is, and speaks for or against it as that may."""
+    """Each weight is a finite number of a signal that there is, and speaks for or against it as that may."""
     model = getattr(shipped_models(), name)
-    assert model.weights.keys() <= SIGNALS.keys() | set(AGES)
+    assert model.weights.keys() <= SIGNALS.keys()
     assert model.weights, "a model that weighs nothing finds nothing"
     assert all(math.isfinite(each) for each in (model.bias, model.scale, *model.weights.values()))
     assert model.scale > 0
@@ -120,8 +118,8 @@ def test_without_a_vector_meaning_weighs_nothing():
 
 def test_signals_and_their_groups_are_known():
     """Whatever is said of signals by name is said of some that there are, and of each once."""
-    assert SIGNALS.keys() | set(AGES) >= AGAINST | MEANING
-    assert not SIGNALS.keys() & set(AGES)
+    assert SIGNALS.keys() | set(CLUES_OF_PAIRS) >= AGAINST | MEANING
+    assert not SIGNALS.keys() & set(CLUES_OF_PAIRS)
 
 
 @both_models
@@ -177,83 +175,6 @@ def test_hardly_mixed_models_are_hardly_different(rows, tense):
         )
 
 
-@by_meaning
-@pytest.mark.parametrize(("tense", "order"), [("now", [3, 2, 1]), ("past", [1, 2, 3])])
-def test_of_what_answers_alike_the_newest_holds_and_the_oldest_was(name, tense, order):
-    """The newest comes first where the question is about what holds, the oldest where it is about what was.
-
-    Its reasons add up to its odds.
-    """
-    model = getattr(shipped_models(), name)
-    three = messages(ALIKE, ALIKE, ALIKE, at=[2, 3, 1], tense=tense)
-    ages = three.at[np.argsort(-model.odds(three))].tolist()
-    assert ages == order
-    assert len(set(model.odds(three).tolist())) == 3
-    assert (model.parts(three).sum(axis=1) + model.bias).tolist() == pytest.approx(model.odds(three).tolist())
-
-
-@by_meaning
-def test_what_is_newer_than_its_like_says_that_it_is_recent(name):
-    """The newest is explained by it, the oldest is not, nor is anything that stands alone."""
-    model = getattr(shipped_models(), name)
-    older, newer = map(reasons, model.parts(messages(ALIKE, ALIKE, tense="now")).tolist())
-    assert "recent" in newer
-    assert "recent" not in older
-    assert "recent" not in reasons(model.parts(messages(ALIKE, tense="now"))[0].tolist())
-
-
-@both_models
-def test_age_tells_nothing_of_a_question_that_is_about_neither(name):
-    """What answers alike is as likely whenever it was said, also where nothing stands beside it."""
-    model = getattr(shipped_models(), name)
-    assert len(set(model.odds(messages(ALIKE, ALIKE, ALIKE)).tolist())) == 1
-    alone = [float(model.odds(messages(ALIKE, tense=tense))[0]) for tense in ("now", "past", "")]
-    assert len(set(alone)) == 1
-
-
-@by_meaning
-@pytest.mark.parametrize("tense", ["now", "past"])
-def test_what_answers_far_less_well_replaces_hardly_anything(name, tense):
-    """The nearer another message comes to one, the more its age tells."""
-    model = getattr(shipped_models(), name)
-    alone = float(model.odds(messages(ALIKE))[0])
-    told = [
-        abs(float(model.odds(messages(ALIKE, {key: share * value for key, value in ALIKE.items()}, tense=tense))[0]) - alone)
-        for share in (1.0, 0.7, 0.0)
-    ]  # fmt: skip
-    assert told[0] > told[1] > 2 * told[2]
-
-
-@by_meaning
-@pytest.mark.parametrize("tense", ["now", "past"])
-def test_what_only_asks_replaces_nothing(name, tense):
-    """A question that stands beside a message, before it or after it, leaves its odds as they are."""
-    model = getattr(shipped_models(), name)
-    asks = ALIKE | {"asks": 1.0}
-    alone = float(model.odds(messages(ALIKE))[0])
-    for when in (-1, 1):
-        assert float(model.odds(messages(ALIKE, asks, at=[0, when], tense=tense))[0]) == alone
-        said = float(model.odds(messages(ALIKE, {**asks, "asks": 0.0}, at=[0, when], tense=tense))[0])
-        assert said != alone
-
-
-@by_meaning
-@pytest.mark.parametrize("tense", ["now", "past"])
-def test_only_the_first_messages_are_compared(name, tense):
-    """Of ten thousand messages the best depend on the age of their like, and the worst do not."""
-    model = getattr(shipped_models(), name)
-    rows = messages(*({"words": 1 - place / 10_000} for place in range(10_000)), tense=tense)
-    moved = model.odds(rows) != model.odds(rows._replace(tense=""))
-    compared = int(moved.sum())
-    assert 5 <= compared < 100
-    assert moved[:compared].all()
-    # What is newer or older than all of them, and stands behind them, changes nothing.
-    rows.at[compared:] = -1e9
-    before = model.odds(rows)
-    rows.at[compared:] = 1e9
-    assert (model.odds(rows) == before).all()
-
-
 @given(st.lists(st.tuples(ROW, st.integers(0, 5)), max_size=8), TENSE, st.randoms())
 def test_the_order_of_messages_does_not_matter(rows, tense, random):
     """Each message has the same odds and says the same wherever it stands among the others, also where two were said at once."""
@@ -264,29 +185,3 @@ def test_the_order_of_messages_does_not_matter(rows, tense, random):
         assert model.odds(here).tolist() == pytest.approx(model.odds(there)[mixed].tolist(), abs=1e-4)
         parts, others = model.parts(here), model.parts(there)[mixed]
         assert parts.ravel().tolist() == pytest.approx(others.ravel().tolist(), abs=1e-4)
-
-
-@both_models
-@pytest.mark.parametrize("tense", ["now", "past"])
-def test_of_what_was_said_at_once_neither_replaces_the_other(name, tense):
-    """Where nothing is older or newer, age tells nothing."""
-    model = getattr(shipped_models(), name)
-    rows = messages(ALIKE, {"words": 1.0}, at=[7, 7])
-    assert model.odds(rows._replace(tense=tense)).tolist() == model.odds(rows).tolist()
-
-
-@by_meaning
-@pytest.mark.parametrize(("tense", "first"), [("now", 99), ("past", 0)])
-def test_of_very_many_that_answer_alike_the_newest_holds(name, tense, first):
-    """Also where more say the same than are compared, and whichever of them was looked at first."""
-    model = getattr(shipped_models(), name)
-    for at in (range(100), range(99, -1, -1)):
-        said = messages(*[ALIKE] * 100, at=at, tense=tense)
-        assert said.at[np.argmax(model.odds(said))] == first
-
-
-def test_by_words_alone_age_tells_nothing() -> None:
-    """What has nearly the same words is another thing, and not the same one said anew."""
-    rows = messages(ALIKE, ALIKE, at=[0, 9], tense="now")
-    older, newer = shipped_models().words_only.odds(rows).tolist()
-    assert older == newer

@@ -158,6 +158,27 @@ def test_numbers_are_found_however_they_were_said(robot, settled, question):
     assert "castle" not in " ".join(robot.texts(question, k=2))
 
 
+@pytest.mark.parametrize(
+    ("question", "first"), [("where is the spare key", "pot"), ("where was the spare key before", "hook")]
+)
+def test_what_was_told_anew_comes_before_what_it_replaces(robot, settled, hand, question, first):
+    """Where somebody says how it is now the newest comes first, though the older one has as many words of the question."""
+    for n, text in enumerate(
+        (
+            "the spare key hangs on a hook behind the shed",
+            "the dentist sees grandma on friday",
+            "I put the spare key under the blue pot",
+            "the neighbours have a new dog",
+        )
+    ):
+        robot.say(n, text, session=f"s{n}")
+        hand.advance(5 * 86400.0)
+    settled()
+    found = robot.texts(question, k=2)
+    assert first in found[0]
+    assert all("spare key" in text for text in found)
+
+
 def as_older_rules_made_it(tx):
     """Have the words of all docs be what they were before numbers were digits."""
     tx.execute("insert into words (words, rowid, terms) select 'delete', id, terms from docs")

@@ -25,7 +25,7 @@ from edgemem.clock import RELEASED
 from edgemem.config import LlamaSettings, Profile
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.recall import scoring
-from edgemem.recall.linear import AGES, LinearModel, Messages, shipped_models
+from edgemem.recall.linear import LinearModel, Messages, shipped_models
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ GROUPS = {
     "people": {name for name, reason in SIGNALS.items() if reason == "person"},
     "neighbours": {name for name, reason in SIGNALS.items() if reason == "neighbour"},
     "session": {name for name, reason in SIGNALS.items() if reason == "session"},
-    "age": set(AGES),
 }
 
 

@@ -15,9 +15,14 @@ from edgemem.recall.sources import FACT, NOTE, SUMMARY, TURN
 from edgemem.recall.state import FIRST_OTHER
 from edgemem.recall.view import View
 
-NOW = 1e9
+NOW, DAY = 1e9, 86400.0
 ASKED = Question(terms=("cup",), meaning="the cup", people=frozenset())
 SAID = Utterance("Where is the cup?", "en", None, "")
+
+
+def same_words(docs):
+    """Return the same words for all docs."""
+    return dict.fromkeys(docs, frozenset({"cup", "shelf", "kitchen"}))
 
 
 def ranked(*candidates, meaning=1.0):
@@ -38,7 +43,9 @@ def ranked(*candidates, meaning=1.0):
 
 def ranking_of(view, meaning=1.0):
     """Return the ranking of a view."""
-    return Ranking(view, ASKED, models=shipped_models(), gate=shipped_gate(), utterance=SAID, meaning=meaning, now=NOW)  # fmt: skip
+    return Ranking(
+        view, ASKED, models=shipped_models(), gate=shipped_gate(), utterance=SAID, meaning=meaning, now=NOW, words_of=same_words
+    )  # fmt: skip
 
 
 def refs(ranking, *kinds, least=0.0):
@@ -110,13 +117,13 @@ def test_a_fact_that_waits_for_its_vector_is_scored_by_its_words():
 
 def test_reasons_are_those_of_the_score():
     """What was left out, or waits for its vector, makes no message recent whose score was not told of it."""
-    ranking, _ = ranked((TURN, 1, 0, 0.5, 0.5), (TURN, 2, 9, 0.5, 0.5))
+    ranking, _ = ranked((TURN, 1, 0, 0.9, 0.9), (TURN, 2, 20 * DAY, 0.5, 0.5))
     (first, _) = ranking.best([TURN])
     assert (first.ref, "recent" in ranking.why(first)) == (2, True)
     ranking.leave_out((), [1])
     (alone,) = ranking.best([TURN])
     assert (alone.ref, "recent" in ranking.why(alone)) == (2, False)
-    ranking, _ = ranked((TURN, 1, 0, 0.5, None), (TURN, 2, 9, 0.5, 0.5))
+    ranking, _ = ranked((TURN, 1, 0, 0.9, None), (TURN, 2, 20 * DAY, 0.5, 0.5))
     near = next(hit for hit in ranking.best([TURN]) if hit.ref == 2)
     assert "recent" not in ranking.why(near)
 

@@ -11,18 +11,22 @@ import msgspec
 
 from edgemem.bench.calibration import calibrated
 from edgemem.bench.fit_facts import asked_of_facts, fact_section, learnt_facts
+from edgemem.bench.fit_replacing import LENGTHS, learnt_replacing, versions
 from edgemem.bench.ground import real_embedder, scratch
+from edgemem.bench.homes import homes
+from edgemem.bench.judged import told_home
 from edgemem.bench.learning import learnt
 from edgemem.bench.recall_cases import ADVERSARIAL, LEFT_OUT, Case, read_cases, weeks_case
 from edgemem.bench.recall_home import filled
 from edgemem.bench.report import report, say
 from edgemem.bench.weeks import weeks
 from edgemem.config import Profile
-from edgemem.recall.linear import AGES, LinearModel
+from edgemem.recall.linear import LinearModel
+from edgemem.recall.replacing import CLUES as OF_PAIRS
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -45,6 +49,8 @@ class Asked(NamedTuple):
     category: str
     messages: Messages
     right: NDArray[np.bool_]
+    others: NDArray[np.bool_]
+    """Which of them tell another version of the same."""
     evidence: int
     """How many messages answer it, whether they are candidates or not."""
 
@@ -78,26 +84,36 @@ def run(
     own = [weeks_case(weeks(seed, "learnt"), f"weeks {seed}") for seed in range(first_seed, last_seed + 1)]
     other = [] if data is None else read_cases(data)[1]
     with scratch(home) as folder, closing(_embedder()) as embedder:
-        asked = {case.name: list(_asked(case, folder, embedder, cache)) for case in [*own, *other]}
+        asked = {
+            case.name: list(_asked(case, folder, embedder, cache, versions(seed)))
+            for seed, case in enumerate(own, first_seed)
+        } | {case.name: list(_asked(case, folder, embedder, cache)) for case in other}
+        at_home = list(_asked_at_homes(folder, embedder))
+        at_home_by_words = list(_asked_at_homes(folder, None))
         facts = [
             one
             for seed in range(first_seed, last_seed + 1)
             for one in asked_of_facts(seed, folder, embedder, cache)
         ]
     ours = [one for case in own for one in asked[case.name]]
-    weights = _learnt(ours, l2)
-    figures: dict[str, Any] = {"l2": l2, "questions": len(ours), "learnt": _recall(ours, weights)}
+    by_words = _by_words(ours)
+    alone, alone_by_words = list(map(_alone, ours)), list(map(_alone, by_words))
+    model = _calibrated(_learnt(alone, l2), alone)
+    model = msgspec.structs.replace(model, replacing=learnt_replacing(model, at_home, ours))
+    words_only = _calibrated(_learnt(alone, WORDS_L2, without=MEANING), alone_by_words)
+    replacing = learnt_replacing(words_only, at_home_by_words, by_words, without=LENGTHS)
+    words_only = msgspec.structs.replace(words_only, replacing=replacing)
+    models = {"with_meaning": model, "words_only": words_only}
+    figures: dict[str, Any] = {"l2": l2, "questions": len(ours), "learnt": _recall(ours, model)}
     if other:
         theirs = {case.name: asked[case.name] for case in other}
-        figures["with weights of our own corpus"] = _recall(list(chain(*theirs.values())), weights)
+        figures["with weights of our own corpus"] = _recall(list(chain(*theirs.values())), model)
         figures["laboratory"] = _left_out(theirs, LEFT_OUT_L2)
     if ablate:
         figures["without"] = {
-            name: _recall(ours, _learnt(ours, l2, without={name}))["recall@5"] for name in SIGNALS
+            name: _recall(ours, LinearModel.bare(_learnt(alone, l2, without={name})))["recall@5"]
+            for name in SIGNALS
         }
-    # By words alone what only sounds alike would be replaced: "cup 1" is newer than "cup 0", and not the same.
-    words = _learnt(ours, WORDS_L2, without=MEANING | set(AGES))
-    models = {"with_meaning": _calibrated(weights, ours), "words_only": _calibrated(words, _by_words(ours))}
     fact_models = learnt_facts(facts)
     figures["weights"] = {name: model.weights for name, model in models.items()} | {
         "facts": msgspec.to_builtins(fact_models)
@@ -114,23 +130,63 @@ def _embedder() -> Embedder:
     return LlamaEmbedder(real_embedder(), n_ctx=settings.embed_context, threads=settings.embed_threads)
 
 
-def _asked(case: Case, folder: Path, embedder: Embedder, cache: Path | None) -> Iterator[Asked]:
-    """Yield the candidates of each question."""
+def _asked(
+    case: Case,
+    folder: Path,
+    embedder: Embedder,
+    cache: Path | None,
+    versions: Mapping[tuple[str, ...], Sequence[str]] = {},
+) -> Iterator[Asked]:
+    """Yield the candidates of each question.
+
+    Args:
+        versions: the messages that tell other versions of what some tell.
+    """
     with filled(case, folder, embedder=embedder, profile=Profile(), cache=cache) as here:
         say(f"{case.name}: asking {len(case.asked)} questions …")
         for one in case.asked:
             if one.category != ADVERSARIAL and (one.evidence or one.category in LEFT_OUT):
                 here.clock.at = one.at
                 names, messages = here.memory.messages_of(one.text, speaker=one.asker)
-                right = np_isin([here.ids.get(name, "") for name in names], one.evidence)
-                yield Asked(one.category, messages, right, len(one.evidence))
+                ids = [here.ids.get(name, "") for name in names]
+                others = np_isin(ids, versions.get(one.evidence, ()))
+                yield Asked(one.category, messages, np_isin(ids, one.evidence), others, len(one.evidence))
 
 
-def np_isin(ids: Sequence[str], evidence: Sequence[str]) -> NDArray[np.bool_]:
+def _asked_at_homes(folder: Path, embedder: Embedder | None) -> Iterator[Asked]:
+    """Yield the candidates of what is asked in invented households about what was told there, once or anew.
+
+    With an embedder in English, which it knows; else in all languages.
+    """
+    for name, spoken in homes().items():
+        language = name.partition("_")[0]
+        if embedder is not None and language != "en":
+            continue
+        say(f"{name} …")
+        with told_home(folder / f"{name} {embedder is None}", embedder, spoken) as (memory, keys):
+            asked = [(one.asker, one.text, one.evidence.split(), "") for one in spoken.answerable]
+            asked += [(one.asker, one.question, [one.new], one.old) for one in spoken.replaced]
+            asked += [(one.asker, one.past, [one.old], one.new) for one in spoken.replaced if one.past]
+            for asker, text, evidence, other in asked:
+                names, messages = memory.messages_of(text, speaker=asker)
+                ids = [keys.get(name) for name in names]
+                right, others = np_isin(ids, evidence), np_isin(ids, [other])
+                yield Asked(language, messages, right, others, len(evidence))
+
+
+def np_isin(ids: Sequence[str | None], evidence: Sequence[str]) -> NDArray[np.bool_]:
     """Return which ids are evidence."""
     import numpy as np
 
     return np.array([id_ in evidence for id_ in ids], bool)
+
+
+def _alone(asked: Asked) -> Asked:
+    """Return a question without the other versions of what answers it: no signal of a message by itself tells them apart."""
+    kept = ~asked.others
+    return asked._replace(
+        messages=asked.messages.some(kept), right=asked.right[kept], others=asked.others[kept]
+    )
 
 
 def _learnt(asked: Sequence[Asked], l2: float, *, without: Collection[str] = ()) -> dict[str, float]:
@@ -153,11 +209,10 @@ def _by_words(asked: Sequence[Asked]) -> list[Asked]:
     ]
 
 
-def _recall(asked: Sequence[Asked], weights: dict[str, float]) -> dict[str, float]:
+def _recall(asked: Sequence[Asked], model: LinearModel) -> dict[str, float]:
     """Return the mean share of evidence among the first candidates, and among all of them."""
     import numpy as np
 
-    model = LinearModel.bare(weights)
     found = []
     for one in asked:
         if one.evidence:
@@ -174,16 +229,17 @@ def _left_out(asked: dict[str, list[Asked]], l2: float) -> dict[str, float]:
     for name, some in asked.items():
         weights = _learnt([one for other, rest in asked.items() if other != name for one in rest], l2)
         share = sum(1 for one in some if one.evidence) / total
-        for cut, value in _recall(some, weights).items():
+        for cut, value in _recall(some, LinearModel.bare(weights)).items():
             sums[cut] += value * share
     return {cut: round(value, 4) for cut, value in sums.items()}
 
 
 def _toml(models: dict[str, LinearModel]) -> str:
     lines = [
-        "# Learnt by `edgemem bench fit` on the corpus of `edgemem.bench.weeks` alone: recall/signals.py says what each",
-        "# signal is, and recall/linear.py what tells of its age. The sum of weights times signals, times scale, plus bias, is",
-        "# the logarithm of the odds. The clues of facts are in recall/fact_scores.py.",
+        "# Learnt by `edgemem bench fit` on the corpus of `edgemem.bench.weeks`: recall/signals.py says what each signal is. The",
+        "# sum of weights times signals, times scale, plus bias, is the logarithm of the odds. What tells that a message replaces",
+        "# an older one is in recall/replacing.py, and learnt on bench/home_*.toml as well. The clues of facts are in",
+        "# recall/fact_scores.py.",
     ]
     for name, model in models.items():
         lines += [
@@ -194,7 +250,8 @@ def _toml(models: dict[str, LinearModel]) -> str:
             "",
             f"[{name}.weights]",
         ]
-        lines += [
-            f"{name} = {model.weights[name]:.4f}" for name in (*SIGNALS, *AGES) if name in model.weights
-        ]
+        lines += [f"{name} = {model.weights[name]:.4f}" for name in SIGNALS if name in model.weights]
+        of_pairs = model.replacing
+        lines += ["", f"[{name}.replacing]", f"bias = {of_pairs.bias:.4f}", "", f"[{name}.replacing.weights]"]
+        lines += [f"{clue} = {of_pairs.weights[clue]:.4f}" for clue in OF_PAIRS if clue in of_pairs.weights]
     return "\n".join(lines) + "\n"

@@ -1,7 +1,6 @@
 """The gate of recall, learnt: what tells that something remembered helps with what somebody said.
 
-Learnt on invented households (`home_*.toml`, written for it by people who knew no rule and no weight of ours, and by nobody who
-wrote `judged_*.toml`) and on the weeks of `edgemem.bench.weeks`. First what an utterance wants, by its words and by its vector, then
+Learnt on invented households (see `edgemem.bench.homes`) and on the weeks of `edgemem.bench.weeks`. First what an utterance wants, by its words and by its vector, then
 what that and the best candidates tell together; the latter on what the former says of households that it was not learnt on.
 In the figures, words and vectors of a household are read by what was learnt on all others.
 """
@@ -19,7 +18,8 @@ import msgspec
 from edgemem.bench.calibration import logistic
 from edgemem.bench.facts_told import FactsTold
 from edgemem.bench.ground import scratch
-from edgemem.bench.judged import open_real, opened, read_household, tell
+from edgemem.bench.homes import homes
+from edgemem.bench.judged import open_real, opened, tell
 from edgemem.bench.recall_cases import weeks_case
 from edgemem.bench.recall_home import IDLE_S, filled
 from edgemem.bench.recall_talk import phrases, small_talk
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.bench.judged import Household
     from edgemem.llama.protocols import Embedder
     from edgemem.memory import Memory
     from edgemem.recall.gate import Found, Utterance
@@ -119,17 +120,15 @@ def _turned(sides: dict[str, dict[str, float]]) -> dict[str, dict[str, float | N
 
 def _samples(folder: Path, embedder: Embedder | None, cache: Path | None) -> Iterator[Sample]:
     """Yield what is said in all households; those in languages that the embedder does not know by words alone."""
-    for path in sorted(Path(__file__).parent.glob("home_*.toml")):
-        name = path.stem.removeprefix("home_")
+    for name, spoken in homes().items():
         if embedder is None or name.startswith("en"):
             say(f"{name} …")
-            yield from _of_home(name, path, folder / f"{name} {embedder is None}", embedder)
+            yield from _of_home(name, spoken, folder / f"{name} {embedder is None}", embedder)
     for seed in SEEDS:
         yield from _of_weeks(seed, folder, embedder, cache)
 
 
-def _of_home(name: str, path: Path, folder: Path, embedder: Embedder | None) -> Iterator[Sample]:
-    spoken = read_household(path)
+def _of_home(name: str, spoken: Household, folder: Path, embedder: Embedder | None) -> Iterator[Sample]:
     with opened(folder, embedder) as (memory, clock):
         tell(memory, clock, spoken)
         said = [("answerable", one.asker, one.text) for one in spoken.answerable]

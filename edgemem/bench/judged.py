@@ -298,6 +298,20 @@ def open_real() -> Embedder:
 
 
 @contextmanager
+def told_home(
+    folder: Path, embedder: Embedder | None, spoken: Household
+) -> Iterator[tuple[Memory, dict[str, str]]]:
+    """Open a memory that was told everything, with the key of each message by its id."""
+    with opened(folder, embedder) as (memory, clock):
+        tell(memory, clock, spoken)
+        said = {text: key for key, _, _, text in spoken.told}
+        said |= {pair.old_text: pair.old for pair in spoken.replaced}
+        said |= {pair.new_text: pair.new for pair in spoken.replaced}
+        rows = memory.database.query("select id, content from messages")
+        yield memory, {str(id_): said.get(text, "") for id_, text in rows}
+
+
+@contextmanager
 def opened(
     folder: Path,
     embedder: Embedder | None,

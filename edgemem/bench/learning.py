@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem.recall.linear import AGES, LinearModel, ages_of
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
@@ -23,15 +22,17 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float32]
 
-AGAINST = frozenset({"asks", "replaced_now", "replacing_past"})
-"""Signals that speak against a candidate; all others speak for it."""
+REPLACED = "replaced"
+"""That a message was replaced at all, by whichever; it may speak for that or against it."""
+AGAINST = frozenset({"asks", "old_length", "new_length"})
+"""What speaks against a candidate; all else speaks for it."""
 _ROUNDS = 60
 
 
 def learnt(
     asked: Sequence[Messages], right: Sequence[NDArray[Any]], *, l2: float, without: Collection[str] = ()
 ) -> dict[str, float]:
-    """Return weights by signal, and by what tells of a message's age; those that are 0 are left out.
+    """Return weights by signal; those that are 0 are left out.
 
     Args:
         asked: the candidates of each question.
@@ -39,22 +40,18 @@ def learnt(
         l2: half of it times the square of each weight, by the signal's standard deviation, is the penalty.
         without: signals that are not used.
     """
-    import numpy as np
-
-    weights = _weights([one.signals for one in asked], right, list(SIGNALS), l2, without)
-    bare = LinearModel.bare(weights)  # what a message's age tells depends on how well the others answer
-    aged = [np.column_stack([one.signals, ages_of(bare.sums(one), one)]) for one in asked]
-    return _weights(aged, right, [*SIGNALS, *AGES], l2, without)
+    return weights_of([one.signals for one in asked], right, list(SIGNALS), l2=l2, without=without)
 
 
-def _weights(
+def weights_of(
     signals: Sequence[Matrix],
     right: Sequence[NDArray[Any]],
     names: list[str],
+    *,
     l2: float,
-    without: Collection[str],
+    without: Collection[str] = (),
 ) -> dict[str, float]:
-    """Return weights by signal; those that are 0 are left out.
+    """Return weights by name; those that are 0 are left out.
 
     Args:
         signals: of the candidates of each question, `float32[n, len(names)]`.
@@ -71,7 +68,7 @@ def _weights(
     group = np.repeat(np.arange(len(some)), [len(x) for x, _ in some])
     spread = x.std(axis=0) + 1e-6
     x = (x - x.mean(axis=0)) / spread
-    sign = np.array([-1 if n in AGAINST else 1 for n in names])
+    sign = np.array([0 if n == REPLACED else -1 if n in AGAINST else 1 for n in names])
     used = np.array([name not in without for name in names])
     weights = np.zeros(len(names))
 

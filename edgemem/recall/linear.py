@@ -1,11 +1,8 @@
 """The linear model: how likely a message answers, out of its signals, and why.
 
-What was said may have been replaced since, and no text tells that by itself. So where the question is about what holds, a
-message gains by each older one that answers about as well, and loses by a newer one; where it is about what was, the other
-way round. Learnt like the rest: on our own corpus, in words that nothing was learnt on, recall@1 is .44 instead of .35
-(`tests/data/recall_floors.json`); LoCoMo dev has as much recall@5 as before. By words alone nothing is taken for replaced.
+What an older message says may have been replaced since; see `replacing`.
 
-Learnt on the corpus of `edgemem.bench.weeks` alone, by `edgemem bench fit`, which writes `ranking.toml` anew; so each weight
+Learnt on the corpus of `edgemem.bench.weeks`, by `edgemem bench fit`, which writes `ranking.toml` anew; so each weight
 can be read, and changed. The sum of weighted signals is the logarithm of odds; how sure it is that any message answers is
 looked at for the question as a whole (see `gate`), so scores mean the same for every question.
 """
@@ -20,6 +17,8 @@ import msgspec
 
 from edgemem.provisions import provided
 from edgemem.recall.fact_scores import FactModels, weighed
+from edgemem.recall.replacing import Replacing
+from edgemem.recall.replacing import mixed as mixed_replacing
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
@@ -28,20 +27,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.recall.replacing import Said
+
 FILE = "ranking.toml"
 REASONS = (*dict.fromkeys(SIGNALS.values()), "recent")
 """What a signal may stand for in `Recalled.why`; `form` explains nothing and is not said."""
-AGES = ("replaced_now", "replacing_now", "replaced_past", "replacing_past")
-"""What tells of the age of a message beside others, in the order of the columns; in `Recalled.why` it is `recent`.
-
-replaced: how near a newer message comes to its sum. What only asks, or answers only by what stands around it, replaces nothing.
-replacing: how near an older one is to it.
-now, past: where the question is about what holds, or about what was; elsewhere it is 0.
-Each is 0 to 1, and less the further the message is behind the best: what answers nothing replaces nothing. Near means that sums
-differ by little against 1.
-"""
-_COMPARED = 32
-_ASKS, _WORDS, _MEANING = map(list(SIGNALS).index, ("asks", "words", "meaning"))
 _MENTIONED = 0.1  # of the log odds: a signal that contributes less does not explain anything
 
 
@@ -55,44 +45,23 @@ class Messages(NamedTuple):
     tense: Literal["now", "past", ""]
     """Whether the question is about what holds, or about what was; empty: about neither, as "what did she say?"."""
 
+    said: Said | None = None
+    """What is compared of them where the question has a tense; None: nothing."""
+
     def some(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Messages:
         """Return some of them."""
-        return self._replace(signals=self.signals[rows], at=self.at[rows])
-
-
-def ages_of(sums: NDArray[np.float32], messages: Messages) -> NDArray[np.float32]:
-    """Return what tells of the age of some messages, `float32[n, len(AGES)]`.
-
-    Args:
-        sums: of the weighted signals of each.
-    """
-    import numpy as np
-
-    found = np.zeros((len(sums), len(AGES)), np.float32)
-    if not messages.tense or len(sums) < 2:
-        return found
-    # Of many that answer alike, what shall come first is among those that are compared.
-    first = np.lexsort((messages.at if messages.tense == "past" else -messages.at, -sums))[:_COMPARED]
-    own, at = sums[first], messages.at[first]
-    more = own[None, :] - own[:, None]
-    signals = messages.signals[first]
-    itself = (signals[:, _WORDS] > 0) | (signals[:, _MEANING] > 0)
-    tells = itself & (signals[:, _ASKS] <= 0)
-    newer = at[None, :] > at[:, None]
-    best = np.exp(own - own.max())
-    place = 0 if messages.tense == "now" else 2
-    found[first, place] = best * (np.exp(np.minimum(0.0, more)) * (newer & tells)).max(axis=1)
-    found[first, place + 1] = best * itself * (np.exp(-np.abs(more)) * (newer.T & tells)).max(axis=1)
-    return found
+        said = None if self.said is None else self.said.some(rows)
+        return self._replace(signals=self.signals[rows], at=self.at[rows], said=said)
 
 
 class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """Weights of signals and of `AGES`; those that are not named weigh nothing."""
+    """Weights of signals; those that are not named weigh nothing."""
 
     bias: float
     scale: float
     """By which the sum is stretched, so that with the bias it is the logarithm of the odds of being right."""
     weights: dict[str, float]
+    replacing: Replacing = Replacing()
 
     @classmethod
     def bare(cls, weights: dict[str, float]) -> LinearModel:
@@ -101,10 +70,13 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
 
     def odds(self, messages: Messages) -> NDArray[np.float32]:
         """Return the logarithm of the odds that each of some messages is right."""
+        return self.replacing.lifted(self.own_odds(messages), messages)
+
+    def own_odds(self, messages: Messages) -> NDArray[np.float32]:
+        """Return the same of each by itself, whatever replaces it."""
         import numpy as np
 
-        sums = self.sums(messages) + self._worth_of_age(messages)
-        found: NDArray[np.float32] = np.float32(self.scale) * sums + np.float32(self.bias)
+        found: NDArray[np.float32] = np.float32(self.scale) * self.sums(messages) + np.float32(self.bias)
         return found
 
     def sums(self, messages: Messages) -> NDArray[np.float32]:
@@ -117,15 +89,6 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
         import numpy as np
 
         return np.array([self.weights.get(name, 0.0) for name in SIGNALS], np.float32)
-
-    def _worth_of_age(self, messages: Messages) -> NDArray[np.float32]:
-        """Return what their age adds to the sums of some messages."""
-        import numpy as np
-
-        weights = np.array([self.weights.get(name, 0.0) for name in AGES], np.float32)
-        if not weights.any():
-            return np.zeros(len(messages.at), np.float32)
-        return weighed(ages_of(self.sums(messages), messages), weights)
 
     @functools.cached_property
     def _shares(self) -> NDArray[np.float32]:
@@ -142,7 +105,7 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
         import numpy as np
 
         found: NDArray[np.float32] = np.einsum("ij,jk->ik", messages.signals, self._shares)
-        found[:, REASONS.index("recent")] += np.float32(self.scale) * self._worth_of_age(messages)
+        found[:, REASONS.index("recent")] += self.odds(messages) - self.own_odds(messages)
         return found
 
 
@@ -168,11 +131,12 @@ class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         scale = sum(share * model.scale for model, share in both)
         return LinearModel(
             sum(share * model.bias for model, share in both),
-            scale,  # not 1: what is near for `ages_of` is near by sums that are not stretched
+            scale,
             {
                 name: sum(share * model.scale * model.weights.get(name, 0.0) for model, share in both) / scale
-                for name in (*SIGNALS, *AGES)
+                for name in SIGNALS
             },
+            mixed_replacing([(model.replacing, share) for model, share in both]),
         )
 
 

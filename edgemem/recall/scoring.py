@@ -11,12 +11,14 @@ from edgemem.recall.fact_scores import clues_of
 from edgemem.recall.gate import NOTHING, SLOWLY, Found
 from edgemem.recall.linear import REASONS, LinearModel, Messages
 from edgemem.recall.linear import reasons as text_reasons
+from edgemem.recall.replacing import COMPARED, Said
 from edgemem.recall.signals import SIGNALS, Field, rank, signals_of
 from edgemem.recall.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.then_told import told_then
+from edgemem.recall.traits import COUNTS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
+    WordsOf = Callable[[Sequence[int]], Mapping[int, frozenset[str]]]
 
 _PLACES = {name: place for place, name in enumerate(SIGNALS)}
 _OF_THE_BEST = ("words", "window", "session_words", "meaning_share")
@@ -65,6 +68,7 @@ class Ranking:
         utterance: Utterance,
         meaning: float,
         now: float,
+        words_of: WordsOf,
     ) -> None:
         """Score the candidates; whoever calls holds the lock of the columns.
 
@@ -72,6 +76,7 @@ class Ranking:
             gate: how likely it is that any of them helps.
             meaning: how much of its weight meaning has; 0 where the question has no vector.
             now: seconds since the epoch.
+            words_of: reads the stems of docs.
         """
         import numpy as np
 
@@ -100,6 +105,8 @@ class Ranking:
         self._sessions = rows["session"][texts]
         self._waits = ~view.near[texts] & bool(meaning)
         """Which of them have no vector yet, though the question has one: what they score by words alone counts."""
+        if question.tense and told is None and self.turns > 1:
+            self._messages = self._messages._replace(said=self._said(view, texts, question, words_of))
         self._left = np.arange(self.texts)
         """Which of them were not left out."""
         self._parts: Numbers | None = None
@@ -144,6 +151,23 @@ class Ranking:
     def __len__(self) -> int:
         return len(self.scores)
 
+    def _said(self, view: View, slots: Slots, question: Question, words_of: WordsOf) -> Said:
+        """Return what is compared of the messages; of as many again also the words, for echoes are left out later."""
+        import numpy as np
+
+        models = (self._model, self._by_words) if self._waits.any() else (self._model,)
+        order = [np.argsort(-model.sums(self._messages), kind="stable")[: 2 * COMPARED] for model in models]
+        rows = view.columns.rows
+        docs: list[int] = rows["id"][slots].tolist()
+        # A note or an episode replaces nothing that somebody said.
+        words = words_of([docs[row] for row in np.unique(np.concatenate(order)).tolist() if row < self.turns])
+        return Said(
+            rows["who"][slots],
+            (rows["marks"][slots] & COUNTS) > 0,
+            tuple(words.get(doc, frozenset()) for doc in docs),
+            frozenset(question.terms),
+        )
+
     def best(self, kinds: Collection[int], *, least: float = 0.0) -> Iterator[Hit]:
         """Yield the candidates of some kinds that reach a score, by themselves or among all, the best first."""
         import numpy as np
@@ -184,7 +208,9 @@ class Ranking:
             level, self._level = self._level, self._level_of_scores()
             self.scores[kept] = self._scores()[kept]
             known, alone = self.scores[self.texts :], self._likely[self.texts :] ** 2
-            known[known > 0] = np.maximum(known * exp(self._level - level), np.minimum(known, alone))[known > 0]
+            known[known > 0] = np.maximum(known * exp(self._level - level), np.minimum(known, alone))[
+                known > 0
+            ]
         self.rescore(self.scores)
 
     def _weigh_sessions(self, kept: Slots, echoing: Slots) -> None:

@@ -16,13 +16,13 @@ from edgemem.recall.gate import Utterance
 from edgemem.recall.languages import share_of_meaning
 from edgemem.recall.meaning_search import find_near, find_past
 from edgemem.recall.scoring import Ranking
-from edgemem.recall.sources import FACT, Doc
+from edgemem.recall.sources import FACT, Doc, bound, marks
 from edgemem.recall.state import FIRST_OTHER, State
 from edgemem.recall.word_search import WordSearch
-from edgemem.recall.words import language_in
+from edgemem.recall.words import language_in, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.candidates import Filter
@@ -130,6 +130,7 @@ class Search:
                 utterance=Utterance(question.text, question.language, self._vector, self._maker),
                 meaning=self._meaning,
                 now=self._now,
+                words_of=self._words_of,
             )
 
     def look_up_words(
@@ -172,6 +173,18 @@ class Search:
                     among = None if self._only.held is None else self._held_once(view)
                     find_past(view, past, vector, among, wanted=wanted)
             self._meaning = self._weight
+
+    def _words_of(self, docs: Sequence[int]) -> dict[int, frozenset[str]]:
+        """Read the stems of some docs."""
+        found = {doc: frozenset(terms(self._new[doc].text)) for doc in docs if doc in self._new}
+        known = [doc for doc in docs if doc not in found] if self._state is not None else []
+        if known:
+            sql = f"select id, terms from docs where id in ({marks(known)})"  # noqa: S608 - our own text
+            found.update(
+                (doc, frozenset(stems.split()))
+                for doc, stems in self._index.database.query(sql, bound(known))
+            )
+        return found
 
     def _held_once(self, view: View) -> list[int]:
         """Return the docs of those past facts that may be found."""
