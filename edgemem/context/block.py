@@ -24,7 +24,7 @@ from edgemem.recall.words import plain_words, terms
 from edgemem.records import Fact, Held, Level, Preference, Recalled
 from edgemem.scopes import level_of_scope
 
-NEAR, NEAR_TOLD = 0.4, 0.5
+NEAR, NEAR_TOLD = 0.4, 0.6
 """A fact that scores less than this share of the best item that tells anything is left out, and so is a turn, which is longer: each
 token costs silence. On three households that the gate is learnt on the whole answer stands in the block of .66 of the questions with
 these, of .60 with .25 and .5, and of .61 with .25 and .25, which takes a sixth more words."""
