@@ -119,7 +119,7 @@ class Judge:
             return f"under {self._least.of(item):.2f} ([injection] min_safety_score)"
         if math.isinf(self._least.best):
             return f"nothing reaches {self._injection.floors.any:.2f} ([injection] min_score)"
-        share = NEAR if item.kind in VALUES else NEAR_TOLD
+        share = self._least.share(item)
         return f"under {self._least.of(item):.2f}, {share:.0%} of the best one"
 
     def _standing(self, item: Recalled) -> str | None:
