@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from edgemem.context.block import (
-    NEAR,
-    NEAR_TOLD,
     VALUES,
     least_scores,
     newest_values,
