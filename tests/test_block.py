@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgemem.context.block import NEAR, Floors, changes, lines_for, within, worth_saying
+from edgemem.context.block import NEAR, NEAR_TOLD, Floors, changes, lines_for, within, worth_saying
 from edgemem.context.shown import Shown
 from edgemem.records import Held, Recalled
 
@@ -96,10 +96,14 @@ FLOORS = Floors(0.4, 0.05)
 def test_the_best_brings_what_scores_about_as_much() -> None:
     """Where it is likely that something helps, what is far behind the best is left out; where it is not, everything is."""
     best = Recalled("fact", "1", "wifi: frogs", 0.5)
-    near = Recalled("turn", "2", "The bike shed has 4711.", 0.5 * NEAR)
-    far = Recalled("fact", "3", "oven: 250", 0.5 * NEAR - 0.01)
-    assert worth_saying([best, near, far], FLOORS) == [best, near]
-    assert worth_saying([near, far], FLOORS) == []
+    near = Recalled("fact", "2", "bike shed: 4711", 0.5 * NEAR)
+    said = Recalled("turn", "3", "The gate has 1147.", 0.5 * NEAR_TOLD)
+    far = [
+        Recalled("fact", "4", "oven: 250", 0.5 * NEAR - 0.01),
+        Recalled("turn", "5", "The oven has 250.", 0.5 * NEAR_TOLD - 0.01),
+    ]
+    assert worth_saying([best, near, said, *far], FLOORS) == [best, near, said]
+    assert worth_saying([near, said, *far], FLOORS) == []
 
 
 def test_facts_come_first_and_questions_not_at_all() -> None:
@@ -109,6 +113,20 @@ def test_facts_come_first_and_questions_not_at_all() -> None:
     weak = Recalled("episode", "3", "timer: runs", 0.1)
     told = fact("f_1", "doctor: Tuesday")
     assert worth_saying([asked, turn, told, weak], FLOORS) == [told, turn]
+
+
+def test_who_greets_and_asks_only_asks() -> None:
+    """Small talk before a question tells nothing; anything else does."""
+    told = [
+        Recalled("turn", str(n), text, 0.8)
+        for n, text in enumerate((
+            "I'm back. What did Mara tell you this morning?",
+            "Good night! When is the doctor?",
+            "The doctor moved me to Tuesday. Did you hear that?",
+            "When is the doctor? Mara said on Tuesday at ten.",
+        ))
+    ]  # fmt: skip
+    assert worth_saying(told, FLOORS) == told[2:]
 
 
 def test_a_question_tells_that_something_helps_and_not_what_is_near() -> None:

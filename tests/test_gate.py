@@ -200,7 +200,7 @@ def shown(memory: Memory, text: str) -> str:
         "Good evening, robot.",
         "Thanks, that was nice of you.",
         "Switch the radio off.",
-        "Turn left and drive to the door.",
+        "Stop there.",
         "Sing me a lullaby.",
         "I am so tired of this rain.",
         "Ha, you are funny!",
@@ -224,3 +224,12 @@ def test_small_talk_and_orders_get_no_block(memory: Memory, text: str) -> None:
 def test_what_is_asked_for_is_told(memory: Memory, text: str, answer: str) -> None:
     """A fact, or what was said where no fact tells it."""
     assert answer in shown(memory, text)
+
+
+def test_what_was_noted_counts_like_what_was_said(memory: Memory) -> None:
+    """A note alone makes it likely that memory helps."""
+    memory.notes.append("The spare fuse is in the blue drawer.")
+    memory.idle(60)
+    (note, *_) = memory.recall("Where is the spare fuse?", speaker="mia")
+    assert note.kind == "note"
+    assert note.score >= memory.profile.injection.min_score

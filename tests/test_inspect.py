@@ -20,6 +20,7 @@ from word_tokenizer import WordTokenizer
 import edgemem
 from edgemem.cli import main
 from edgemem.config import ContextSettings, NotesSettings, Profile
+from edgemem.context.block import NEAR
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.points import BEFORE_LLM
 from edgemem.inspecting import Inspection, inspect_prompt
@@ -218,7 +219,7 @@ def test_what_is_left_out_says_why(tmp_path: Path) -> None:
             look(memory, "Is the van in the garage until Friday, its red paint scratched?", session="new")
         )
     assert told["ann van: in the garage until Friday, its red paint is scratched"].startswith("no room in 16")
-    assert "25% of the best one" in near["ann car: a red van"]
+    assert f"{NEAR:.0%} of the best one" in near["ann car: a red van"]
 
 
 def test_of_the_hooks_that_are_not_asked_only_the_users_are_named(tmp_path: Path) -> None:

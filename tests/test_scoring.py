@@ -66,13 +66,17 @@ def test_kinds_compete_among_themselves():
 
 
 def test_the_best_of_all_scores_the_chance_and_the_others_a_share_of_it():
-    """Whatever kind it is of; a summary, which says what turns say too, scores half of what a note does."""
-    ranking, _ = ranked((FACT, 1, 0, 0.9, 0.9), (TURN, 2, 0, 0.5, 0.5), (NOTE, 3, 0, 0.5, 0.5), (SUMMARY, 4, 0, 0.5, 0.5))  # fmt: skip
+    """A summary, which says what turns say too, scores half of what a note does; a fact that is likely meant speaks for itself."""
+    ranking, _ = ranked((FACT, 1, 0, 0.1, 0.1), (TURN, 2, 0, 0.9, 0.9), (NOTE, 3, 0, 0.5, 0.5), (SUMMARY, 4, 0, 0.5, 0.5))  # fmt: skip
     chance = shipped_gate().chance(SAID, ranking.best_found, meaning=1.0)
     scores = {hit.ref: hit.score for hit in ranking.best([FACT, TURN, NOTE, SUMMARY])}
-    assert max(scores.values()) == pytest.approx(chance)
+    assert max(scores.values()) == scores[2] == pytest.approx(chance)
     assert min(scores.values()) > 0
     assert scores[4] == pytest.approx(scores[3] / 2)
+    ranking, _ = ranked((FACT, 1, 0, 0.9, 0.9))
+    (sure,) = ranking.best([FACT])
+    assert sure.score >= ranking.likely(sure) ** 2 - 1e-6
+    assert sure.score >= shipped_gate().chance(SAID, ranking.best_found, meaning=1.0) - 1e-6
 
 
 def test_what_the_gate_looks_at_is_the_best_that_is_left():

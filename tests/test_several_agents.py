@@ -34,7 +34,7 @@ from edgemem.loop import Reply
 from edgemem.records import Message, Session
 from edgemem.toolbox import Tool, ToolCall
 
-WORDS_ONLY = '[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n[tools]\nwrite_wait_s = 60\n'
+WORDS_ONLY = '[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n[tools]\nwrite_wait_s = 60\n[context]\nwindow_tokens = 16384\n'
 
 
 class Model:

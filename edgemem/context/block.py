@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from edgemem.context.excerpt import MOST_CHARS
+from edgemem.context.excerpt import MOST_CHARS, tells
 from edgemem.context.repeated import adds
+from edgemem.context.sentences import split_sentences
 from edgemem.context.shown import RANK, About, Shown, Visible, part_of, past_of
 from edgemem.context.told import FIRST, LINE_CHARS, as_text, asked_for, day_of, fitting, told
 from edgemem.fence import BULLET, clean, fence, storable
@@ -105,8 +106,13 @@ def least_scores(recalled: Iterable[Recalled], floors: Floors) -> Least:
 
 
 def only_asks(item: Recalled) -> bool:
-    """Tell whether an item is a turn that asks something and answers nothing."""
-    return item.kind == "turn" and echoes.only_asks(item.text)
+    """Tell whether an item is a turn that asks something and answers nothing: beside the question it says small talk, if anything."""
+    if item.kind != "turn" or len(item.text) > echoes.MOST_CHARS:
+        return False
+    return echoes.only_asks(item.text) or (
+        echoes.asks(item.text)
+        and not any(tells(each) for each in split_sentences(item.text) if not echoes.only_asks(each))
+    )
 
 
 def _each_once(told: Iterable[Recalled], settled: Sequence[Recalled], utterance: str) -> list[Recalled]:

@@ -31,9 +31,9 @@ WANTS = ("said", "meant")
 THERE = ("nearest", "nearest_45", "nearest_30", "best", "best_15", "known", "terms")
 """What tells that it is there.
 
-nearest: the cosine of the message, or fact, that is nearest in meaning.
+nearest: the cosine of the text, or fact, that is nearest in meaning.
 nearest_45, nearest_30: the same, or .45 or .30 where it is more: that nothing is near tells more than how near something is.
-best: the logarithm of the odds of the best message that does not only ask, or of the best fact or preference.
+best: the logarithm of the odds of the best text that does not only ask, or of the best fact or preference.
 best_15: the same, or -1.5 where it is more.
 known: how much of what the words of the question tell apart stands anywhere, 0 to 1.
 terms: how many of its words are looked for, `MOST_TERMS` at most.

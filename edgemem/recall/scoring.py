@@ -135,9 +135,8 @@ class Ranking:
         """Return what tells the gate how well the best candidates fit."""
         import numpy as np
 
-        left = self._left[self._left < self.turns]
-        signals = self._messages.signals[left]
-        telling = self._odds[left[signals[:, _PLACES["asks"]] <= 0]]
+        signals = self._messages.signals[self._left]
+        telling = self._odds[self._left[signals[:, _PLACES["asks"]] <= 0]]
         return Found(
             max(
                 float(signals[:, _PLACES["meaning"]].max(initial=0.0)),
