@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from edgemem import notes_tool, read_more
-from edgemem.context.block import NEAR
 from edgemem.records import Reader, Recalled
 from edgemem.rights import SCOPES
 from edgemem.searching import LOOKED_UP
@@ -16,6 +15,10 @@ if TYPE_CHECKING:
     from edgemem.memory import Memory
     from edgemem.store.erase.eraser import Eraser
     from edgemem.toolbox import Tool
+
+
+BEHIND = 0.1
+"""How far behind the best a tool looks: who searches wants to see of each kind what there is."""
 
 
 def default_tools(
@@ -38,15 +41,17 @@ def default_tools(
 
     def recall(query: str, reader: Reader | None) -> list[Recalled]:
         profile = memory.profile
-        return search(
+        least = profile.injection.min_score
+        found = search(
             query,
             reader=reader,
             k=most,
             apart=LOOKED_UP,
-            min_score=NEAR * profile.injection.min_score,
+            min_score=BEHIND * least,
             deadline_s=profile.recall.deadline_ms / 1e3,
             called=profile.called(),
         )
+        return found if any(item.score >= least for item in found) else []
 
     # Every tool is paid for in every prompt: this one is offered where results are shortened at all.
     reads_on, takes_notes = bool(settings.hooks.tool_output_chars), True

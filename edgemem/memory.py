@@ -220,6 +220,7 @@ class Memory:
         k: int | None = None,
         kinds: Collection[Kind] | None = None,
         min_score: float = 0.0,
+        asked: bool = True,
         include_past: bool | None = None,
         valid_at: float | None = None,
         known_at: float | None = None,
@@ -235,6 +236,8 @@ class Memory:
             k: at most this many; default: the profile's.
             kinds: only these kinds.
             min_score: only what reaches this score, 0 to 1.
+            asked: whether the memory is asked; else the query is what somebody said, which may want nothing of it, and scores
+                less then.
             include_past: whether facts that do not hold are wanted; None: the question decides.
             valid_at: facts as they held then, instead of now; seconds since the epoch, as in `store.facts_as_of`. What was
                 said and done, noted and summed up is found all the same.
@@ -253,6 +256,7 @@ class Memory:
             k=self._most(k),
             kinds=checked_kinds(kinds),
             min_score=checked_number(min_score, "min_score"),
+            asked=asked,
             called=self.profile.called(),
             include_past=include_past,
             valid_at=valid_at,

@@ -33,6 +33,7 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
     visible, floors = layout.visible(), floors_of(profile.injection)
     return {
         "reader": reader,
+        "asked": False,
         # A turn that only asks is left out behind this, and must not have taken the place of one that tells.
         "k": 2 * profile.recall.k,
         "apart": SIGHTS,

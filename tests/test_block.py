@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from edgemem.context.block import NEAR, NEAR_TOLD, Floors, changes, lines_for, within, worth_saying
+from edgemem.context.block import NEAR, BESIDE,
+    NEAR_TOLD, Floors, changes, lines_for, within, worth_saying
 from edgemem.context.shown import Shown
 from edgemem.records import Held, Recalled
 
@@ -97,10 +98,10 @@ def test_the_best_brings_what_scores_about_as_much() -> None:
     """Where it is likely that something helps, what is far behind the best is left out; where it is not, everything is."""
     best = Recalled("fact", "1", "wifi: frogs", 0.5)
     near = Recalled("fact", "2", "bike shed: 4711", 0.5 * NEAR)
-    said = Recalled("turn", "3", "The gate has 1147.", 0.5 * NEAR_TOLD)
+    said = Recalled("turn", "3", "The gate has 1147.", 0.5 * BESIDE)
     far = [
         Recalled("fact", "4", "oven: 250", 0.5 * NEAR - 0.01),
-        Recalled("turn", "5", "The oven has 250.", 0.5 * NEAR_TOLD - 0.01),
+        Recalled("turn", "5", "The oven has 250.", 0.5 * BESIDE - 0.01),
     ]
     assert worth_saying([best, near, said, *far], FLOORS) == [best, near, said]
     assert worth_saying([near, said, *far], FLOORS) == []
@@ -133,7 +134,7 @@ def test_a_question_tells_that_something_helps_and_not_what_is_near() -> None:
     """It is no answer; what is said beside it is near the best that tells anything."""
     question = Recalled("turn", "1", "Where did Bo put the rice?", 0.8)
     second = Recalled("turn", "2", "Bo bought rice.", 0.11)
-    far = Recalled("turn", "3", "Ann likes tea.", 0.11 * NEAR - 0.01)
+    far = Recalled("turn", "3", "Ann likes tea.", 0.11 * NEAR_TOLD - 0.01)
     assert worth_saying([question, second, far], FLOORS) == [second]
     assert worth_saying([question], FLOORS) == []
 
@@ -152,7 +153,7 @@ def test_what_concerns_somebody_s_safety_has_a_floor_of_its_own() -> None:
 
 def test_recall_looks_as_low_as_anything_may_be_said() -> None:
     """What the floors would let pass is not kept back before them."""
-    assert Floors(0.4, 0.2).lowest == 0.4 * NEAR
+    assert Floors(0.4, 0.2).lowest == 0.4 * NEAR_TOLD
     assert Floors(0.4, 0.05).lowest == 0.05
 
 

@@ -66,7 +66,7 @@ def look(
         memory.hooks(session_id=session, speaker=speaker, tokenizer=tokenizer),
         said,
         speaker=speaker,
-        look=lambda **who: memory.recall(said, k=20, **who),
+        look=lambda **who: memory.recall(said, k=20, asked=False, **who),
         k=memory.profile.recall.k,
         recalled=memory.last_recall,
         **settings,

@@ -32,8 +32,8 @@ MOST_LEFT_OUT = 8
 MAX_OUTPUT = 2**31 - 1
 """Characters of a tool's result that are shown: all, since SQLite holds no longer text."""
 
-CANDIDATES = 10
-"""What is looked at of facts and notes, and as much of turns and episodes."""
+CANDIDATES = 30
+"""What is looked at of all kinds."""
 
 
 @click.group()
@@ -74,7 +74,6 @@ def prompt(
     tokens are counted exactly, and the window is that model's where it is smaller than the profile's.
     """
     from edgemem.inspecting import inspect_prompt
-    from edgemem.searching import SIGHTS
 
     check_text(utterance, what="the utterance", max_bytes=MAX_UTTERANCE)
     not_both(llm, server)
@@ -82,11 +81,7 @@ def prompt(
     with open_existing(home) as memory, tokenizer_of(model_file, server, memory) as tokenizer:
 
         def look(**who: Any) -> list[Recalled]:
-            return [
-                found
-                for kinds in SIGHTS
-                for found in memory.recall(utterance, k=CANDIDATES, kinds=kinds, **who)
-            ]
+            return memory.recall(utterance, k=CANDIDATES, asked=False, **who)
 
         # So that the figures of the recall are those of a robot that runs: the model and the index are in memory.
         memory.recall("Is anybody there?", k=1)

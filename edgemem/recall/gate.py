@@ -56,6 +56,8 @@ class Utterance(NamedTuple):
     """None where nothing embedded it."""
     embedder: str
     """The fingerprint of what made the vector."""
+    asked: bool = False
+    """Whether the memory is asked, so that something of it is wanted for sure."""
 
 
 class Found(NamedTuple):
@@ -128,9 +130,9 @@ class Both(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     wants: Weighed
     there: Weighed
 
-    def chance(self, clues: dict[str, float]) -> float:
-        """Return how likely both are."""
-        return self.wants.chance(clues) * self.there.chance(clues)
+    def chance(self, clues: dict[str, float], *, asked: bool = False) -> float:
+        """Return how likely both are; what the memory is asked is wanted."""
+        return self.there.chance(clues) * (1.0 if asked else self.wants.chance(clues))
 
 
 class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -170,10 +172,10 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             meaning: how much meaning counts: less than 1 where the embedder does not know the language, and 0 without one.
         """
         clues = self.clues(utterance, found)
-        chance = (1 - meaning) * self.words_only.chance(clues)
+        chance = (1 - meaning) * self.words_only.chance(clues, asked=utterance.asked)
         if meaning:
             embedded = self.with_vector if self.meant.knows(utterance) else self.with_meaning
-            chance += meaning * embedded.chance(clues)
+            chance += meaning * embedded.chance(clues, asked=utterance.asked)
         return chance
 
 

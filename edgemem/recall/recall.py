@@ -116,6 +116,7 @@ class Recall:
         valid_at: float | None = None,
         known_at: float | None = None,
         repeated: bool = False,
+        asked: bool = True,
         stop: Callable[[], bool] | None = None,
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
@@ -140,6 +141,8 @@ class Recall:
                 done is found all the same: it is true of no time. None: where the question names a time that is over,
                 the version of a thing that held then comes before its others.
             known_at: only what was known then: facts as they were believed, and what had been said, done and noted.
+            asked: whether the memory is asked; else the query is what somebody said, which may want nothing of it, and scores
+                less then.
             repeated: also each copy, and echoes with what they score: who wants to know when something was talked about.
             stop: once it is true nobody waits any more, and no second pass is made.
         """
@@ -147,14 +150,15 @@ class Recall:
         reader = as_spelled(self._truth, reader)
         when = checked_when(valid_at, known_at)
         asked_at = self._clock.now()
-        asked = take_apart(query, asked_at)
-        times = past_times(asked, asked_at) if when is None and include_past is None else []
-        said_past = (asked.asks_past or asked.asks_all) if include_past is None else include_past
+        question = take_apart(query, asked_at)
+        times = past_times(question, asked_at) if when is None and include_past is None else []
+        said_past = (question.asks_past or question.asks_all) if include_past is None else include_past
         past = said_past or bool(times)
         limits = Limits(
             candidates=self._settings.candidates,
             embed_s=self._settings.query_embed_ms / 1e3,
             deadline=None if deadline_s is None else begin + deadline_s,
+            asked=asked,
             foreign_meaning=self._settings.foreign_meaning,
         )
         session, turns = skip_turns or ("", ())
@@ -171,7 +175,7 @@ class Recall:
         if people:
             spelled = spellings(self._truth, set(people.values()))
             people = {name: spelled[who] for name, who in people.items()}
-        search, ranking = self._search(asked, reader, people, allowed, limits)
+        search, ranking = self._search(question, reader, people, allowed, limits)
         now = self._clock.now()  # not before what the search has seen
         if times:
             choose_versions(ranking, self._truth, times, reader=reader, now=now, others=said_past)
@@ -188,7 +192,7 @@ class Recall:
             )
         )
         most = k if self._reranker is None else max(k, self._settings.rerank_most)
-        echoes = None if repeated else Echoes(query, timed=bool(asked.spans))
+        echoes = None if repeated else Echoes(query, timed=bool(question.spans))
         wanted = Wanted(most, echoes, min_score, frozenset(exclude), known, self._settings.safety_keys)
         groups = best_of_groups(ranking, apart or (KINDS.values(),), rows, wanted)
         # A model that reads a question for its words has nothing to say about one that has none.

@@ -206,7 +206,7 @@ class Ranking:
             self._odds[kept] = self._odds_of_texts()
             level, self._level = self._level, self._level_of_scores()
             self.scores[kept] = self._scores()[kept]
-            known, alone = self.scores[self.texts :], self._likely[self.texts :] ** 2
+            known, alone = self.scores[self.texts :], self._meaning * self._likely[self.texts :] ** 2
             known[known > 0] = np.maximum(known * exp(self._level - level), np.minimum(known, alone))[
                 known > 0
             ]
@@ -234,12 +234,13 @@ class Ranking:
 
         Who orders a coffee asks for nothing, and is helped by how he likes it: a fact that is likely meant scores its likelihood
         squared at least. In the households that the gate is learnt on .03 of small talk and of statements come so to .2, and .16
-        of what a fact or a message helps with though nobody asked.
+        of what a fact or a message helps with though nobody asked. By words alone one rare word is enough to be likely, so
+        there only what is asked counts.
         """
         import numpy as np
 
         gated = np.exp(np.minimum(self._odds / SLOWLY + self._level, 0.0))
-        scores: NDArray[np.float64] = np.maximum(gated, self._likely**2).astype(np.float64)
+        scores: NDArray[np.float64] = np.maximum(gated, self._meaning * self._likely**2).astype(np.float64)
         return scores
 
     def _level_of_scores(self) -> float:

@@ -65,6 +65,8 @@ class Limits(NamedTuple):
     embed_s: float = 0.08
     deadline: float | None = None
     """By the monotonic clock; None: take the time it needs."""
+    asked: bool = True
+    """Whether the memory is asked; else somebody says something, which may want nothing of it."""
     foreign_meaning: float = 0.1
     """How much of its weight meaning keeps where the embedder does not know the language of the question."""
 
@@ -127,7 +129,9 @@ class Search:
                 question,
                 models=self._models,
                 gate=self._gate,
-                utterance=Utterance(question.text, question.language, self._vector, self._maker),
+                utterance=Utterance(
+                    question.text, question.language, self._vector, self._maker, asked=self._limits.asked
+                ),
                 meaning=self._meaning,
                 now=self._now,
                 words_of=self._words_of,
