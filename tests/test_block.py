@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from edgemem.context.block import NEAR, BESIDE,
-    NEAR_TOLD, Floors, changes, lines_for, within, worth_saying
+from edgemem.context.block import BESIDE, NEAR, NEAR_TOLD, Floors, changes, lines_for, within, worth_saying
 from edgemem.context.shown import Shown
 from edgemem.records import Held, Recalled
 
