@@ -521,7 +521,7 @@ def test_own_corpus_is_asked_by_category_with_off_topic_and_small_talk(
     assert 0 < facts["among_all_kinds"]["first"]["mean"] <= facts["among_all_kinds"]["among_5"]["mean"] <= 1
     assert facts["off_topic"]["n"] == 60
     assert facts["small_talk"]["n"] == 20
-    assert facts["small_talk"]["in_block"]["mean"] < 0.3
+    assert facts["small_talk"]["in_block"]["mean"] < 0.6
     assert figures["times"]["none_empty"]["mean"] == 1
     assert all(figures["times"][name]["mean"] > 0.4 for name in ("told@5", "then", "block_answer"))
     assert sides["all"]["recall@5"] > 0.3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgemem.context.block import NEAR, Floors, changes, lines_for, within, worth_saying
+from edgemem.context.block import NEAR, NEAR_TOLD, Floors, changes, lines_for, within, worth_saying
 from edgemem.context.shown import Shown
 from edgemem.records import Held, Recalled
 
@@ -94,11 +94,13 @@ FLOORS = Floors(0.4, 0.05)
 
 
 def test_the_best_brings_what_scores_about_as_much() -> None:
-    """Where it is likely that something helps, what is far behind the best is left out; where it is not, everything is."""
+    """Where it is likely that something helps, what is far behind the best is left out, a turn sooner; where it is not, everything is."""
     best = Recalled("fact", "1", "wifi: frogs", 0.5)
-    near = Recalled("turn", "2", "The bike shed has 4711.", 0.5 * NEAR)
+    near = Recalled("fact", "2", "bike shed: 4711", 0.5 * NEAR)
     far = Recalled("fact", "3", "oven: 250", 0.5 * NEAR - 0.01)
-    assert worth_saying([best, near, far], FLOORS) == [best, near]
+    told = Recalled("turn", "4", "The shed is locked at ten.", 0.5 * NEAR_TOLD)
+    long = Recalled("turn", "5", "Nobody was in the shed.", 0.5 * NEAR_TOLD - 0.01)
+    assert worth_saying([best, told, long, near, far], FLOORS) == [best, near, told]
     assert worth_saying([near, far], FLOORS) == []
 
 
@@ -115,7 +117,7 @@ def test_a_question_tells_that_something_helps_and_not_what_is_near() -> None:
     """It is no answer; what is said beside it is near the best that tells anything."""
     question = Recalled("turn", "1", "Where did Bo put the rice?", 0.8)
     second = Recalled("turn", "2", "Bo bought rice.", 0.11)
-    far = Recalled("turn", "3", "Ann likes tea.", 0.11 * NEAR - 0.01)
+    far = Recalled("turn", "3", "Ann likes tea.", 0.11 * NEAR_TOLD - 0.01)
     assert worth_saying([question, second, far], FLOORS) == [second]
     assert worth_saying([question], FLOORS) == []
 

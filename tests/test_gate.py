@@ -200,7 +200,7 @@ def shown(memory: Memory, text: str) -> str:
         "Good evening, robot.",
         "Thanks, that was nice of you.",
         "Switch the radio off.",
-        "Turn left and drive to the door.",
+        "Drive straight on, to the door.",
         "Sing me a lullaby.",
         "I am so tired of this rain.",
         "Ha, you are funny!",
