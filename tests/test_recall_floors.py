@@ -16,15 +16,13 @@ import msgspec
 import numpy as np
 import pytest
 
-import edgemem
 from edgemem.bench.facts_told import ASKED_FOR, PREFERENCE, FactsTold
 from edgemem.bench.recall_cases import LEFT_OUT, weeks_case
-from edgemem.bench.recall_home import IDLE_S, Filled, SetClock, filled
+from edgemem.bench.recall_home import IDLE_S, Filled, filled
 from edgemem.bench.weeks import weeks
-from edgemem.clock import RELEASED
-from edgemem.config import LlamaSettings, Profile
+from edgemem.config import Profile
 from edgemem.llama.embedder import LlamaEmbedder
-from edgemem.recall import scoring
+from edgemem.recall.gate import SLOWLY
 from edgemem.recall.linear import LinearModel, Messages, shipped_models
 from edgemem.recall.signals import SIGNALS
 
@@ -81,12 +79,18 @@ class Corpus(NamedTuple):
         model = msgspec.structs.replace(self.model, weights=weights)
         found: dict[str, list[float]] = {"recall@1": [], "recall@5": [], "recall@10": [], "score": []}
         for one in self.questions:
-            scores = model.scores(one.messages)
+            scores = shares_of(model, one.messages)
             right = one.right[np.argsort(-scores, kind="stable")]
             for k in (1, 5, 10):
                 found[f"recall@{k}"].append(right[:k].sum() / one.evidence)
             found["score"].append(float(scores[one.right].max(initial=0.0)))
         return {name: round(float(np.mean(values)), 4) for name, values in found.items()}
+
+
+def shares_of(model: LinearModel, messages: Messages) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Return what each message scores beside the best, whatever the chance is that any of them helps."""
+    odds = model.odds(messages)
+    return np.exp((odds - odds.max(initial=0.0)) / SLOWLY)
 
 
 def ask(here: Filled, text: str, asker: str | None, kinds: frozenset[Kind] | None = None) -> list[Any]:
@@ -138,20 +142,6 @@ def corpora(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Corp
         ]
 
 
-def episodes(folder: Path) -> list[float]:
-    """Return the scores of what a tool did three times, which only its age tells apart, by words."""
-    clock = SetClock()
-    profile = Profile(llama=LlamaSettings(embedder=""))
-    with edgemem.open(folder / "home", profile=profile, clock=clock, worker=False) as memory:
-        for days in (0, 30, 60):
-            clock.at = RELEASED + days * 86400.0
-            memory.store.add_episode("water", {"plant": "fern", "litres": days}, "done")
-        memory.idle(IDLE_S)
-        return [
-            item.score for item in memory.recall("Who did water the fern on the sill?", kinds={"episode"})
-        ]
-
-
 @pytest.fixture(scope="module")
 def frozen() -> dict[str, Any]:
     """Return what was frozen."""
@@ -198,7 +188,7 @@ def test_a_weight_that_is_lost_is_noticed(corpora: list[Corpus]) -> None:
         for name, weight in corpus.model.weights.items():
             model = msgspec.structs.replace(corpus.model, weights={**corpus.model.weights, name: 0.0})
             moved = max(
-                float(np.abs(model.scores(one.messages) - corpus.model.scores(one.messages)).max())
+                float(np.abs(shares_of(model, one.messages) - shares_of(corpus.model, one.messages)).max())
                 for one in corpus.questions
             )
             assert moved > SCORE, (corpus.name, name, weight)
@@ -209,16 +199,3 @@ def test_scores_are_as_they_were_frozen(corpora: list[Corpus], frozen: dict[str,
     for corpus in corpora:
         for text, scores in frozen[corpus.name]["scores"].items():
             assert corpus.scores[text] == pytest.approx(scores, abs=SCORE), (corpus.name, text)
-
-
-def test_a_longer_half_life_is_noticed(
-    tmp_path: Path, frozen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What tools did scores as it did, and otherwise with a half-life ten times as long."""
-    found = episodes(tmp_path / "now")
-    if FREEZE:
-        frozen["episodes"] = [round(score, 5) for score in found]
-        freeze(frozen)
-    assert found == pytest.approx(frozen["episodes"], abs=1e-4)
-    monkeypatch.setattr(scoring, "HALF_LIFE_S", scoring.HALF_LIFE_S * 10)
-    assert episodes(tmp_path / "longer") != pytest.approx(frozen["episodes"], abs=1e-4)
