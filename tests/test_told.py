@@ -262,7 +262,7 @@ def test_a_turn_reaches_the_prompt_in_parts_as_they_are_asked_for(tmp_path: Path
     home = tmp_path / "home"
     home.mkdir()
     (home / "edgemem.toml").write_text(
-        '[llama]\nembedder = ""\n[recall]\ndeadline_ms = 60000\n[context]\nblock_tokens = 40\n'
+        '[llama]\nembedder = ""\n[recall]\ndeadline_ms = 60000\n[context]\nblock_tokens = 45\n'
     )
     with edgemem.open(home, worker=False, tokenizer=WordTokenizer()) as memory:
         told_to = AgentLoop(Parrot(), hooks=memory.hooks(session_id="hall", speaker="ann"))

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hash_embedder import HashEmbedder
 
+import edgemem
+from edgemem.bench.ground import Robot
 from edgemem.errors import InvalidInputError
 from edgemem.recall.vector_store import VectorMemoryStore
 from edgemem.records import Fact, Reader
+from edgemem.script import Line
 from edgemem.store.json_memory_store import JSONMemoryStore
 from edgemem.toolbox import ToolTurn
 from edgemem.tools import memory_tools
@@ -17,6 +20,8 @@ from edgemem.tools import memory_tools
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from edgemem.memory import Memory
 
 MEANS = {"nut": "peanut", "avoid": "allergi"}  # of stems
 
@@ -84,3 +89,28 @@ def test_a_store_that_cannot_search_says_so(tmp_path: Path) -> None:
         pytest.raises(InvalidInputError, match="VectorMemoryStore"),
     ):
         memory_tools(plain, include=("search_memory",))
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Return a home that was told two things, and in which a tool did one."""
+    with edgemem.open(tmp_path / "home", worker=False) as opened:
+        talk = Robot(opened.hooks(session_id="old", speaker="ann"))
+        for said in ("The spare key hangs behind the shed.", "Mom's flight lands on Friday at seven."):
+            talk.turn(Line(said, speaker="ann", reply="All right."))
+        opened.store.add_episode("tool_call", {"name": "set_timer", "minutes": 12}, "rang")
+        assert opened.idle(60)
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [("key", "behind the shed"), ("flight", "Friday at seven"), ("timer", "rang"), ("passport", None)],
+)
+def test_who_searches_wants_something_in_whatever_words(
+    memory: Memory, query: str, found: str | None
+) -> None:
+    """A model searches by a word or two, which nobody would take for a question; what is not there is not found."""
+    (tool,) = memory.tools(include=("search_memory",))
+    told = tool.run(ToolTurn(query, Reader("ann")), query=query)
+    assert found in told if found else told == "Nothing is remembered about that."
