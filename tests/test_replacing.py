@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.bench.learning import AGAINST
+from edgemem.recall.columns import NOBODY
 from edgemem.recall.linear import Messages, reasons, shipped_models
 from edgemem.recall.replacing import CLUES, Replacing, Said, mixed
 from edgemem.recall.signals import SIGNALS
@@ -147,3 +148,22 @@ def test_the_order_of_messages_does_not_matter(rows, tense, random):
         odds = model.odds(there)
         assert (odds >= model.own_odds(there)).all()
         assert model.odds(there.some(shuffled)).tolist() == pytest.approx(odds[shuffled].tolist(), abs=1e-3)
+
+
+@both_models
+def test_the_robot_replaces_nothing_that_people_told_it(name):
+    """What it repeats of them is newer, and no news; it replaces what it said itself."""
+    model = getattr(shipped_models(), name)
+    assert order(model, told(GOOD, FAIR, POOR, who=(1, NOBODY, 1)))[0] == 0
+    assert order(model, told(GOOD, FAIR, POOR, who=(NOBODY, NOBODY, 1)))[0] == 1
+
+
+@both_models
+def test_what_has_a_number_of_the_question_is_another_thing_than_what_has_not(name):
+    """Cup 1 is told of later than cup 0, and does not replace it."""
+    model = getattr(shipped_models(), name)
+    cups = ("cup 0 stands in the tall drawer", "cup 1 stands in the low drawer", TEXTS[3])
+    said = told(GOOD, FAIR, POOR, texts=cups)
+    for asked, first in (("where is cup 0", 0), ("where is the cup", 1)):
+        messages = said._replace(said=said.said._replace(asked=frozenset(terms(asked))))
+        assert order(model, messages)[0] == first

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from edgemem.recall.columns import NOBODY
 from edgemem.recall.signals import SIGNALS
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Said(NamedTuple):
     """What is compared of messages, besides how well each answers."""
 
     who: NDArray[np.integer]
-    """The code of who said it."""
+    """The code of who said it; `NOBODY` is the robot, or an unknown voice."""
     numbers: NDArray[np.bool_]
     """Whether it holds any."""
     words: tuple[frozenset[str], ...]
@@ -78,6 +79,8 @@ class Pairs(NamedTuple):
     """By old and new: whether it is newer, both tell anything themselves, and they have a word in common.
 
     Nor does what another person says replace what tells more of those whom the question names: who says "I" says it of nobody else.
+    And what has a number of the question tells of another thing than what has not: cup 1 is not cup 0. Nor does the robot replace
+    what people told it.
     """
 
 
@@ -130,6 +133,9 @@ def compared(odds: NDArray[np.float32], messages: Messages, said: Said) -> Pairs
     of_whom = signals[:, _OF_WHOM].max(axis=1)
     may = (at > at[:, None]) & tells & tells[:, None] & (alike > 0)
     may &= same_speaker | (of_whom >= of_whom[:, None])
+    numbers = there[:, [places[word] for word in said.asked if word in places and not word.isalpha()]]
+    may &= ~(numbers[:, None] > numbers).any(axis=-1)
+    may &= (said.who != NOBODY) | (said.who == NOBODY)[:, None]
     return Pairs(rows, clues.astype(np.float32), may)
 
 
