@@ -79,7 +79,7 @@ def test_many_texts_leave_the_best(robot, monkeypatch):
     """Where more texts match than are looked at, those that have most of the words are found."""
     monkeypatch.setattr(file_words, "MOST", 20)
     for n in range(60):
-        robot.say(n, f"the cup {'of the garden ' * (n == 30)}is number {n}", "fine")
+        robot.say(n, "Ann left a blue cup in the garden" if n == 30 else f"the cup is number {n}", "fine")
     robot.idle()
     assert "garden" in robot.texts("cup of the garden", k=1)[0]
 

@@ -172,8 +172,8 @@ def check_resumed(home: Path, before: dict[str, list[tuple[Any, ...]]], told: st
         assert bool(epoch.summary) == (epoch.first_turn > 0)
         # What left the prompt is still there, and is found.
         memory.idle(60)
-        (found, *_) = memory.recall("the 0th cup stands in drawer 0", kinds=("turn",))
-        assert "drawer 0" in found.text
+        found = [item.text for item in memory.recall("the 0th cup stands in drawer 0", kinds=("turn",))]
+        assert "The 0th cup stands in drawer 0, behind the old kettle." in found
         assert WordTokenizer().count(handed) < 500
     after = rows(home)
     for table in TRUTH:
