@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edgemem.toolbox import Tool
 
 
-BEHIND = 0.1
+BEHIND = 0.05
 """How far behind the best a tool looks: who searches wants to see of each kind what there is."""
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from edgemem.bench import judged
-from edgemem.bench.judged import household, run, stands
+from edgemem.bench.judged import (
+    Household,
+    Question,
+    household,
+    opened,
+    read_household,
+    run,
+    stands,
+    tell,
+    told_apart,
+)
 from edgemem.bench.languages import LANGUAGES
 from edgemem.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LEAST = {"en": (150, 45), "de": (60, 25)}
 """Questions of each kind, and replaced values."""
@@ -41,6 +49,36 @@ def test_sets_are_whole(language: str) -> None:
         assert not any(value in f"{pair.question} {pair.past}" for value in (pair.old, pair.new)), pair
     askers = {one.asker for one in (*spoken.answerable, *spoken.replaced)}
     assert askers | {who for who, _ in (*spoken.unanswerable, *spoken.small_talk)} <= people
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_pairs_that_are_alike_are_whole(language: str) -> None:
+    """Of each pair the later was told later; somebody asks for the earlier, and the answer stands in what was told."""
+    spoken = read_household(Path(judged.__file__).with_name(f"judged_alike_{language}.toml"))
+    days = {key: days for key, _, days, _ in spoken.told}
+    texts = {key: text for key, _, _, text in spoken.told}
+    earlier = {key for key in days if key.startswith("a_")}
+    assert len(earlier) >= 24
+    assert len(texts) == len(spoken.told) == 2 * len(earlier)
+    assert all(days[key] > days["b_" + key.removeprefix("a_")] for key in earlier)
+    assert earlier <= {one.evidence for one in spoken.answerable} <= set(texts)
+    assert all(one.answer.lower() in texts[one.evidence].lower() for one in spoken.answerable)
+
+
+def test_what_is_alike_is_told_apart(tmp_path: Path) -> None:
+    """Who asks for the earlier thing of a pair finds it above the later one."""
+    told = (
+        ("a_bike", "ann", 9.0, "The red bike belongs to Tom."),
+        ("b_bike", "ann", 3.0, "The blue bike belongs to Lena."),
+    )
+    asked = tuple(
+        Question("ann", f"Who owns the {of} bike?", key, who)
+        for of, key, who in (("red", "a_bike", "Tom"), ("blue", "b_bike", "Lena"))
+    )
+    spoken = Household(told, (), asked, (), ())
+    with opened(tmp_path / "home", None) as (memory, clock):
+        tell(memory, clock, spoken)
+        assert [one.holds for one in told_apart(memory, spoken)] == [True, True]
 
 
 def test_an_unknown_language_is_refused() -> None:
@@ -97,7 +135,7 @@ def test_figures_tell_what_was_in_the_prompt(tmp_path: Path) -> None:
         "small talk with memory", "answerable, denied", "unanswerable, left alone",
         "answer in the block", "answer in the block, said", "answer in the block, of a fact",
         "answer in the block, of safety", "newest above old", "old alone", "past: old above newest",
-        "past: newest alone",
+        "past: newest alone", "told apart from what is alike",
     }  # fmt: skip
     assert all(0 <= share <= 1 for share in shares.values())
     assert shares["answer in the block"] > 0

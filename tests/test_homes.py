@@ -29,8 +29,8 @@ def asked(*, replaced):
     """Return a question that an old message answers, or a newer one in much the same words, beside one of another thing."""
     signals = np.zeros((3, len(SIGNALS)), np.float32)
     signals[:, list(SIGNALS).index("words")] = (0.9, 0.8, 0.7)
-    words = frozenset({"key", "hook"}), frozenset({"key", "hook" if replaced else "car"}), frozenset({"key"})
-    said = Said(np.array([1, 1, 2]), np.zeros(3, bool), words, frozenset({"key"}))
+    stems = frozenset({"key", "hook"}), frozenset({"key", "hook" if replaced else "car"}), frozenset({"key"})
+    said = Said(np.array([1, 1, 2]), np.zeros(3, bool), stems, stems, frozenset({"key"}))
     messages = Messages(signals, np.array([0.0, 9.0, 5.0]) * 86400, "now", said)
     right = np.array([not replaced, replaced, False])
     return Asked("en", messages, right, np.array([replaced, False, False]), 1)

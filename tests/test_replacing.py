@@ -15,7 +15,7 @@ from edgemem.recall.columns import NOBODY
 from edgemem.recall.linear import Messages, reasons, shipped_models
 from edgemem.recall.replacing import CLUES, Replacing, Said, mixed
 from edgemem.recall.signals import SIGNALS
-from edgemem.recall.words import terms
+from edgemem.recall.words import plain_words, terms
 
 DAY = 86400.0
 TEXTS = (
@@ -33,8 +33,9 @@ both_models = pytest.mark.parametrize("name", ["with_meaning", "words_only"])
 def told(*rows, tense="now", texts=TEXTS[:3], at=(0, 20, 10), who=(1, 1, 1)):
     """Return messages by their signals, with the days on which they were said."""
     signals = np.array([[row.get(name, 0.0) for name in SIGNALS] for row in rows], np.float32)
-    words = tuple(frozenset(terms(text)) for text in texts)
-    said = Said(np.array(who), np.zeros(len(rows), bool), words, frozenset(terms("where is the spare key")))
+    stems, words = (tuple(frozenset(words_of(text)) for text in texts) for words_of in (terms, plain_words))
+    asked = frozenset(terms("where is the spare key"))
+    said = Said(np.array(who), np.zeros(len(rows), bool), stems, words, asked)
     return Messages(signals, np.array(at, float) * DAY, tense, said)
 
 
@@ -167,3 +168,20 @@ def test_what_has_a_number_of_the_question_is_another_thing_than_what_has_not(na
     for asked, first in (("where is cup 0", 0), ("where is the cup", 1)):
         messages = said._replace(said=said.said._replace(asked=frozenset(terms(asked))))
         assert order(model, messages)[0] == first
+
+
+@both_models
+@pytest.mark.parametrize(
+    ("asked", "later", "first"),
+    [
+        ("what is the number of the plumber", "the number of the dentist is oh four six", 0),
+        ("what is the number of the plumber", "the number of the plumber is oh four six", 1),
+        ("what is the number of the plumber", "he changed his number and the office says oh four six", 1),
+    ],
+)
+def test_what_exchanges_a_word_of_the_question_is_another_thing(name, asked, later, first):
+    """The same said of the dentist does not replace the plumber's number; his new one does, in whichever words."""
+    model = getattr(shipped_models(), name)
+    messages = told(GOOD, FAIR, POOR, texts=("the number of the plumber is oh one two", later, TEXTS[3]))
+    messages = messages._replace(said=messages.said._replace(asked=frozenset(terms(asked))))
+    assert order(model, messages)[0] == first

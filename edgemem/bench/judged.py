@@ -4,6 +4,7 @@
 was learnt on it; nothing may be learnt or tuned on it. Each utterance is asked by its speaker as the first of a session, and
 what counts is what stands in the prompt. A piece of a block comes from a message where at least 80 % of its words do;
 an answer stands there when one such piece has all of its words. What a block may leave out, such as articles, is not asked for.
+In `judged_alike_*.toml` they tell of things that are alike, such as two birthdays, and ask for one of them.
 """
 
 from __future__ import annotations
@@ -58,8 +59,10 @@ _DEPTH = 20
 _REPLY = "All right."
 TALKED, DENIED, ALONE = "small talk with memory", "answerable, denied", "unanswerable, left alone"
 NEWEST, OLD, OLDER, NEW = "newest above old", "old alone", "old above newest", "newest alone"
+APART = "told apart from what is alike"
 SHOULD_NOT = (TALKED, DENIED, OLD, f"past: {NEW}")
 _CUT_FROM = 0.8
+_FOLDER = Path(__file__).parent
 _BETWEEN_PIECES = re.compile(r"\n| / |</?[a-z]+>")
 
 
@@ -118,7 +121,7 @@ def household(language: str) -> Household:
     """Return what was written in a language."""
     if language not in LANGUAGES:
         raise InvalidInputError(f"Nothing is judged in {language!r}; name one of {', '.join(LANGUAGES)}.")
-    return read_household(Path(__file__).with_name(f"judged_{language}.toml"))
+    return read_household(_FOLDER / f"judged_{language}.toml")
 
 
 def read_household(path: Path) -> Household:
@@ -156,6 +159,11 @@ def run(
             with scratch(home) as folder, opened(folder, real) as (memory, clock):
                 tell(memory, clock, spoken)
                 judged[name] = judge(memory, spoken)
+            for path in _FOLDER.glob(f"judged_alike_{name}.toml"):
+                alike = read_household(path)
+                with scratch(home) as folder, opened(folder, real) as (memory, clock):
+                    tell(memory, clock, alike)
+                    judged[name][APART] = [*told_apart(memory, alike)]
         if at_once:
             with scratch(home) as folder:
                 found = found_at_once(folder, household("en"), real)
@@ -244,6 +252,16 @@ def judge(memory: Memory, spoken: Household) -> Outcomes:
                 note(figures[0], first < second, question, "\n".join(found[:5]))
                 note(figures[1], stands(*wrong, shown) and not stands(*right, shown), question, shown)
     return judged
+
+
+def told_apart(memory: Memory, spoken: Household) -> Iterator[Outcome]:
+    """Ask for one thing of each pair (its keys are `a_` and `b_` with a name), and yield whether it stands above the other."""
+    texts = {key: text for key, _, _, text in spoken.told}
+    for one in spoken.answerable:
+        found = [hit.text for hit in memory.recall(one.text, speaker=one.asker, k=_DEPTH)]
+        other = {"a": "b", "b": "a"}[one.evidence[0]] + one.evidence[1:]
+        first, second = ([*found, texts[key]].index(texts[key]) for key in (one.evidence, other))
+        yield Outcome(first < second, one.text, "\n".join(found[:5]))
 
 
 def stands(answer: str, evidence: str, block: str) -> bool:

@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
-    WordsOf = Callable[[Sequence[int]], Mapping[int, frozenset[str]]]
+    WordsOf = Callable[[Sequence[int]], Mapping[int, tuple[frozenset[str], frozenset[str]]]]
 
 _PLACES = {name: place for place, name in enumerate(SIGNALS)}
 _OF_THE_BEST = ("words", "window", "session_words", "meaning_share")
 """Signals that are a share of the best message's."""
+_NO_WORDS: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
 _VALUES = (FACT, PREFERENCE)
 _OF_A_SUMMARY = 2 * log(0.5)
 """Added to its log odds, which halves its score: what a summary says, the turns that it was made from say too."""
@@ -76,7 +77,7 @@ class Ranking:
             gate: how likely it is that any of them helps.
             meaning: how much of its weight meaning has; 0 where the question has no vector.
             now: seconds since the epoch.
-            words_of: reads the stems of docs.
+            words_of: reads the stems of messages, and their words.
         """
         import numpy as np
 
@@ -159,12 +160,10 @@ class Ranking:
         rows = view.columns.rows
         docs: list[int] = rows["id"][slots].tolist()
         # A note or an episode replaces nothing that somebody said.
-        words = words_of([docs[row] for row in np.unique(np.concatenate(order)).tolist() if row < self.turns])
+        known = words_of([docs[row] for row in np.unique(np.concatenate(order)).tolist() if row < self.turns])
+        stems, words = zip(*(known.get(doc, _NO_WORDS) for doc in docs), strict=True)
         return Said(
-            rows["who"][slots],
-            (rows["marks"][slots] & COUNTS) > 0,
-            tuple(words.get(doc, frozenset()) for doc in docs),
-            frozenset(question.terms),
+            rows["who"][slots], (rows["marks"][slots] & COUNTS) > 0, stems, words, frozenset(question.terms)
         )
 
     def best(self, kinds: Collection[int], *, least: float = 0.0) -> Iterator[Hit]:

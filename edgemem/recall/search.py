@@ -16,10 +16,10 @@ from edgemem.recall.gate import Utterance
 from edgemem.recall.languages import share_of_meaning
 from edgemem.recall.meaning_search import find_near, find_past
 from edgemem.recall.scoring import Ranking
-from edgemem.recall.sources import FACT, Doc, bound, marks
+from edgemem.recall.sources import FACT, TURN, Doc, bound, marks
 from edgemem.recall.state import FIRST_OTHER, State
 from edgemem.recall.word_search import WordSearch
-from edgemem.recall.words import language_in, terms
+from edgemem.recall.words import language_in, plain_words, terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -178,15 +178,19 @@ class Search:
                     find_past(view, past, vector, among, wanted=wanted)
             self._meaning = self._weight
 
-    def _words_of(self, docs: Sequence[int]) -> dict[int, frozenset[str]]:
-        """Read the stems of some docs."""
-        found = {doc: frozenset(terms(self._new[doc].text)) for doc in docs if doc in self._new}
-        known = [doc for doc in docs if doc not in found] if self._state is not None else []
+    def _words_of(self, docs: Sequence[int]) -> dict[int, tuple[frozenset[str], frozenset[str]]]:
+        """Read the stems of some messages, and their words."""
+        new = {doc: self._new[doc].text for doc in docs if doc in self._new}
+        found = {doc: (frozenset(terms(text)), frozenset(plain_words(text))) for doc, text in new.items()}
+        known = [doc for doc in docs if doc not in new] if self._state is not None else []
         if known:
-            sql = f"select id, terms from docs where id in ({marks(known)})"  # noqa: S608 - our own text
+            sql = f"select id, ref, terms from docs where id in ({marks(known)})"  # noqa: S608 - our own text
+            rows = self._index.database.query(sql, bound(known))
+            said = self._index.originals.read((TURN, ref) for _, ref, _ in rows)
             found.update(
-                (doc, frozenset(stems.split()))
-                for doc, stems in self._index.database.query(sql, bound(known))
+                (doc, (frozenset(stems.split()), frozenset(plain_words(said[TURN, ref].text))))
+                for doc, ref, stems in rows
+                if (TURN, ref) in said
             )
         return found
 
