@@ -21,8 +21,8 @@ SAID = Utterance("Where is the cup?", "en", None, "")
 
 
 def same_words(docs):
-    """Return the same words for all docs."""
-    return dict.fromkeys(docs, frozenset({"cup", "shelf", "kitchen"}))
+    """Return the same stems and words for all docs."""
+    return dict.fromkeys(docs, (frozenset({"cup", "shelf", "kitchen"}),) * 2)
 
 
 def ranked(*candidates, meaning=1.0):
