@@ -4,7 +4,7 @@
 # make test-boards    the suite on every Python that is here, and on the oldest SQLite (ONLY=3.12,sqlite chooses)
 # make test-arm       an emulated ARM board: install offline, embed, play the demo, test (as root; the first time takes long)
 # make wheels  a folder to install from without a network (TO=folder)
-# make bench-compare    recall beside Engrava, sqlite-vec and EdgeVox, each in an environment of its own (DATA=file, ROWS=100000)
+# make lab     measure edgemem itself, or learn the weights that it ships: ARGS="judged --json", ARGS="compare --rows 100000"
 # make lint    ruff, mypy --strict, import-linter
 # Say which Python with PYTHON=python3.12, and CMAKE_ARGS=-DGGML_CUDA=on for a Jetson.
 
@@ -13,7 +13,7 @@ BIN := .venv/bin
 TO ?= dist/wheels
 .DEFAULT_GOAL := demo
 
-.PHONY: demo server test test-long test-boards test-arm bench-compare wheels lint fix env clean
+.PHONY: demo server test test-long test-boards test-arm lab wheels lint fix env clean
 
 demo:
 	@$(PYTHON) .ci/setup_env.py demo
@@ -33,14 +33,14 @@ test: server
 test-long: server
 	@EDGEMEM_LONG=1 $(BIN)/python -m pytest -m long --timeout 7200
 
-test-boards:
-	@$(PYTHON) .ci/boards.py $(ONLY)
+test-boards: env
+	@ONLY="$(ONLY)" $(BIN)/nox -f .ci/noxfile.py
 
 test-arm:
 	@$(PYTHON) .ci/arm.py
 
-bench-compare: env
-	@$(BIN)/edgemem bench compare $(if $(DATA),--data "$(DATA)") $(if $(ROWS),--rows $(ROWS))
+lab: env
+	@PYTHONPATH="$(CURDIR)/tests$${PYTHONPATH:+:$$PYTHONPATH}" $(BIN)/python -m lab $(ARGS)
 
 wheels:
 	@$(PYTHON) .ci/setup_env.py demo

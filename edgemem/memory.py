@@ -516,14 +516,14 @@ class Memory:
     def messages_of(self, query: str, *, speaker: str | None = None) -> tuple[list[str], Messages]:
         """Return the messages that were considered for a question, as recall names them, and their signals.
 
-        For `edgemem bench fit`; see `recall.signals`. A speaker of None is the operator.
+        For `make lab ARGS=fit`; see `recall.signals`. A speaker of None is the operator.
         """
         return self._parts.recall.messages_of(query, reader=None if speaker is None else Reader(speaker))
 
     def best_of(self, query: str, *, speaker: str | None = None) -> tuple[Utterance, Found]:
         """Return what the gate of recall knows of an utterance.
 
-        For `edgemem bench gate`; see `recall.gate`. A speaker of None is the operator.
+        For `make lab ARGS=gate`; see `recall.gate`. A speaker of None is the operator.
         """
         return self._parts.recall.best_of(query, reader=None if speaker is None else Reader(speaker))
 
@@ -532,7 +532,7 @@ class Memory:
     ) -> tuple[list[str], NDArray[np.float32]]:
         """Return the facts and preferences that were considered for a question, as `kind:id`, and their clues.
 
-        For `edgemem bench fit`; see `recall.fact_scores`. A speaker of None is the operator.
+        For `make lab ARGS=fit`; see `recall.fact_scores`. A speaker of None is the operator.
         """
         return self._parts.recall.fact_clues_of(query, reader=None if speaker is None else Reader(speaker))
 

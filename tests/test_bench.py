@@ -9,7 +9,7 @@ import pytest
 from llama_server import RunningServer
 
 import edgemem
-from edgemem.bench import compaction, facts, footprint, prefill, reboot, session, tokens, turn, warm
+from edgemem.bench import footprint, prefill, reboot, session, turn
 from edgemem.bench.corpus import askable, conversation, known, own_words
 from edgemem.bench.evening import FACTS, TOOLS, evening
 from edgemem.bench.everything import everything, fill
@@ -25,6 +25,7 @@ from edgemem.bench.loops import BARE, EDGEVOX, OURS, EdgevoxAgent, Readers, Refe
 from edgemem.bench.model import write_model
 from edgemem.bench.report import at_least, at_most, report
 from edgemem.errors import InvalidInputError
+from lab import compaction, facts, tokens, warm
 
 
 def bars_of(figures: dict[str, Any], name: str) -> set[str]:

@@ -8,9 +8,9 @@ import pytest
 from ggufs import write_llama_gguf
 
 import edgemem
-from edgemem.bench.answers import Listener, is_right, run
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama.chat import LlamaChat
+from lab.answers import Listener, is_right, run
 
 
 @pytest.mark.parametrize(

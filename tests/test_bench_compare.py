@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from edgemem.bench import compare, compare_times
-from edgemem.bench.peers import environment, jobs
-from edgemem.bench.peers.environment import SCRIPT, CannotRunError, Peer, python_of, run_peer
 from edgemem.errors import InvalidInputError
+from lab import compare, peers
+from lab.peers import SCRIPT, CannotRunError, Peer, python_of, run_peer
 
 OLD = Peer("engrava", ("engrava",), python=(99, 0))
 
@@ -58,7 +57,7 @@ def test_peer_without_figures_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
     """A program that ends well and prints no figures cannot be compared."""
     silent = tmp_path / "silent.py"
     silent.write_text("print('hello')\n")
-    monkeypatch.setattr(environment, "SCRIPT", silent)
+    monkeypatch.setattr(peers, "SCRIPT", silent)
     with pytest.raises(CannotRunError, match="no figures"):
         run_peer(Peer("engrava", ()), Path(sys.executable), tmp_path)
 
@@ -69,7 +68,7 @@ def test_plain_python_variables_do_not_reach_a_peer(tmp_path: Path, monkeypatch:
     telling.write_text(
         "import json, os\nprint(json.dumps([n for n in os.environ if n.startswith('PYTHON')]))\n"
     )
-    monkeypatch.setattr(environment, "SCRIPT", telling)
+    monkeypatch.setattr(peers, "SCRIPT", telling)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert run_peer(Peer("engrava", ()), Path(sys.executable), tmp_path) == []
 
@@ -78,7 +77,7 @@ def test_times_of_ours_stand_beside_who_could_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without any peer our own times are measured, and the reason of each one that is absent is reported."""
-    monkeypatch.setattr(jobs, "PEERS", {"engrava": OLD})
+    monkeypatch.setattr(peers, "PEERS", {"engrava": OLD})
     figures = compare.run(rows=60, asked=3, quality=False, peers="engrava", venvs=tmp_path, home=tmp_path)
     assert figures["side_by_side"]["search_ms"]["edgemem"] > 0
     assert figures["side_by_side"]["times_ours"] == {"edgemem": 1.0}
@@ -99,10 +98,10 @@ def test_peer_figures_are_compared_question_by_question(
         "print(json.dumps({'ranked': [[0]] * n, 'ms': [1e6] * n, 'fill_s': 1.0}))\n"
     )
     peer = Peer("engrava", ())
-    monkeypatch.setattr(environment, "SCRIPT", stub)
-    monkeypatch.setattr(jobs, "PEERS", {"engrava": peer})
-    monkeypatch.setattr(jobs, "python_of", lambda _peer, _folder: Path(sys.executable))
-    monkeypatch.setattr(jobs, "version_of", lambda _peer, _python: "0")
+    monkeypatch.setattr(peers, "SCRIPT", stub)
+    monkeypatch.setattr(peers, "PEERS", {"engrava": peer})
+    monkeypatch.setattr(peers, "python_of", lambda _peer, _folder: Path(sys.executable))
+    monkeypatch.setattr(peers, "version_of", lambda _peer, _python: "0")
     talk = {
         "sample_id": "talk",
         "conversation": {
@@ -124,7 +123,7 @@ def test_peer_figures_are_compared_question_by_question(
     assert figures["side_by_side"]["recall@5"] == {"edgemem": 1.0, "engrava": 0.5}
     above = figures["ours_above"]["engrava"]["recall@10"]
     assert (above["difference"], above["better"], above["worse"], above["n"]) == (0.5, 1, 0, 2)
-    monkeypatch.setattr(environment, "SCRIPT", stub)
+    monkeypatch.setattr(peers, "SCRIPT", stub)
     stub.write_text(stub.read_text().replace("assert all", "assert not all"))
     slow = compare.run(rows=40, asked=2, quality=False, peers="engrava", home=tmp_path)
     assert slow["bars"]["engrava_times_ours"]["ok"]
@@ -132,7 +131,7 @@ def test_peer_figures_are_compared_question_by_question(
 
 def test_many_messages_are_all_different_ones() -> None:
     """Ten thousand messages are the weeks of several households, each message once."""
-    case = compare_times.many(5000, "unseen")
+    case = compare.many(5000, "unseen")
     assert len(case.said) == 5000 == len({one.id for one in case.said})
     assert len({one.session.partition(":")[0] for one in case.said}) == 3
     assert all(one.role != "tool" for one in case.said)

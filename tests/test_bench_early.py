@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgemem.bench import early
-from edgemem.bench.early_speech import utterances_in
+from edgemem.bench.early import utterances_in
 
 
 def test_early_speaks_and_compares(tmp_path: Path, minilm: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from test_estimate import LATIN, OTHERS
 
-from edgemem.bench import estimate
 from edgemem.errors import ModelError
+from lab import estimate
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from edgemem.bench.gate import Sample, file_of, learnt
 from edgemem.recall.gate import Found, Gate, Utterance
+from lab.gate import Sample, file_of, learnt
 
 ASKED = ("where is the cup", "when does the bus leave", "where did i put it", "who is she")
 TALKED = ("good night", "play some music", "thanks a lot", "good morning")

@@ -8,10 +8,10 @@ from contextlib import closing
 from pathlib import Path
 
 import edgemem
-from edgemem.bench import import_
-from edgemem.bench.edgevox_home import edgevox_home
 from edgemem.bench.ground import quiet
 from edgemem.edgevox import import_edgevox
+from lab import import_
+from lab.edgevox_home import edgevox_home
 
 SIZES = {"facts": 60, "episodes": 30, "sessions": 12}
 

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from edgemem.bench import judged
-from edgemem.bench.judged import (
+from edgemem.errors import InvalidInputError
+from lab import judged
+from lab.judged import (
     Household,
     Question,
     household,
@@ -20,8 +21,7 @@ from edgemem.bench.judged import (
     tell,
     told_apart,
 )
-from edgemem.bench.languages import LANGUAGES
-from edgemem.errors import InvalidInputError
+from lab.languages import LANGUAGES
 
 LEAST = {"en": (150, 45), "de": (60, 25)}
 """Questions of each kind, and replaced values."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from edgemem.bench.ground import EMBEDDER
-from edgemem.bench.languages import LANGUAGES, household, run
 from edgemem.errors import InvalidInputError
 from edgemem.llama.catalog import find_model
 from edgemem.recall.words import language_in
+from lab.languages import LANGUAGES, household, run
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

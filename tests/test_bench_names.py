@@ -6,11 +6,11 @@ from pathlib import Path
 
 import edgemem
 from edgemem.bench.ground import quiet
-from edgemem.bench.misheard import recall_at
-from edgemem.bench.names import OTHERS, K, fill, finds, grouped, pairs
-from edgemem.bench.noise import noisy
-from edgemem.bench.weeks import Weeks, weeks
 from edgemem.recall.words import plain_words
+from lab.misheard import recall_at
+from lab.names import OTHERS, K, fill, finds, grouped, pairs
+from lab.noise import noisy
+from lab.weeks import Weeks, weeks
 
 
 def test_the_halves_share_no_name() -> None:

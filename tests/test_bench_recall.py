@@ -16,19 +16,35 @@ from hash_embedder import HashEmbedder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.bench import recall
-from edgemem.bench.recall_asking import Asking
-from edgemem.bench.recall_block import Turns, answer_words, has_day, share_told
-from edgemem.bench.recall_cases import Form, Said, longmemeval_cases, read_cases, strict_sessions, weeks_case
-from edgemem.bench.recall_home import KeptVectors, filled, turns_of
-from edgemem.bench.recall_scores import ndcg, recall_at, reciprocal_rank, session_scores, turn_scores
-from edgemem.bench.recall_talk import small_talk
-from edgemem.bench.recall_times import time_questions
-from edgemem.bench.weeks import Weeks, weeks
-from edgemem.bench.weeks_longmemeval import longmemeval
 from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
 from edgemem.records import RecalledSession
+from lab import recall
+from lab.recall import time_questions
+from lab.recall_asking import (
+    Asking,
+    Turns,
+    answer_words,
+    has_day,
+    ndcg,
+    recall_at,
+    reciprocal_rank,
+    session_scores,
+    share_told,
+    turn_scores,
+)
+from lab.recall_cases import (
+    Form,
+    Said,
+    longmemeval,
+    longmemeval_cases,
+    read_cases,
+    small_talk,
+    strict_sessions,
+    weeks_case,
+)
+from lab.recall_home import KeptVectors, filled, turns_of
+from lab.weeks import Weeks, weeks
 
 LOCOMO: dict[str, Any] = {
     "sample_id": "talk-1",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgemem.bench import vectors
-from edgemem.bench.vectors_made import NOISE, K, Nearest, between
+from edgemem.bench.vectors import NOISE, K, Nearest, between
 from edgemem.errors import InvalidInputError
 
 
@@ -67,10 +67,10 @@ def test_bars_are_those_of_the_sizes_that_promise() -> None:
         (100_000, of_all | {"of_vec0", "of_vec0_filtered"}),
         (1_000_000, of_all | {"peak_rss_mb"}),
     ):
-        bars = vectors._bars(n, good)
+        bars = vectors.bars_of(n, good)
         assert set(bars) == {f"{name}_{n}" for name in names}
         assert all(bar.ok for bar in bars.values())
-        assert not any(bar.ok for bar in vectors._bars(n, worse).values())
+        assert not any(bar.ok for bar in vectors.bars_of(n, worse).values())
 
 
 def test_vectors_are_made_from_a_seed_near_real_ones() -> None:

@@ -1,4 +1,4 @@
-"""The scripts behind `make test-boards` and `make wheels`: what they find, choose, read and refuse."""
+"""What stands behind `make test-boards` and `make wheels`: what it runs, finds and refuses."""
 
 from __future__ import annotations
 
@@ -30,13 +30,6 @@ def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.fixture
-def boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Return the script that runs the boards, with a cache of its own."""
-    monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path / "cache"))
-    return load("boards", monkeypatch)
-
-
-@pytest.fixture
 def old_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Return the script that makes the oldest SQLite, with a cache of its own."""
     monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path / "cache"))
@@ -57,144 +50,51 @@ def write_program(path: Path, body: str) -> Path:
     return path
 
 
-def test_all_boards_run_unless_some_are_named(boards: ModuleType) -> None:
-    """ONLY takes commas or spaces, keeps the order in which boards run, and none of it means all."""
-    assert boards.chosen("") == ["sqlite", "3.10", "3.11", "3.12", "3.13", "3.14", "arm"]
-    assert boards.chosen("3.12,sqlite") == ["sqlite", "3.12"]
-    assert boards.chosen(" 3.14, 3.10 3.14") == ["3.10", "3.14"]
+def nox(tmp_path: Path, *command: str, only: str = "") -> subprocess.CompletedProcess[str]:
+    """Run nox on the boards, with a cache of its own and no Python on the PATH but a broken one of version 3.12."""
+    write_program(tmp_path / "bin" / "python3.12", "echo broken >&2; exit 1")
+    environment = {
+        "HOME": str(tmp_path),
+        "EDGEMEM_CACHE": str(tmp_path / "cache"),
+        "ONLY": only,
+        "PATH": f"{tmp_path / 'bin'}:/nowhere",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "nox", "-f", str(CI / "noxfile.py"), *command],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
 
 
-def test_a_board_that_does_not_exist_is_named(boards: ModuleType) -> None:
-    """A slip of the pen in ONLY runs nothing and lists what there is."""
-    with pytest.raises(SystemExit, match=r"no board 3\.9, sqlit; there are sqlite, 3\.10"):
-        boards.chosen("3.9,sqlit,3.12")
+def test_all_boards_run_unless_some_are_named(tmp_path: Path) -> None:
+    """ONLY takes commas or spaces; none of it means all."""
+    for only, boards in (
+        ("", ["sqlite", "3.10", "3.11", "3.12", "3.13", "3.14", "arm"]),
+        ("3.12,sqlite", ["sqlite", "3.12"]),
+        (" 3.14, 3.10 3.14", ["3.10", "3.14"]),
+    ):
+        listed = nox(tmp_path, "-l", only=only).stdout.splitlines()
+        assert [line.split()[1] for line in listed if line.startswith("* ")] == boards
+    unknown = nox(tmp_path, only="3.9")
+    assert unknown.returncode
+    assert "Sessions not found: 3.9" in unknown.stderr
 
 
-def test_a_shim_that_does_not_run_is_passed_over(boards: ModuleType, tmp_path: Path) -> None:
-    """A python3.12 on the PATH that only complains is not taken; the newest of pyenv is."""
-    write_program(tmp_path / "shims" / "python3.12", "echo 'not active' >&2; exit 127")
-    for version in ("3.12.9", "3.12.10", "3.12.1"):
-        write_program(tmp_path / "pyenv" / "versions" / version / "bin" / "python3.12", f"echo {version}")
-    found = boards.find_python("3.12", f"{tmp_path}/shims:{tmp_path}/nowhere", tmp_path / "pyenv")
-    assert found == (tmp_path / "pyenv/versions/3.12.10/bin/python3.12", "3.12.10")
+def test_the_newest_of_pyenv_is_taken_before_a_shim_that_does_not_run(tmp_path: Path) -> None:
+    """A python3.12 on the PATH that only complains is passed over."""
+    for version in ("3.12.9", "3.12.10"):
+        write_program(
+            tmp_path / ".pyenv" / "versions" / version / "bin" / "python3.12", f"echo {version} >&2"
+        )
+    assert f"{tmp_path}/.pyenv/versions/3.12.10/bin/python3.12" in nox(tmp_path, only="3.12").stderr
 
 
-def test_the_path_goes_before_pyenv(boards: ModuleType, tmp_path: Path) -> None:
-    """A Python on the PATH that works is the one."""
-    first = write_program(tmp_path / "bin" / "python3.11", "echo 3.11.2")
-    write_program(tmp_path / "pyenv" / "versions" / "3.11.7" / "bin" / "python3.11", "echo 3.11.7")
-    assert boards.find_python("3.11", str(first.parent), tmp_path / "pyenv") == (first, "3.11.2")
-
-
-def test_a_python_that_is_another_or_not_there_is_not_found(boards: ModuleType, tmp_path: Path) -> None:
-    """What a program is called does not count, what it says does; a file that cannot run is none."""
-    write_program(tmp_path / "bin" / "python3.1", "echo 3.10.1")
-    write_program(tmp_path / "bin" / "python3.14", "echo 3.14.0").chmod(0o644)
-    assert boards.find_python("3.1", str(tmp_path / "bin"), tmp_path) is None
-    assert boards.find_python("3.14", str(tmp_path / "bin"), tmp_path) is None
-
-
-def test_this_python_is_found(boards: ModuleType) -> None:
-    """The probe that each candidate is asked is answered by a real Python."""
-    done = subprocess.run([sys.executable, "-c", boards.PROBE], capture_output=True, text=True)
-    assert done.stdout.strip() == ".".join(map(str, sys.version_info[:3])), done.stderr
-
-
-HEADER = "collected 3 items\nsqlite 3.37.0, sqlite-vec 0.1.9, llama-cpp-python 0.3.36\n"
-
-
-@pytest.mark.parametrize(
-    ("code", "last", "passed", "result"),
-    [
-        (0, "==== 2153 passed in 216.87s (0:03:36) ====", 2153, "ok"),
-        (1, "==== 2 failed, 2151 passed in 9.1s ====", 2151, "2 failed"),
-        (1, "1 failed, 5 passed, 2 errors in 1.00s", 5, "1 failed, 2 errors"),
-        (0, "==== 2150 passed, 3 skipped in 9.1s ====", 2150, "3 skipped"),
-        (0, "==== 2150 passed, 1 xfailed in 9.1s ====", 2150, "1 xfailed"),
-        (3, "==== 7 passed in 1.0s ====", 7, "pytest ended with exit code 3"),
-        (5, "==== no tests ran in 0.01s ====", 0, "pytest ended with exit code 5"),
-        (-11, "tests/test_a.py ....", 0, "pytest ended with exit code -11"),
-    ],
-)
-def test_the_end_of_the_suite_is_read(
-    boards: ModuleType, code: int, last: str, passed: int, result: str
-) -> None:
-    """Only tests that all passed, none skipped, are ok; a crash in the middle is not."""
-    assert boards.read_suite(code, f"{HEADER}...\n{last}\n") == ("3.37.0", passed, result)
-
-
-def test_a_suite_that_said_nothing_has_failed(boards: ModuleType) -> None:
-    """No output and exit code 0 is no success."""
-    assert boards.read_suite(0, "") == ("", 0, "pytest ended with exit code 0")
-
-
-def test_what_is_not_installed_stands_in_the_table(boards: ModuleType) -> None:
-    """The table lines up, and leaves out no board."""
-    rows = [
-        boards.Row("sqlite", "3.10.13", "3.37.0", 2153, 241.6),
-        boards.Row("3.14", result=boards.ABSENT),
-    ]
-    assert boards.table(rows).splitlines() == [
-        "Board   Python   SQLite  Tests  Seconds  Result",
-        "sqlite  3.10.13  3.37.0  2,153      242  ok",
-        "3.14    -        -           -        -  not installed here",
-    ]
-
-
-def test_what_is_missing_is_a_failure_only_where_it_was_asked_for(boards: ModuleType) -> None:
-    """A whole run passes without Python 3.14; `ONLY=3.14` does not."""
-    missing = boards.run_board("3.14", {})
-    assert missing.result == "not installed here"
-    assert boards.is_good(missing, named=False)
-    assert not boards.is_good(missing, named=True)
-    assert not boards.is_good(boards.Row("3.10", result="2 failed"), named=False)
-
-
-@pytest.mark.parametrize(
-    ("body", "result"),
-    [
-        ("import sys; print('demo finished')", "ok"),
-        ("import sys; print('qemu is not here'); sys.exit(77)", "not installed here: qemu is not here"),
-        ("import sys; sys.exit(3)", "failed with exit code 3"),
-    ],
-)
-def test_the_arm_run_says_how_it_ended(
-    boards: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, result: str
-) -> None:
-    """Exit code 77 and a sentence mean that this machine cannot do it."""
-    monkeypatch.setattr(boards, "ARM", tmp_path / "arm.py")
-    assert boards.run_board("arm", {}).result == "not installed here"
-    boards.ARM.write_text(body)
-    assert boards.run_board("arm", {}).result == result
-
-
-def test_a_set_up_that_fails_does_not_stop_the_other_boards(boards: ModuleType, tmp_path: Path) -> None:
-    """Its row says so, and the next board runs."""
-    broken = boards.Found(write_program(tmp_path / "python3.12", "exit 1"), "3.12.1")
-    assert boards.run_board("3.12", {"3.12": broken}).result == "the set-up failed"
-
-
-def test_a_board_is_set_up_with_its_own_python_and_environment(
-    boards: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What the caller's make was told goes to no board."""
-    python = write_program(tmp_path / "python3.12", f'echo "$2 <$EDGEMEM_VENV>" > "{tmp_path}/told"; exit 1')
-    monkeypatch.setenv("MAKEFLAGS", f"-n -- PYTHON={sys.executable}")
-    with pytest.raises(RuntimeError, match="the set-up failed"):
-        boards.set_up(boards.Found(python, "3.12.1"))
-    folder = boards.folder_of(boards.Found(python, "3.12.1"))
-    assert (tmp_path / "told").read_text().endswith(f" <{folder}>\n")
-
-
-def test_each_checkout_and_python_has_an_environment_of_its_own(
-    boards: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Two checkouts never point one environment at each other's files; none lies in a checkout."""
-    one = boards.folder_of(boards.Found(Path("a"), "3.12.1"))
-    assert one.name == "3.12.1"
-    assert one.is_relative_to(tmp_path / "cache")
-    monkeypatch.setattr(boards, "ROOT", tmp_path)
-    assert boards.folder_of(boards.Found(Path("a"), "3.12.1")) != one
+def test_a_python_that_is_not_here_fails_only_where_it_was_asked_for(tmp_path: Path) -> None:
+    """A whole run passes over Python 3.14, and over a 3.12 that only complains; `ONLY=3.14` does not."""
+    assert nox(tmp_path, "-s", "3.14", "3.12").returncode == 0
+    assert nox(tmp_path, only="3.14").returncode != 0
 
 
 def test_the_set_up_makes_the_environment_where_it_is_told(

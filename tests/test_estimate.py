@@ -13,7 +13,7 @@ from edgemem.llama.estimate import EstimateTokenizer
 from edgemem.llama.template import CHATML
 from edgemem.llama.tokenizer import LlamaTokenizer
 
-# What the estimate's constants are set to; the texts of `edgemem bench estimate` are those that they are not set to.
+# What the estimate's constants are set to; the texts of `make lab ARGS=estimate` are those that they are not set to.
 LATIN = {
     "English": [
         "Could you remind me tomorrow morning to call the dentist about Alice's appointment? She said it was moved from Tuesday to Thursday at half past nine, and don't forget the peanut allergy.",

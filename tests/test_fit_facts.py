@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgemem.bench.facts_told import FactsTold
-from edgemem.bench.fit_facts import COST, COST_BY_WORDS, LEVEL, FactsAsked, fact_section, learnt_facts
-from edgemem.bench.weeks import weeks
 from edgemem.recall.fact_scores import CLUES
 from edgemem.recall.gate import SLOWLY
 from edgemem.recall.words import terms
+from lab.facts_told import FactsTold
+from lab.fit_facts import COST, COST_BY_WORDS, LEVEL, FactsAsked, fact_section, learnt_facts
+from lab.weeks import weeks
 
 NAMES = list(CLUES)
 

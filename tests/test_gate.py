@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import edgemem
-from edgemem.bench.languages import LANGUAGES
 from edgemem.config import LlamaSettings, Profile
 from edgemem.loop import AgentLoop, Reply
 from edgemem.memory import Memory
@@ -30,6 +29,7 @@ from edgemem.recall.gate import (
     Weighed,
     shipped_gate,
 )
+from lab.languages import LANGUAGES
 
 number = st.floats(-1e6, 1e6)
 share = st.floats(0, 1)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgemem.bench.fit import Asked
-from edgemem.bench.fit_replacing import LENGTHS, learnt_replacing
-from edgemem.bench.homes import homes
-from edgemem.bench.languages import LANGUAGES
 from edgemem.recall.linear import LinearModel, Messages
 from edgemem.recall.replacing import Said
 from edgemem.recall.signals import SIGNALS
+from lab.fit import LENGTHS, Asked, learnt_replacing
+from lab.judged import homes
+from lab.languages import LANGUAGES
 
 
 def test_homes_are_whole():

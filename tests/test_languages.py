@@ -150,7 +150,7 @@ def test_an_embedder_knows_what_the_catalogue_or_its_file_says(
 @pytest.mark.parametrize("language", ["de", "es", "vi", "zh"])
 def test_no_language_is_found_worse_than_by_words_alone(minilm: Path, language: str) -> None:
     """With the real model, which knows only English, on 40 questions."""
-    from edgemem.bench.languages import run
+    from lab.languages import run
 
     figures = run(languages=language, models="all-minilm-l6-v2")
     assert figures["bars"][f"all-minilm-l6-v2 {language}, as words"]["ok"]

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemem.bench.learning import AGAINST, learnt
 from edgemem.recall.linear import Messages
 from edgemem.recall.signals import SIGNALS
+from lab.learning import AGAINST, learnt
 
 NAMES = list(SIGNALS)
 TRUE = {"words": 6.0, "meaning": 4.0, "window": 2.0, "asks": -3.0, "when": 2.0}

@@ -16,12 +16,11 @@ import pytest
 from counts import cases
 from test_level import Robot
 
-from edgemem.bench.weeks_facts import facts
-from edgemem.bench.weeks_forms import FormSet, forms_of
-from edgemem.bench.weeks_talk import Talk, Telling, Turn
 from edgemem.loop import AgentLoop
 from edgemem.recall.words import STOP_WORDS
 from edgemem.toolbox import Tool, ToolCall
+from lab.weeks import Talk, Telling, Turn
+from lab.weeks_world import FormSet, facts, forms_of
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.bench.fit import MEANING
-from edgemem.bench.learning import AGAINST
 from edgemem.recall.linear import LinearModel, Messages, Models, reasons, shipped_models
 from edgemem.recall.replacing import CLUES as CLUES_OF_PAIRS
 from edgemem.recall.signals import SIGNALS
+from lab.fit import MEANING
+from lab.learning import AGAINST
 
 MODEL = LinearModel(
     bias=-2.0,

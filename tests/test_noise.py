@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.bench.noise import heard, noisy, word_errors
-from edgemem.bench.noise_spoken import cardinal, ordinal, spoken
-from edgemem.bench.weeks import FormSet, weeks
+from lab.noise import cardinal, heard, noisy, ordinal, spoken, word_errors
+from lab.weeks import weeks
+from lab.weeks_world import FormSet
 
 
 def said(text: str) -> list[str]:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.bench.noise_spoken import cardinal, ordinal, spoken
 from edgemem.recall.number_words import with_digits
 from edgemem.recall.words import plain_words
+from lab.noise import cardinal, ordinal, spoken
 
 SAME = [
     ("twenty one", "21", "21"),

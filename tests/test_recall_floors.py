@@ -16,15 +16,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgemem.bench.facts_told import ASKED_FOR, PREFERENCE, FactsTold
-from edgemem.bench.recall_cases import LEFT_OUT, weeks_case
-from edgemem.bench.recall_home import IDLE_S, Filled, filled
-from edgemem.bench.weeks import weeks
 from edgemem.config import Profile
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.recall.gate import SLOWLY
 from edgemem.recall.linear import LinearModel, Messages, shipped_models
 from edgemem.recall.signals import SIGNALS
+from lab.facts_told import ASKED_FOR, PREFERENCE, FactsTold
+from lab.recall_cases import LEFT_OUT, weeks_case
+from lab.recall_home import IDLE_S, Filled, filled
+from lab.weeks import weeks
 
 if TYPE_CHECKING:
     from collections.abc import Collection

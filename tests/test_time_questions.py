@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 import edgemem
-from edgemem.bench.languages import LANGUAGES, household
-from edgemem.bench.recall_home import SetClock
 from edgemem.config import LlamaSettings, Profile
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
+from lab.languages import LANGUAGES, household
+from lab.recall_home import SetClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from edgemem.bench.recall_asking import Answered, Asking
-from edgemem.bench.recall_cases import Asked, Case, Said, weeks_case
-from edgemem.bench.recall_home import filled
-from edgemem.bench.weeks import weeks
 from edgemem.config import Profile
 from edgemem.llama.catalog import find_model
 from edgemem.llama.embedder import LlamaEmbedder
+from lab.recall_asking import Answered, Asking
+from lab.recall_cases import Asked, Case, Said, weeks_case
+from lab.recall_home import filled
+from lab.weeks import weeks
 
 BAR = 0.85
 BEFORE = 600

@@ -10,11 +10,10 @@ from datetime import date, datetime, timedelta, timezone
 import msgspec
 import pytest
 
-from edgemem.bench import weeks_days
-from edgemem.bench.weeks import FormSet, Question, Turn, Weeks, weeks
-from edgemem.bench.weeks_facts import facts, world
-from edgemem.bench.weeks_forms import filled, forms_of, lines
-from edgemem.bench.weeks_longmemeval import longmemeval
+from lab import weeks_days
+from lab.recall_cases import longmemeval
+from lab.weeks import Question, Turn, Weeks, weeks
+from lab.weeks_world import FormSet, facts, filled, forms_of, lines, world
 
 BOTH: tuple[FormSet, FormSet] = ("learnt", "unseen")
 BYTES = {

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import random
+import re
 from pathlib import Path
 from time import monotonic, perf_counter, sleep
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import edgemem
-from edgemem.bench.early_speech import FACTS, FORMS, Form, Utterance, store_weeks, utterances_in
-from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts
+from edgemem.bench.corpus import SPEAKER, known, sentences
+from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts, store_turns
 from edgemem.bench.report import at_least, median, percentile, report, say
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.early_recall import EarlyRecallHook, Waited
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -22,12 +24,29 @@ if TYPE_CHECKING:
     from edgemem.llama.embedder import LlamaEmbedder
     from edgemem.memory import Memory
 
+FACTS = known(200)
+"""What is remembered beside the conversations."""
+
+Form = Literal["written", "plain", "marked at the end"]
+"""How a recogniser writes: with case and punctuation; without any; or without, until the sentence is over."""
+
+FORMS: tuple[Form, ...] = ("written", "plain", "marked at the end")
+
 READY_MS = 2.0
 READY_SHARE = 0.9
 EQUAL_SHARE = 0.95
 IDLE_S = 3600.0
 TURNS_A_SESSION = 8
 _PAUSE_S = 0.001
+
+
+class Utterance(NamedTuple):
+    """What somebody says, and how it is heard."""
+
+    partials: tuple[str, ...]
+    """What has been heard after each word."""
+    text: str
+    """What is heard when it is over."""
 
 
 class Spoken(NamedTuple):
@@ -83,15 +102,15 @@ def run(
     late_end_ms: float = 800.0,
     home: Path | None = None,
 ) -> dict[str, Any]:
-    """Speak to a robot that remembers ten weeks, word by word in real time, and time what its reply waits for recall.
+    """Speak to a robot that remembers many conversations, word by word in real time, and time what its reply waits for recall.
 
     Each utterance is answered twice with the same memory and the same conversation before it: first as a whole, and that
-    turn is thrown away; then word by word. A third of them are questions about the weeks, a third about facts, a third is what people say.
+    turn is thrown away; then word by word. Half of them are questions for facts, half is what people say.
 
     Args:
         utterances: spoken in real time, half as recognisers write that put punctuation, half without.
         prepared: of each form handed over whole and awaited, for the share of equal blocks only.
-        messages: how much of the weeks is stored at most.
+        messages: how many are stored beside 200 facts.
         words_s: words a second.
         embed_ms: what each embedding of a question takes at least.
         end_ms: how long after the last word the end of an utterance is known.
@@ -106,8 +125,8 @@ def run(
     with scratch(home) as folder:
         try:
             with _home(folder, embedder, tokenizer) as memory:
-                say("storing ten weeks …")
-                memory.database.write(lambda tx: store_weeks(tx, messages))
+                say("storing conversations …")
+                store_turns(memory, messages // 2)
                 store_facts(memory, FACTS)
                 memory.idle(IDLE_S)
                 say("handing sentences over …")
@@ -124,6 +143,19 @@ def run(
             tokenizer.close()
             model.close()
     return _figures(spoken, patient, equal)
+
+
+def utterances_in(form: Form, n: int) -> Iterator[Utterance]:
+    """Yield questions for facts and what people say, in turn, as a recogniser of this form hears them."""
+    dice = random.Random(form)
+    questions = dice.sample([fact.question for fact in FACTS], -(-n // 2))
+    # Not the seed of what is stored: a sentence that stands there word for word would find itself.
+    remarks = sentences(len(questions), seed=dice.randrange(1000, 10**6))
+    for text in [text for pair in zip(questions, remarks, strict=True) for text in pair][:n]:
+        plain = " ".join(re.sub(r"[^\w' -]", " ", text.lower()).split())
+        words = (text if form == "written" else plain).split()
+        partials = tuple(" ".join(words[: end + 1]) for end in range(len(words)))
+        yield Utterance(partials, plain if form == "plain" else text)
 
 
 def _home(folder: Path, embedder: Slowed, tokenizer: Any) -> Memory:
@@ -225,14 +257,14 @@ class _Talk:
         whole = self._early.last
         loop.abort()
         asked = self._embedder.queries
-        loop.speech_start(speaker=utterance.speaker)
+        loop.speech_start(speaker=SPEAKER)
         took = []
         at = monotonic()
         for partial in utterance.partials:
             at += gap_s
             sleep(max(0.0, at - monotonic()))
             started = perf_counter()
-            loop.partial(partial, speaker=utterance.speaker)
+            loop.partial(partial, speaker=SPEAKER)
             took.append((perf_counter() - started) * 1e3)
         if end_s is None:
             while self._memory.ahead.counts.begun == begun:
@@ -249,6 +281,6 @@ class _Talk:
 
     def _block(self, utterance: Utterance) -> str:
         """Prepare a turn, and return what memory put before the utterance."""
-        result = self._robot.loop.prepare(utterance.text, speaker=utterance.speaker)
+        result = self._robot.loop.prepare(utterance.text, speaker=SPEAKER)
         content: str = result.handed[0][-1]["content"]
         return content.removesuffix(utterance.text)

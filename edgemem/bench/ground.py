@@ -81,6 +81,12 @@ def bytes_written() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
 
 
+def cache_folder() -> Path:
+    """Return where the set-up of the tests, and benches, keep what they fetch or build."""
+    base = os.environ.get("EDGEMEM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "edgemem")
+    return Path(base).expanduser()
+
+
 def ticking(step_s: float = 30.0) -> Clock:
     """Return a clock that goes on by some seconds each time it is read: every run sees the same times."""
     seconds = _START

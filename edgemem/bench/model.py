@@ -6,11 +6,11 @@ of qwen2 and the ChatML template of Qwen2.5, which prints tools, and is written 
 
 from __future__ import annotations
 
-import os
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgemem.bench.ground import cache_folder
 from edgemem.errors import ModelError
 
 if TYPE_CHECKING:
@@ -150,8 +150,7 @@ def _string(raw: bytes, at: int) -> tuple[bytes, int]:
 
 def _sources() -> tuple[Path, str]:
     """Return the vocabulary that the set-up keeps in its cache, and the text of the template."""
-    base = os.environ.get("EDGEMEM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "edgemem")
-    for folder in sorted(Path(base).expanduser().glob("vocab-*"), reverse=True):
+    for folder in sorted(cache_folder().glob("vocab-*"), reverse=True):
         vocabulary, template = folder / "ggml-vocab-qwen2.gguf", folder / "templates" / _TEMPLATE
         if vocabulary.is_file() and template.is_file():
             return vocabulary, template.read_text(encoding="utf-8")

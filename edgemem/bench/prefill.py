@@ -5,7 +5,7 @@ leaves out its oldest turns when that is full, and the agent of the real EdgeVox
 again after a compaction, or because turns were left out, is counted. Nobody is charged for what the model generates.
 
 With `--dry` tokens are only counted, which takes seconds and comes to the same: else a model of random weights, with one
-thread, reads the prompts of the first two and of EdgeVox with its memory; `evaluated` tells what is real of it.
+thread, reads the prompts of the first two and of EdgeVox with its memory; `loops` tells what is real of it.
 """
 
 from __future__ import annotations

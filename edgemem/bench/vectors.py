@@ -1,6 +1,6 @@
 """The nearest of many vectors: `edgemem.recall.packed` against sqlite-vec, in time, in what is found, and in memory.
 
-Vectors and questions are made alike (`vectors_made`). What is truly nearest is found among the 32-bit vectors by
+Vectors and questions are made alike, from a seed: they lie between two real embeddings of sentences, with noise. What is truly nearest is found among the 32-bit vectors by
 comparing all of them. Each size is asked in a process of its own, so that its memory can be seen. A filter is a label
 of each row in memory, and a metadata column of vec0.
 """
@@ -18,17 +18,18 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import edgemem
-from edgemem.bench.ground import scratch
+from edgemem.bench.corpus import known
+from edgemem.bench.ground import real_embedder, scratch
 from edgemem.bench.report import at_least, at_most, median, report, say, timed_ms
-from edgemem.bench.vectors_made import NOISE, SCOPES, SEED, K, Nearest, between, embedded, packed
 from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.recall.packed import PackedVectors
 from edgemem.recall.resident import LEAST, ResidentVectors
 from edgemem.recall.vectors import BitVectors, ExactVectors
 from edgemem.store.database import Database
 from edgemem.store.migrations import INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -38,6 +39,11 @@ if TYPE_CHECKING:
     Answer = Sequence[tuple[Any, ...]]
     Way = Callable[[NDArray[np.float32]], Answer]
 
+K = 10
+SCOPES = 10
+NOISE = 0.5
+"""The length of what is added to a unit vector."""
+SEED = 5
 SIZES = 10_000, 100_000, 1_000_000
 VEC0_UP_TO = 100_000
 """Vectors beyond which sqlite-vec is not asked: half a second for each question."""
@@ -50,6 +56,7 @@ BYTES = 150.0
 RSS_MB = 1000.0
 
 _COLD = 5
+_SLICE = 10_000
 _BASES = "sentences.npy"
 _ASKED = "asked.npz"
 _PROGRAM = """
@@ -88,7 +95,7 @@ def run(
             filling = fill(folder, n, questions)
             say("asking …")
             one = figures[str(n)] = {"fill_s": filling, **in_process(folder, n)}
-            bars.update(_bars(n, one))
+            bars.update(bars_of(n, one))
     sides = {
         name: {n: one.get(name) for n, one in figures.items()}
         for name in dict.fromkeys(name for one in figures.values() for name in one)
@@ -100,7 +107,7 @@ def run(
     )
 
 
-def _bars(n: int, one: dict[str, float]) -> dict[str, Any]:
+def bars_of(n: int, one: dict[str, float]) -> dict[str, Any]:
     """Return what is promised for one size; at 10,000 nothing is."""
     bars = {}
     if n in RECALL:
@@ -294,3 +301,66 @@ def _ask_vec0(database: Database, query: NDArray[np.float32], *, scope: int | No
         return database.query(sql, (query.tobytes(), K))
     sql = "select rowid, distance from v where embedding match ? and k = ? and scope = ?"
     return database.query(sql, (query.tobytes(), K, scope))
+
+
+def embedded(sentences: int) -> NDArray[np.float32]:
+    """Return real embeddings of different sentences."""
+    from edgemem.llama.embedder import LlamaEmbedder
+
+    facts = known(sentences, seed=SEED)
+    with LlamaEmbedder(real_embedder()) as embedder:
+        return embedder.embed_texts([f"{fact.question} {fact.value}" for fact in facts])
+
+
+def between(
+    bases: NDArray[np.float32], n: int, *, seed: int
+) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+    """Yield unit vectors between two of the bases each, with noise, and their scopes, ten thousand at once."""
+    import numpy as np
+
+    dice = np.random.default_rng(seed)
+    for begin in range(0, n, _SLICE):
+        many = min(_SLICE, n - begin)
+        one, other = dice.integers(0, len(bases), (2, many))
+        share = dice.random((many, 1), np.float32)
+        rows = _unit(share * bases[one] + (1 - share) * bases[other])
+        rows += dice.standard_normal(rows.shape, np.float32) * np.float32(NOISE / rows.shape[1] ** 0.5)
+        yield _unit(rows), dice.integers(0, SCOPES, many)
+
+
+def packed(bases: NDArray[np.float32], n: int) -> PackedVectors:
+    """Return the vectors in memory, numbered from 1 and labelled with their scopes."""
+    import numpy as np
+
+    made = PackedVectors(bases.shape[1])
+    for rows, scopes in between(bases, n, seed=SEED):
+        ids = np.arange(len(made) + 1, len(made) + 1 + len(rows))
+        made.append(ids, ids, rows, scopes)
+    return made
+
+
+class Nearest:
+    """The true neighbours of some questions among all vectors that were seen."""
+
+    def __init__(self, asked: NDArray[np.float32]) -> None:
+        import numpy as np
+
+        self._asked = asked
+        self.ids = np.zeros((len(asked), 0), np.int64)
+        self._cosines = np.zeros((len(asked), 0), np.float32)
+
+    def see(self, ids: NDArray[np.int64], rows: NDArray[np.float32]) -> None:
+        """Compare with more vectors."""
+        import numpy as np
+
+        cosines = np.concatenate([self._cosines, self._asked @ rows.T], axis=1)
+        every = np.concatenate([self.ids, np.broadcast_to(ids, (len(self._asked), len(ids)))], axis=1)
+        best = np.argsort(-cosines, axis=1, kind="stable")[:, :K]
+        self.ids, self._cosines = np.take_along_axis(every, best, 1), np.take_along_axis(cosines, best, 1)
+
+
+def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    import numpy as np
+
+    unit: NDArray[np.float32] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return unit

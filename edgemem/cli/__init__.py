@@ -32,7 +32,7 @@ COMMANDS = {
     "restore": "Put a backup in the place of the memory.",
     "check": "Tell what works on this machine, and what to do about the rest.",
     "models": "Fetch, add, list, verify and remove models.",
-    "bench": "Measure what the README claims.",
+    "bench": "Measure this machine.",
     "completion": "Print the script for completion in bash, zsh or fish.",
 }
 """Name and short help; the function `name` of the module `edgemem.cli.<name>` is the command (`import_` of `import`)."""

@@ -1,6 +1,6 @@
-"""`edgemem bench NAME`: measure on this machine what the README claims.
+"""`edgemem bench NAME`: measure this machine.
 
-A benchmark is a module of `edgemem.bench` with a function `run(*, …) -> dict`. The first line of its docstring is the
+A benchmark is a module of a package, `edgemem.bench` or one in a checkout, with a function `run(*, …) -> dict`. The first line of its docstring is the
 help, its keyword arguments with their defaults are the options. A name that is a word of Python's has a `_` behind it
 there. What stands under `side_by_side`, a mapping of figures to what each column says, is printed as a table, and so are
 mappings that say the same things of several: a mean with its interval for each score.
@@ -22,6 +22,7 @@ from edgemem.cli.printing import print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from types import ModuleType
 
 TYPES: dict[str, Any] = {"int": int, "float": float, "str": str, "Path": click.Path(path_type=Path)}
 SIDES = "side_by_side"
@@ -30,24 +31,36 @@ LONG = 16
 
 
 class Benches(click.Group):
-    """Makes a command of each benchmark when it is called."""
+    """Makes a command of each benchmark of a package when it is called."""
+
+    def __init__(self, package: ModuleType, **how: Any) -> None:
+        super().__init__(**how)
+        self._package = package
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the benchmarks; what they share has no `run`."""
-        return [name for name in sorted(_modules()) if self.get_command(ctx, name) is not None]
+        return [name for name in sorted(self._modules()) if self.get_command(ctx, name) is not None]
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one benchmark."""
-        module = _modules().get(cmd_name)
+        module = self._modules().get(cmd_name)
         if module is None:
             return None
-        run = getattr(import_module(f"edgemem.bench.{module}"), "run", None)
+        run = getattr(import_module(f"{self._package.__name__}.{module}"), "run", None)
         return command_for(cmd_name, run) if callable(run) else None
 
+    def _modules(self) -> dict[str, str]:
+        """Return the module of each name."""
+        return {
+            module.name.rstrip("_"): module.name for module in pkgutil.iter_modules(self._package.__path__)
+        }
 
-@click.group(cls=Benches)
-def bench() -> None:
-    """Measure on this machine what the README claims; figures are ratios to something measured in the same run."""
+
+bench = Benches(
+    edgemem.bench,
+    name="bench",
+    help="Measure this machine; figures are ratios to something measured in the same run.",
+)
 
 
 def command_for(name: str, run: Callable[..., Mapping[str, Any]]) -> click.Command:
@@ -132,8 +145,3 @@ def _shown(value: Any) -> str:
     if value is None:
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _modules() -> dict[str, str]:
-    """Return the module of each name."""
-    return {found.name.rstrip("_"): found.name for found in pkgutil.iter_modules(edgemem.bench.__path__)}

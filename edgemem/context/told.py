@@ -29,7 +29,7 @@ _MOST_CHARS = 2 * LINE_CHARS
 """Of an item that is said, however much room there is."""
 
 _SURE = 3
-"""The power of its score to which an item has a share of the room. Measured with `edgemem bench recall --block 80`."""
+"""The power of its score to which an item has a share of the room. Measured with `make lab ARGS="recall --block 80"`."""
 
 ASIDE = " / "
 """Between things that one person said."""

@@ -56,7 +56,7 @@ _SYNTAX = re.compile(r"[{}\[\]()<>=;_\"/|&$#*\\]")
 # What a word of Latin letters takes: at least, from which letter on more, how much for each, and for each letter
 # with an accent. Vocabularies hold most English words whole, but few names ("name": a capital within an English
 # sentence); those of the large languages of Western Europe they cut into pieces of four letters, others into three.
-# Set on the texts of tests/test_estimate.py; `edgemem bench estimate` holds them against texts that were not used.
+# Set on the texts of tests/test_estimate.py; `make lab ARGS=estimate` holds them against texts that were not used.
 _WORDS = {
     "english": (1.0, 8, 0.25, 0.25),
     "name": (1.0, 4, 0.3, 0.4),
@@ -76,7 +76,7 @@ class EstimateTokenizer:
     """Counts roughly what a model would see.
 
     The bound, for paragraphs, against the vocabularies of Qwen 2.5, Llama 3 and Gemma 4 (tested, and held on texts
-    that no constant was set to by `edgemem bench estimate`):
+    that no constant was set to by `make lab ARGS=estimate`):
 
     - prose in Latin letters and Vietnamese: 85 to 115 % of the one in the middle;
     - Chinese, Japanese, Korean, Thai, Arabic, Hebrew, Hindi, Russian, Greek, and code: 100 to 145 % of the

@@ -7,7 +7,7 @@ looked for alone: with those that sound like it, what was said rightly lost as m
 
 A German word may be a part of a longer one: who asks for the Tonne may mean the Papiertonne.
 
-The figures were chosen on the `learnt` weeks with the noise of `edgemem.bench.noise`.
+The figures were chosen on the `learnt` weeks with the noise of `tests/lab/noise.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Fact scores: how likely a fact or a preference answers a question, and why.
 
-A logistic model over a handful of clues, learnt on the corpus of `edgemem.bench.weeks` alone by `edgemem bench fit`, which
+A logistic model over a handful of clues, learnt on the corpus of `tests/lab/weeks.py` alone by `make lab ARGS=fit`, which
 writes it into `ranking.toml`. Its odds mean the same as those of messages, so facts and messages stand in one list.
 """
 

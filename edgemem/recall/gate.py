@@ -2,7 +2,7 @@
 
 The order of candidates says which of them answers best, also where none does, or where nobody asked. So it is asked first how
 likely the utterance wants something of a memory, by its words and its meaning, and how likely that is there, by how well the
-best candidates fit: two logistic models, and the product of both is the chance. `edgemem bench gate` learns them together, on
+best candidates fit: two logistic models, and the product of both is the chance. `make lab ARGS=gate` learns them together, on
 invented households and on the weeks, and writes `gate.toml`. A candidate scores the chance times its share: 1 for the best of
 all, less the further it is behind.
 """

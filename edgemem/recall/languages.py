@@ -115,7 +115,7 @@ def share_of_meaning(language: str, known: Collection[str], foreign: float) -> f
     """Return how much of its weight meaning keeps for a question, from an embedder that knows only some languages.
 
     One that knows the language, or one that we cannot tell, has all of it. Other letters than its own are no words to a
-    model, so its vectors of them say nothing: words alone find then. Measured with all-MiniLM-L6-v2 (`bench languages`,
+    model, so its vectors of them say nothing: words alone find then. Measured with all-MiniLM-L6-v2 (`make lab ARGS=languages`,
     three orders): a tenth finds .03 to .05 more among the first five than words alone in German, Spanish and Vietnamese,
     and as much or more among the first ten. With three tenths Vietnamese loses again, and with all of it .08.
 

@@ -2,7 +2,7 @@
 
 What an older message says may have been replaced since; see `replacing`.
 
-Learnt on the corpus of `edgemem.bench.weeks`, by `edgemem bench fit`, which writes `ranking.toml` anew; so each weight
+Learnt on the corpus of `tests/lab/weeks.py`, by `make lab ARGS=fit`, which writes `ranking.toml` anew; so each weight
 can be read, and changed. The sum of weighted signals is the logarithm of odds; how sure it is that any message answers is
 looked at for the question as a whole (see `gate`), so scores mean the same for every question.
 """

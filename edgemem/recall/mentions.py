@@ -3,7 +3,7 @@
 Of a name of several words one that is nobody else's is enough: people say Ruth for Nana Ruth, and where a recogniser
 writes Nana Roof the rest was a mistake. What sounds the same as a name is that name, if hardly any text has it.
 
-Chosen on the `learnt` weeks with the noise of `edgemem.bench.noise`: at one mistake in ten words, of the messages that
+Chosen on the `learnt` weeks with the noise of `tests/lab/noise.py`: at one mistake in ten words, of the messages that
 name somebody .98 are found and not .87, at two in ten .89 and not .73.
 """
 

@@ -10,7 +10,7 @@ classes of its consonants (H. J. Postel, "Die Kölner Phonetik", 1969; L. Philip
 with the kind of its first vowel and an open one at its end, read as an English, a German or a Spanish speaker would
 (the idea of A. Beider and S. P. Morse, "Beider-Morse Phonetic Matching", 2008). Carl is not Carla, nor Tim Tom.
 
-What it finds and what it leaves alone: `edgemem bench names`.
+What it finds and what it leaves alone: `make lab ARGS=names`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ asked which newer one replaces it, if any: softmax over those and nobody, by a f
 not replaces a message comes before it where the question is about what holds; where it is about what was, the other way round.
 Nothing loses by being replaced but its place, so a question that has several answers keeps them all.
 
-Learnt by `edgemem bench fit` on invented households and on the corpus of `edgemem.bench.weeks`. In a household that nothing
+Learnt by `make lab ARGS=fit` on invented households and on the corpus of `tests/lab/weeks.py`. In a household that nothing
 was learnt on the newest comes before the old in .86 of the questions (.19 without), and what nobody replaced comes first hardly
 less often than without. Of things that are only alike (two birthdays), .78 come first when they are asked for, where nothing tells
 that a word of the question was exchanged .64, and .96 where nothing replaces anything: to learn on such pairs too costs as much

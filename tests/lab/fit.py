@@ -1,0 +1,321 @@
+"""The weights of recall's signals, learnt on our own corpus: which signals tell that a message answers a question.
+
+What tells that a message replaces an older one is learnt on invented households as well. A message that was told anew counts
+for what replaces it, and one that holds for nobody; of others nothing is known, and they teach nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import closing
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from edgemem.bench.ground import real_embedder, scratch
+from edgemem.bench.report import report, say
+from edgemem.config import Profile
+from edgemem.recall.linear import LinearModel
+from edgemem.recall.replacing import CLUES, Replacing, compared
+from edgemem.recall.replacing import CLUES as OF_PAIRS
+from edgemem.recall.signals import SIGNALS
+from lab.fit_facts import asked_of_facts, fact_section, learnt_facts
+from lab.judged import homes, told_home
+from lab.learning import REPLACED, calibrated, learnt, weights_of
+from lab.recall_cases import ADVERSARIAL, LEFT_OUT, Case, read_cases, weeks_case
+from lab.recall_home import filled
+from lab.weeks import Talk, weeks
+from lab.weeks_world import facts, forms_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.recall.linear import LinearModel
+
+    Lesson = tuple[NDArray[np.float32], NDArray[np.bool_]]
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.llama.protocols import Embedder
+    from edgemem.recall.linear import Messages
+
+
+LENGTHS = frozenset({"old_length", "new_length"})
+"""Clues that mean something else in each language, as there are stems: Chinese has one for each two signs."""
+_L2 = 1e-4
+_HOME = 25
+"""A question of a household is worth so many of our own corpus, which says all in few forms, and has more of them."""
+
+
+def versions(seed: int) -> dict[tuple[str, ...], list[str]]:
+    """Return the messages that tell other versions of what is told by some messages of our own corpus."""
+    told = defaultdict(list)
+    true = facts(seed)
+    for telling in Talk(forms_of("learnt"), true, seed).tellings:
+        told[id(telling.fact)].append(telling.ids)
+    return {
+        ids: [id_ for other in versions if other != ids for id_ in other]
+        for versions in told.values()
+        for ids in versions
+    }
+
+
+def learnt_replacing(
+    model: LinearModel, at_home: Sequence[Asked], of_weeks: Sequence[Asked], *, without: Collection[str] = ()
+) -> Replacing:
+    """Return the weights of `CLUES` for a model of messages; some clues may be left out."""
+    lessons = [*_lessons(model, at_home)] * _HOME + [*_lessons(model, of_weeks)]
+    rows, right = zip(*lessons, strict=True)
+    weights = weights_of(rows, right, [*CLUES, REPLACED], l2=_L2, without=without)
+    return Replacing(weights.pop(REPLACED, 0.0), weights)
+
+
+def _lessons(model: LinearModel, asked: Sequence[Asked]) -> Iterator[Lesson]:
+    """Yield nobody and the newer messages of each old one, and which of them replaces it."""
+    import numpy as np
+
+    for one in asked:
+        said = one.messages.said
+        if said is None:
+            continue
+        pairs = compared(model.own_odds(one.messages), one.messages, said)
+        now = one.messages.tense == "now"
+        told, others = one.right[pairs.rows], one.others[pairs.rows]
+        old, new = (others, told) if now else (told, others)
+        for row in np.flatnonzero(old | new if now else old):
+            newer = np.flatnonzero(pairs.may[row])
+            replacing: NDArray[Any] = new[newer] & old[row]
+            if len(newer) and (new[row] or replacing.any()):
+                clues = np.zeros((1 + len(newer), len(CLUES) + 1), np.float32)
+                clues[1:, :-1], clues[1:, -1] = pairs.clues[row, newer], 1.0
+                yield clues, np.append(not replacing.any(), replacing)
+
+
+CUTS = ("recall@5", "recall@10", "recall@20", "candidates")
+LEFT_OUT_L2 = 0.1
+"""The penalty where weights need not carry over to other talk: the laboratory's."""
+WORDS_L2 = 0.1
+"""The penalty where there is no vector: few signals, which need none to carry over."""
+MEANING = frozenset({"meaning", "meaning_share", "session_meaning", "about_meaning"})
+"""Signals that a question without a vector does not have."""
+
+
+class Asked(NamedTuple):
+    """The candidates of one question."""
+
+    category: str
+    messages: Messages
+    right: NDArray[np.bool_]
+    others: NDArray[np.bool_]
+    """Which of them tell another version of the same."""
+    evidence: int
+    """How many messages answer it, whether they are candidates or not."""
+
+
+def run(
+    *,
+    first_seed: int = 2,
+    last_seed: int = 7,
+    l2: float = 0.7,
+    data: Path | None = None,
+    write: Path | None = None,
+    ablate: bool = False,
+    cache: Path | None = None,
+    home: Path | None = None,
+) -> dict[str, Any]:
+    """Learn how much each signal tells on our own corpus (`learnt` forms), and print it with what each adds.
+
+    With `data`, nothing is written: each of its conversations is asked with the weights learnt on all the others (the
+    laboratory's figure), and with those learnt on our own corpus.
+
+    Args:
+        first_seed: of the corpus; seed 1 is what `make lab ARGS=recall` reports.
+        last_seed: the last one that is learnt on.
+        l2: how much large weights cost; more of it carries over better to other talk.
+        data: a file of LoCoMo's form, to measure on.
+        write: the file that takes the weights.
+        ablate: learn without each signal as well.
+        cache: a folder where filled homes and vectors are kept for the next run.
+        home: where scratch files go; default: the temporary files.
+    """
+    own = [weeks_case(weeks(seed, "learnt"), f"weeks {seed}") for seed in range(first_seed, last_seed + 1)]
+    other = [] if data is None else read_cases(data)[1]
+    with scratch(home) as folder, closing(_embedder()) as embedder:
+        asked = {
+            case.name: list(_asked(case, folder, embedder, cache, versions(seed)))
+            for seed, case in enumerate(own, first_seed)
+        } | {case.name: list(_asked(case, folder, embedder, cache)) for case in other}
+        at_home = list(_asked_at_homes(folder, embedder))
+        at_home_by_words = list(_asked_at_homes(folder, None))
+        facts = [
+            one
+            for seed in range(first_seed, last_seed + 1)
+            for one in asked_of_facts(seed, folder, embedder, cache)
+        ]
+    ours = [one for case in own for one in asked[case.name]]
+    by_words = _by_words(ours)
+    alone, alone_by_words = list(map(_alone, ours)), list(map(_alone, by_words))
+    model = _calibrated(_learnt(alone, l2), alone)
+    model = msgspec.structs.replace(model, replacing=learnt_replacing(model, at_home, ours))
+    words_only = _calibrated(_learnt(alone, WORDS_L2, without=MEANING), alone_by_words)
+    replacing = learnt_replacing(words_only, at_home_by_words, by_words, without=LENGTHS)
+    words_only = msgspec.structs.replace(words_only, replacing=replacing)
+    models = {"with_meaning": model, "words_only": words_only}
+    figures: dict[str, Any] = {"l2": l2, "questions": len(ours), "learnt": _recall(ours, model)}
+    if other:
+        theirs = {case.name: asked[case.name] for case in other}
+        figures["with weights of our own corpus"] = _recall(list(chain(*theirs.values())), model)
+        figures["laboratory"] = _left_out(theirs, LEFT_OUT_L2)
+    if ablate:
+        figures["without"] = {
+            name: _recall(ours, LinearModel.bare(_learnt(alone, l2, without={name})))["recall@5"]
+            for name in SIGNALS
+        }
+    fact_models = learnt_facts(facts)
+    figures["weights"] = {name: model.weights for name, model in models.items()} | {
+        "facts": msgspec.to_builtins(fact_models)
+    }
+    if write is not None:
+        write.write_text(_toml(models) + fact_section(fact_models), "utf-8")
+    return report("fit", figures, {})
+
+
+def _embedder() -> Embedder:
+    from edgemem.llama.embedder import LlamaEmbedder
+
+    settings = Profile().llama
+    return LlamaEmbedder(real_embedder(), n_ctx=settings.embed_context, threads=settings.embed_threads)
+
+
+def _asked(
+    case: Case,
+    folder: Path,
+    embedder: Embedder,
+    cache: Path | None,
+    versions: Mapping[tuple[str, ...], Sequence[str]] = {},
+) -> Iterator[Asked]:
+    """Yield the candidates of each question.
+
+    Args:
+        versions: the messages that tell other versions of what some tell.
+    """
+    with filled(case, folder, embedder=embedder, profile=Profile(), cache=cache) as here:
+        say(f"{case.name}: asking {len(case.asked)} questions …")
+        for one in case.asked:
+            if one.category != ADVERSARIAL and (one.evidence or one.category in LEFT_OUT):
+                here.clock.at = one.at
+                names, messages = here.memory.messages_of(one.text, speaker=one.asker)
+                ids = [here.ids.get(name, "") for name in names]
+                others = np_isin(ids, versions.get(one.evidence, ()))
+                yield Asked(one.category, messages, np_isin(ids, one.evidence), others, len(one.evidence))
+
+
+def _asked_at_homes(folder: Path, embedder: Embedder | None) -> Iterator[Asked]:
+    """Yield the candidates of what is asked in invented households about what was told there, once or anew.
+
+    With an embedder in English, which it knows; else in all languages.
+    """
+    for name, spoken in homes().items():
+        language = name.partition("_")[0]
+        if embedder is not None and language != "en":
+            continue
+        say(f"{name} …")
+        with told_home(folder / f"{name} {embedder is None}", embedder, spoken) as (memory, keys):
+            asked = [(one.asker, one.text, one.evidence.split(), "") for one in spoken.answerable]
+            asked += [(one.asker, one.question, [one.new], one.old) for one in spoken.replaced]
+            asked += [(one.asker, one.past, [one.old], one.new) for one in spoken.replaced if one.past]
+            for asker, text, evidence, other in asked:
+                names, messages = memory.messages_of(text, speaker=asker)
+                ids = [keys.get(name) for name in names]
+                right, others = np_isin(ids, evidence), np_isin(ids, [other])
+                yield Asked(language, messages, right, others, len(evidence))
+
+
+def np_isin(ids: Sequence[str | None], evidence: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which ids are evidence."""
+    import numpy as np
+
+    return np.array([id_ in evidence for id_ in ids], bool)
+
+
+def _alone(asked: Asked) -> Asked:
+    """Return a question without the other versions of what answers it: no signal of a message by itself tells them apart."""
+    kept = ~asked.others
+    return asked._replace(
+        messages=asked.messages.some(kept), right=asked.right[kept], others=asked.others[kept]
+    )
+
+
+def _learnt(asked: Sequence[Asked], l2: float, *, without: Collection[str] = ()) -> dict[str, float]:
+    return learnt([one.messages for one in asked], [one.right for one in asked], l2=l2, without=without)
+
+
+def _calibrated(weights: dict[str, float], asked: Sequence[Asked]) -> LinearModel:
+    # What is said of it and was not even looked at does not make a question one that nothing answers.
+    some = [one for one in asked if len(one.right) and (one.right.any() or not one.evidence)]
+    return calibrated(weights, [one.messages for one in some], [one.right for one in some])
+
+
+def _by_words(asked: Sequence[Asked]) -> list[Asked]:
+    """Return the same questions, asked without a vector."""
+    import numpy as np
+
+    words = np.array([name not in MEANING for name in SIGNALS], np.float32)
+    return [
+        one._replace(messages=one.messages._replace(signals=one.messages.signals * words)) for one in asked
+    ]
+
+
+def _recall(asked: Sequence[Asked], model: LinearModel) -> dict[str, float]:
+    """Return the mean share of evidence among the first candidates, and among all of them."""
+    import numpy as np
+
+    found = []
+    for one in asked:
+        if one.evidence:
+            best = one.right[np.argsort(-model.odds(one.messages), kind="stable")]
+            found.append([best[:k].sum() / one.evidence for k in (5, 10, 20, len(best))])
+    means = np.mean(found, axis=0)
+    return {name: round(float(mean), 4) for name, mean in zip(CUTS, means, strict=True)}
+
+
+def _left_out(asked: dict[str, list[Asked]], l2: float) -> dict[str, float]:
+    """Return the same for each conversation with weights learnt on the others."""
+    sums: dict[str, float] = dict.fromkeys(CUTS, 0.0)
+    total = sum(1 for some in asked.values() for one in some if one.evidence)
+    for name, some in asked.items():
+        weights = _learnt([one for other, rest in asked.items() if other != name for one in rest], l2)
+        share = sum(1 for one in some if one.evidence) / total
+        for cut, value in _recall(some, LinearModel.bare(weights)).items():
+            sums[cut] += value * share
+    return {cut: round(value, 4) for cut, value in sums.items()}
+
+
+def _toml(models: dict[str, LinearModel]) -> str:
+    lines = [
+        "# Learnt by `make lab ARGS=fit` on the corpus of `tests/lab/weeks.py`: recall/signals.py says what each signal is. The",
+        "# sum of weights times signals, times scale, plus bias, is the logarithm of the odds. What tells that a message replaces",
+        "# an older one is in recall/replacing.py, and learnt on tests/lab/home_*.toml as well. The clues of facts are in",
+        "# recall/fact_scores.py.",
+    ]
+    for name, model in models.items():
+        lines += [
+            "",
+            f"[{name}]",
+            f"bias = {model.bias:.4f}",
+            f"scale = {model.scale:.4f}",
+            "",
+            f"[{name}.weights]",
+        ]
+        lines += [f"{name} = {model.weights[name]:.4f}" for name in SIGNALS if name in model.weights]
+        of_pairs = model.replacing
+        lines += ["", f"[{name}.replacing]", f"bias = {of_pairs.bias:.4f}", "", f"[{name}.replacing.weights]"]
+        lines += [f"{clue} = {of_pairs.weights[clue]:.4f}" for clue in OF_PAIRS if clue in of_pairs.weights]
+    return "\n".join(lines) + "\n"

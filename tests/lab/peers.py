@@ -1,0 +1,171 @@
+"""Peers: other memories on the same texts and vectors, each run by a Python that has it.
+
+That Python is a virtual environment in the cache, made once, by pip's ordinary ways. `peer.py` is what it runs. Peers live
+apart from edgemem: none of what they need is a dependency of ours, and nothing of a peer is imported here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.bench.ground import cache_folder
+from edgemem.bench.report import say
+from edgemem.errors import EdgememError, InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+INSTALL_S = 900.0
+RUN_S = 3600.0
+SCRIPT = Path(__file__).with_name("peer.py")
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """What a peer needs to run."""
+
+    name: str
+    needs: tuple[str, ...]
+    alone: tuple[str, ...] = ()
+    """Installed without what they need: their memory needs little of it."""
+    python: tuple[int, int] = (3, 10)
+    """The oldest Python that it runs on."""
+
+
+COMMON = ("pysqlite3-binary", "numpy", "sqlite-vec")
+PEERS: Mapping[str, Peer] = {
+    peer.name: peer
+    for peer in (
+        Peer("engrava", ("engrava==0.7.2", *COMMON), python=(3, 11)),
+        Peer("sqlite-vec", COMMON),
+        Peer("edgevox", COMMON, alone=("edgevox==1.3.2",)),
+    )
+}
+
+
+class CannotRunError(EdgememError):
+    """A peer that cannot run on this machine; the message says why."""
+
+
+def python_of(peer: Peer, folder: Path) -> Path:
+    """Return a Python that has a peer, making it if there is none yet."""
+    if sys.version_info[:2] < peer.python:
+        wanted = ".".join(map(str, peer.python))
+        raise CannotRunError(f"{peer.name} needs Python {wanted}; this is {sys.version.split()[0]}.")
+    home, made_of = folder / peer.name, " ".join((*peer.needs, *peer.alone))
+    python, made = home / "bin" / "python", home / "made"
+    if made.is_file() and made.read_text(encoding="utf-8") == made_of and python.exists():
+        return python
+    shutil.rmtree(home, ignore_errors=True)
+    home.parent.mkdir(parents=True, exist_ok=True)
+    _call([sys.executable, "-m", "venv", str(home)], peer, "its environment could not be made", INSTALL_S)
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    failed = "it could not be installed"
+    _call([*pip, *peer.needs], peer, failed, INSTALL_S)
+    if peer.alone:
+        _call([*pip, "--no-deps", *peer.alone], peer, failed, INSTALL_S)
+    made.write_text(made_of, encoding="utf-8")
+    return python
+
+
+def version_of(peer: Peer, python: Path) -> str:
+    """Return the version of what is measured."""
+    code = f"import importlib.metadata as m; print(m.version({peer.name!r}))"
+    return _call([str(python), "-c", code], peer, "it does not tell its version", 60.0).strip()
+
+
+def run_peer(peer: Peer, python: Path, folder: Path) -> dict[str, Any]:
+    """Run a peer on a folder; `peer.py` says what that holds, and what comes back."""
+    told = _call([str(python), "-B", str(SCRIPT), peer.name, str(folder)], peer, "it failed", RUN_S)
+    try:
+        figures: dict[str, Any] = msgspec.json.decode(told.strip().splitlines()[-1])
+    except (msgspec.DecodeError, IndexError) as error:
+        raise CannotRunError(f"{peer.name}: it printed no figures ({error}).") from error
+    return figures
+
+
+def _call(command: Sequence[str], peer: Peer, failed: str, seconds: float) -> str:
+    # What this process imports from is none of the peer's business.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=seconds, env=environment, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CannotRunError(f"{peer.name}: {failed} ({error}).") from error
+    if done.returncode != 0:
+        last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+        raise CannotRunError(f"{peer.name}: {failed} ({last}).")
+    return done.stdout
+
+
+K = 10
+"""How many rows are asked for."""
+
+
+class Peers:
+    """The peers that can run here.
+
+    Args:
+        names: with commas.
+        folder: where their environments are; None: the cache that other benches use.
+    """
+
+    def __init__(self, names: str, folder: Path | None = None) -> None:
+        self.absent: dict[str, str] = {}
+        """Why others cannot."""
+        self.versions: dict[str, str] = {}
+        self._pythons: dict[str, Path] = {}
+        for name in filter(None, (one.strip() for one in names.split(","))):
+            if name not in PEERS:
+                raise InvalidInputError(f"There is no peer {name!r}; say some of: {', '.join(PEERS)}.")
+            say(f"{name}: making its environment, if there is none …")
+            try:
+                python = python_of(PEERS[name], folder or cache_folder() / "peers")
+                self.versions[name] = version_of(PEERS[name], python)
+                self._pythons[name] = python
+            except CannotRunError as error:
+                self.absent[name] = str(error)
+
+    def names(self) -> list[str]:
+        """Return who can run, and has not failed yet."""
+        return list(self._pythons)
+
+    def run(self, name: str, job: Path) -> dict[str, Any] | None:
+        """Run one; None if it failed, which it is not asked again after."""
+        peer: Peer = PEERS[name]
+        try:
+            return run_peer(peer, self._pythons[name], job)
+        except CannotRunError as error:
+            self.absent[name] = str(error)
+            del self._pythons[name]
+            return None
+
+
+def write_job(
+    folder: Path,
+    texts: Sequence[str],
+    questions: Sequence[str],
+    vectors: NDArray[np.float32],
+    queries: NDArray[np.float32],
+) -> Path:
+    """Write what a peer is given into an empty folder; return it."""
+    import numpy as np
+
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    (folder / "job.json").write_bytes(msgspec.json.encode({"texts": texts, "questions": questions, "k": K}))
+    np.save(folder / "texts.npy", vectors)
+    np.save(folder / "questions.npy", queries)
+    return folder

@@ -1,0 +1,318 @@
+"""Asking the questions of one case: the scores of each, its time, and whether the block of a turn holds the answer.
+
+LongMemEval's scores are as its own scorer defines them: a session counts or does not, the gain of the second place is
+divided by log2(2), which is 1, so that the first two places weigh the same, and the ideal is taken over all sessions.
+
+A turn is prepared by the reference loop with the hooks of the memory, and thrown away, so each one finds the same memory
+and an empty prompt. The words of an answer are those of the shortest one (stems of `edgemem.recall.words.terms`) that the
+evidence has and the question has not; a question is left out where there are none, such as one that is answered by a day
+or a speaker. They stand in the block where a line has them that names who said the evidence, and the day. A day is a date
+(2026-03-01) or a number beside the name of the month (1 Mar, March 1st). Where nobody is named (the robot, LongMemEval's
+user), no name is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from datetime import datetime, timezone
+from math import log2
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from edgemem.errors import InvalidInputError
+from edgemem.loop import AgentLoop, Reply
+from edgemem.recall.words import plain_words, terms
+from lab.recall_cases import ADVERSARIAL, LEFT_OUT, Asked, Case, Form, strict_sessions
+from lab.recall_home import Filled
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from edgemem.memory import Memory
+    from edgemem.records import Message, Recalled
+    from lab.recall_cases import Said
+
+
+CUTS = (5, 10, 20)
+SESSIONS = 5
+"""Sessions that are looked at, as `Memory.recall_sessions` ranks them: by the noisy or of their messages."""
+
+
+def recall_at(found: Sequence[str], evidence: Collection[str], k: int) -> float:
+    """Return the share of the evidence among the first k."""
+    return len(set(evidence).intersection(found[:k])) / len(set(evidence))
+
+
+def reciprocal_rank(found: Sequence[str], evidence: Collection[str]) -> float:
+    """Return 1 over the place of the first evidence; 0 if none was found."""
+    return next((1.0 / place for place, one in enumerate(found, 1) if one in evidence), 0.0)
+
+
+def turn_scores(
+    found: Sequence[str],
+    sessions: Sequence[str],
+    *,
+    evidence: Collection[str],
+    right: Collection[str],
+) -> dict[str, float]:
+    """Return the scores of one question by messages.
+
+    Args:
+        found: messages, best first.
+        sessions: sessions, best first, each once.
+        evidence: the messages that answer.
+        right: the sessions that do.
+    """
+    return {
+        **{f"recall@{k}": recall_at(found, evidence, k) for k in CUTS},
+        f"session_recall@{SESSIONS}": recall_at(sessions, right, SESSIONS),
+        "mrr": reciprocal_rank(found, evidence),
+    }
+
+
+def session_scores(ranked: Sequence[str], right: Collection[str], *, of: int) -> dict[str, float]:
+    """Return LongMemEval's official scores of one question, and the reciprocal rank.
+
+    Args:
+        ranked: sessions, best first, each once.
+        right: the sessions that answer.
+        of: how many sessions the haystack has.
+    """
+    scores: dict[str, float] = {}
+    for k in (5, 10):
+        first = set(ranked[:k])
+        scores[f"recall_all@{k}"] = float(first.issuperset(right))
+        scores[f"recall_any@{k}"] = float(not first.isdisjoint(right))
+        scores[f"ndcg_any@{k}"] = ndcg([float(one in right) for one in ranked], len(set(right)), k, of=of)
+    scores["mrr"] = reciprocal_rank(ranked, right)
+    return scores
+
+
+def ndcg(gains: Sequence[float], right: int, k: int, *, of: int) -> float:
+    """Return the discounted gain of the first k places over the best one possible.
+
+    Args:
+        right: how many of all are right.
+        of: how many there are in all.
+    """
+    ideal = _dcg([1.0] * min(right, of), k)
+    return _dcg(gains, k) / ideal if ideal else 0.0
+
+
+def _dcg(gains: Sequence[float], k: int) -> float:
+    # The scorer's own: places 1 and 2 count in full.
+    return sum(gain / log2(max(2, place)) for place, gain in enumerate(gains[:k], 1))
+
+
+def in_order(names: Sequence[str]) -> list[str]:
+    """Return names as they come first."""
+    return list(dict.fromkeys(names))
+
+
+READER = "the visitor"
+"""Who asks where the questions name nobody: a recognised voice, which reads what the household said."""
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_BETWEEN = ("the", "of", "st", "nd", "rd", "th")
+_TAG = re.compile(r"</?[a-z]+>")
+
+
+class _Hears:
+    """A model that keeps what it is handed, and says little."""
+
+    def __init__(self) -> None:
+        self.handed: Sequence[Message] = ()
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]],
+        stop: Callable[[], bool],
+        on_text: Callable[[str], None],
+        now: float | None = None,
+    ) -> Reply:
+        """Keep the messages."""
+        self.handed = messages
+        return Reply("I see.")
+
+    def cut(self, heard_text: str) -> None:
+        """Do nothing: nobody interrupts."""
+
+
+class Block(NamedTuple):
+    """What stood before one utterance."""
+
+    text: str
+    late: bool
+    """Whether the deadline of the turn passed before everything was looked at."""
+
+    def lines(self) -> list[str]:
+        """Return its lines without the fence."""
+        return [line for line in self.text.splitlines() if line.strip() and not _TAG.fullmatch(line.strip())]
+
+
+class Turns:
+    """Prepares turns in a session of their own, and throws them away."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._model = _Hears()
+        self._loop = AgentLoop(self._model, hooks=memory.hooks(session_id="bench recall", speaker=READER))
+
+    def block(self, utterance: str, speaker: str | None) -> Block:
+        """Return the block of a turn."""
+        self._loop.prepare(utterance, speaker=speaker or READER)
+        self._loop.abort()
+        for failure in self._loop.hooks.failures():
+            raise InvalidInputError(f"{failure.hook} failed at {failure.point}: {failure.message}")
+        content = self._model.handed[-1]["content"]
+        if not isinstance(content, str) or utterance not in content:
+            raise InvalidInputError("The turn does not hold what was said; a hook has changed the utterance.")
+        return Block(content.replace(utterance, "", 1).strip(), self._memory.last_recall().late)
+
+
+def answer_words(answer: str, evidence: Collection[Said], question: str) -> set[str]:
+    """Return the words of an answer that the evidence has and the question has not."""
+    said = {stem for one in evidence for stem in terms(one.text)}
+    return said.intersection(terms(answer)).difference(terms(question))
+
+
+def share_told(lines: Sequence[str], words: Collection[str], evidence: Collection[Said]) -> float:
+    """Return the share of some words that stands in the lines of a block that name who said the evidence, and the day."""
+    there = {stem for line in lines if any(_names(line, one) for one in evidence) for stem in terms(line)}
+    return len(there.intersection(words)) / len(words)
+
+
+def _names(line: str, said: Said) -> bool:
+    return set(plain_words(said.speaker or "")).issubset(plain_words(line)) and has_day(line, said.at)
+
+
+def has_day(line: str, at: float) -> bool:
+    """Tell whether a line names the day of a moment, as it is here or in UTC."""
+    moment = datetime.fromtimestamp(at, timezone.utc)
+    return any(_names_day(line, when) for when in (moment, moment.astimezone()))
+
+
+def _names_day(line: str, when: datetime) -> bool:
+    if f"{when:%Y-%m-%d}" in line:
+        return True
+    words = [word for word in re.findall(r"\d+|[^\W\d_]+", line.lower()) if word not in _BETWEEN]
+    day, month = str(when.day), _MONTHS[when.month - 1]
+    # Also "1st of March": what stands between is left out.
+    return any(
+        word == day and any(other.startswith(month) for other in words[max(0, place - 1) : place + 2])
+        for place, word in enumerate(words)
+    )
+
+
+DEPTH = 100
+"""How far down the list is read; what stands behind is not found."""
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """What became of one question."""
+
+    asked: Asked
+    scores: dict[str, float]
+    """Empty where nothing answers the question."""
+    ms: float
+    embed_ms: float
+    empty: bool
+    """Whether nothing reached the least score."""
+
+
+class Asking:
+    """Asks the questions of one case.
+
+    Args:
+        least: the score below which nothing counts as found.
+        count: counts the tokens of a block; None: blocks are not looked at.
+    """
+
+    def __init__(
+        self, here: Filled, case: Case, *, form: Form, least: float, count: Callable[[str], int] | None
+    ) -> None:
+        self._here = here
+        self._form = form
+        self._least = least
+        self._count = count
+        self._said = {one.id: one for one in case.said}
+        self._sessions = len({one.session for one in case.said})
+        self._turns = Turns(here.memory) if count is not None else None
+        self._asked = [one for one in case.asked if one.sessions or one.category in LEFT_OUT]
+
+    def all(self) -> Iterator[Answered]:
+        """Yield what became of each question."""
+        for asked in self._asked:
+            if asked.category != ADVERSARIAL:
+                self._here.clock.at = asked.at
+                yield self._one(asked)
+
+    def talk(self, utterances: Iterable[tuple[str, str]]) -> Iterator[bool]:
+        """Yield of each utterance whether anything stood before it; pairs of speaker and words."""
+        if self._turns is not None:
+            for speaker, text in utterances:
+                yield bool(self._turns.block(text, speaker).lines())
+
+    def _one(self, asked: Asked) -> Answered:
+        memory = self._here.memory
+        begun = perf_counter()
+        good = self._recall(asked, self._least, max(CUTS[0], memory.profile.recall.k))
+        ms, embed_ms = (perf_counter() - begun) * 1e3, memory.last_recall().embed_ms
+        scores: dict[str, float] = {}
+        if asked.category not in LEFT_OUT:
+            scores = self._scores(asked)
+            if self._form != "longmemeval":
+                scores["recall@5_min_score"] = recall_at(self._names(good), asked.evidence, CUTS[0])
+            scores |= self._block_scores(asked, found=scores.get(f"recall@{CUTS[0]}") == 1.0)
+        return Answered(asked, scores, ms, embed_ms, not good)
+
+    def _recall(self, asked: Asked, least: float, k: int) -> list[Recalled]:
+        return self._here.memory.recall(
+            asked.text, speaker=_reader(asked), k=k, kinds={"turn"}, min_score=least
+        )
+
+    def _scores(self, asked: Asked) -> dict[str, float]:
+        found = self._here.memory.recall_sessions(asked.text, speaker=_reader(asked), k=DEPTH)
+        sessions = [one.session for one in found]
+        if self._form != "longmemeval":
+            names = self._names(self._recall(asked, 0.0, DEPTH))
+            return turn_scores(names, sessions, evidence=asked.evidence, right=asked.sessions)
+        scores = session_scores(sessions, asked.sessions, of=self._sessions)
+        if asked.strict:
+            strict = session_scores(sessions, strict_sessions(asked), of=self._sessions)
+            scores |= {f"strict_{name}": value for name, value in strict.items()}
+        return scores
+
+    def _block_scores(self, asked: Asked, *, found: bool) -> dict[str, float]:
+        """Return what the block holds.
+
+        Args:
+            found: whether all the evidence is among the first five.
+        """
+        if self._turns is None or self._count is None or not asked.evidence:
+            return {}
+        block = self._turns.block(asked.text, asked.asker)
+        lines = block.lines()
+        scores = {
+            "block_tokens": float(self._count(block.text)) if lines else 0.0,
+            "block_late": float(block.late),
+        }
+        evidence = [self._said[one] for one in asked.evidence]
+        words = answer_words(asked.answer, evidence, asked.text)
+        if not words:
+            return scores
+        told = share_told(lines, words, evidence)
+        whole = {"block_answer": float(told == 1.0), "block_answer_words": told}
+        return scores | whole | ({"block_answer_found": whole["block_answer"]} if found else {})
+
+    def _names(self, found: Sequence[Recalled]) -> list[str]:
+        return [self._here.ids[item.id] for item in found]
+
+
+def _reader(asked: Asked) -> str | msgspec.UnsetType:
+    return msgspec.UNSET if asked.asker is None else asked.asker

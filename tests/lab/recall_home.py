@@ -1,0 +1,256 @@
+"""A home for each case of `make lab ARGS=recall`: filled as a robot would have filled it, and kept between runs.
+
+Each utterance is a turn with its speaker and its time, in the order in which all was said, with the clock standing there;
+what robot and tools said then belongs to the turn. Index and vectors come from idle time. With a cache, the filled home
+is kept under a hash of what was said, and so are the vectors; where the code of the index has changed since, the index is
+made again from them. A run works on a copy, so several may use one cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+import edgemem
+import edgemem.recall
+from edgemem.bench.report import say
+from edgemem.clock import RELEASED, Clock
+from edgemem.records import Heard, StoredMessage, Turn
+from edgemem.store.turns import commit_turn, read_turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.config import Profile
+    from edgemem.llama.protocols import Embedder, Tokenizer
+    from edgemem.memory import Memory
+    from edgemem.store.transaction import Transaction
+    from lab.recall_cases import Case, Said
+
+IDLE_S = 3600.0
+_FORM = "1"
+"""Changes whenever the same case would fill a home in another way."""
+
+
+class SetClock(Clock):
+    """A clock that stands where it is set, also years ago: a robot's own never believes that."""
+
+    def __init__(self) -> None:
+        self.at = RELEASED
+        super().__init__(wall=lambda: self.at, monotonic=lambda: self.at)
+
+    def _estimate(self) -> float:
+        return self.at
+
+
+class KeptVectors:
+    """An embedder that remembers the vectors of stored texts, and leaves everything else to the real one.
+
+    Args:
+        real: embeds; stays open when a memory closes this one.
+        path: where the vectors are kept; None: nowhere.
+    """
+
+    def __init__(self, real: Embedder, path: Path | None) -> None:
+        self._real = real
+        self._path = path
+        self._kept: dict[bytes, NDArray[np.float32]] = {}
+        self._new = False
+        if path is not None and path.exists():
+            import numpy as np
+
+            with np.load(path) as file:
+                rows = file["vectors"]
+                self._kept = {bytes(name): row for name, row in zip(file["names"], rows, strict=True)}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row for each text, embedding only those that are new."""
+        import numpy as np
+
+        names = [hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() for text in texts]
+        missing = [n for n, name in enumerate(names) if name not in self._kept]
+        if missing:
+            rows = self._real.embed_texts([texts[n] for n in missing])
+            self._kept.update((names[n], row) for n, row in zip(missing, rows, strict=True))
+            self._new = True
+        return np.stack([self._kept[name] for name in names]).astype(np.float32)
+
+    def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[NDArray[np.float32]]:
+        """Return rows as above, up to where `stop()` became true."""
+        rows: list[NDArray[np.float32]] = []
+        for text in texts:
+            if stop():
+                break
+            rows.extend(self.embed_texts([text]))
+        return rows
+
+    def save(self) -> None:
+        """Keep what was embedded."""
+        if self._path is None or not self._new:
+            return
+        import numpy as np
+
+        part = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        with part.open("wb") as file:
+            names = np.array([np.frombuffer(name, np.uint8) for name in self._kept])
+            np.savez(file, names=names, vectors=np.stack(list(self._kept.values())))
+        part.replace(self._path)
+        self._new = False
+
+    def close(self) -> None:
+        """Do nothing: the real one serves the next case."""
+
+
+class Filled(NamedTuple):
+    """An open memory that holds a case."""
+
+    memory: Memory
+    clock: SetClock
+    ids: dict[str, str]
+    """Of each stored message, by the id that recall tells: its id in the case."""
+    left: dict[str, int]
+    """What was not indexed or embedded."""
+
+
+@contextmanager
+def filled(
+    case: Case,
+    folder: Path,
+    *,
+    embedder: Embedder | None,
+    profile: Profile,
+    tokenizer: Tokenizer | None = None,
+    cache: Path | None = None,
+) -> Iterator[Filled]:
+    """Open a memory that holds what was said, in a folder that nobody needs afterwards.
+
+    Args:
+        embedder: stays open; None: words alone are found.
+        cache: where the filled home is kept; None: nowhere.
+    """
+    kept = cache / _key(case, embedder) if cache is not None else None
+    if kept is not None:
+        kept.mkdir(parents=True, exist_ok=True)
+    vectors = None
+    if embedder is None:  # or else a memory opens the one that its profile names
+        profile = msgspec.structs.replace(profile, llama=msgspec.structs.replace(profile.llama, embedder=""))
+    else:
+        vectors = KeptVectors(embedder, kept / "vectors.npz" if kept is not None else None)
+    clock, home = SetClock(), folder / "home"
+    shutil.rmtree(home, ignore_errors=True)
+    code = _code()
+    there = kept is not None and _take(kept, home, code)
+
+    def opened() -> Memory:
+        return edgemem.open(
+            home, profile=profile, embedder=vectors, tokenizer=tokenizer, clock=clock, worker=False
+        )
+
+    if not there:
+        clock.at = case.said[0].at
+        say(f"{case.name}: storing {len(case.said)} messages, indexing …")
+        with opened() as memory:
+            if not memory.database.query("select 1 from turns limit 1"):
+                _store(memory, clock, case.said)
+            clock.at = max(one.at for one in case.said) + 1
+            memory.idle(IDLE_S)
+            if vectors is not None:
+                vectors.save()
+        if kept is not None:
+            _keep(kept, home, code)
+    clock.at = max(one.at for one in case.said) + 1
+    with opened() as memory:
+        memory.idle(IDLE_S)
+        yield Filled(memory, clock, dict(_ids(memory, case.said)), memory.pending())
+
+
+def turns_of(said: Sequence[Said]) -> Iterator[list[Said]]:
+    """Yield the messages of each turn: an utterance and what robot and tools said then."""
+    turn: list[Said] = []
+    for one in said:
+        if turn and (one.role == "user" or one.session != turn[0].session):
+            yield turn
+            turn = []
+        turn.append(one)
+    if turn:
+        yield turn
+
+
+def _store(memory: Memory, clock: SetClock, said: Sequence[Said]) -> None:
+    """Store all turns, a session in a transaction."""
+    sessions: dict[str, list[list[Said]]] = {}
+    for turn in turns_of(said):
+        sessions.setdefault(turn[0].session, []).append(turn)
+
+    for name, turns in sorted(sessions.items(), key=lambda each: each[1][0][0].at):
+
+        def write(tx: Transaction, name: str = name, turns: list[list[Said]] = turns) -> None:
+            for n, turn in enumerate(turns):
+                clock.at = turn[0].at
+                messages = tuple(StoredMessage(one.role, one.text) for one in turn)
+                heard = Heard(speaker=turn[0].speaker, event_time=turn[0].at)
+                commit_turn(tx, Turn(name, n, messages, owner=turn[0].speaker, heard=heard))
+
+        memory.database.write(write)
+
+
+def _ids(memory: Memory, said: Sequence[Said]) -> Iterator[tuple[str, str]]:
+    sessions: dict[str, list[Said]] = {}
+    for one in said:
+        sessions.setdefault(one.session, []).append(one)
+    for name, messages in sessions.items():
+        stored = [message for turn in read_turns(memory.database, name) for message in turn.messages]
+        for message, one in zip(stored, messages, strict=True):
+            yield str(message.id), one.id
+
+
+def _key(case: Case, embedder: Embedder | None) -> str:
+    made_by = embedder.fingerprint if embedder is not None else ""
+    content = msgspec.json.encode((_FORM, made_by, case.said))
+    return hashlib.blake2b(content, digest_size=12).hexdigest()
+
+
+def _code() -> str:
+    """Return a hash of the code that makes an index."""
+    seen = hashlib.blake2b(digest_size=12)
+    floor = Path(str(edgemem.recall.__file__)).parent
+    for path in sorted([*floor.glob("*.py"), *(floor.parent / "store").glob("*.py")]):
+        seen.update(path.read_bytes())
+    return seen.hexdigest()
+
+
+def _take(kept: Path, home: Path, code: str) -> bool:
+    """Copy a kept home; return whether its index is of this code."""
+    if not (kept / "home").is_dir():
+        return False
+    shutil.copytree(kept / "home", home)
+    same = (kept / "code").read_text() == code
+    if not same:
+        for path in (home / "db").glob("index*"):
+            path.unlink()
+    return same
+
+
+def _keep(kept: Path, home: Path, code: str) -> None:
+    """Put a copy of a home into the cache, in place of an older one."""
+    part = kept / f".home.{os.getpid()}"
+    shutil.copytree(home, part)
+    shutil.rmtree(kept / "home", ignore_errors=True)
+    try:
+        part.rename(kept / "home")
+    except OSError:  # another run was quicker, with the same
+        shutil.rmtree(part, ignore_errors=True)
+        return
+    (kept / "code").write_text(code)
