@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from edgemem.recall.vector_store import VectorMemoryStore
     from edgemem.records import Episode, Fact, Heard, Preference, Reader, Recalled, RecalledSession, Session
     from edgemem.seed_names import default_memory_dir, new_session_id
+    from edgemem.store.json.memory import JSONMemoryStore
     from edgemem.store.json.sessions import JSONSessionStore
-    from edgemem.store.json_memory_store import JSONMemoryStore
     from edgemem.store.memory_store import SQLiteMemoryStore
     from edgemem.store.notes import NotesFile
     from edgemem.store.protocols import MemoryStore, SessionStore
@@ -59,7 +59,7 @@ _HOMES = {
     "Heard": "edgemem.records",
     "HookRegistry": "edgemem.hooks.registry",
     "HookResult": "edgemem.hooks.points",
-    "JSONMemoryStore": "edgemem.store.json_memory_store",
+    "JSONMemoryStore": "edgemem.store.json.memory",
     "JSONSessionStore": "edgemem.store.json.sessions",
     "Memory": "edgemem.memory",
     "MemoryInjectionHook": "edgemem.hooks.injection",

@@ -20,15 +20,14 @@ import msgspec
 from edgemem.clock import Clock
 from edgemem.edgevox_files import Found, OldFact, OldSession, read_edgevox
 from edgemem.errors import InvalidInputError
-from edgemem.exporting import export_lines
 from edgemem.fence import storable
-from edgemem.importing import LEAP_US, import_lines, take_notes
 from edgemem.records import Heard, Session
 from edgemem.store import facts, messages, preferences
 from edgemem.store.database import Database, Transaction
 from edgemem.store.episodes import append_episode
-from edgemem.store.intake import ImportReport
 from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.transfer.export import export_lines
+from edgemem.store.transfer.merge import LEAP_US, ImportReport, import_lines, take_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

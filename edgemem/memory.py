@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from edgemem.recall.linear import Messages
     from edgemem.recall.search import RecallStats
     from edgemem.store.erase.eraser import Forgotten
-    from edgemem.store.intake import ImportReport
+    from edgemem.store.transfer.merge import ImportReport
     from edgemem.toolbox import Tool
 
 
@@ -483,7 +483,7 @@ class Memory:
             speaker: only what this person said or owns; None is all of it, with the notes.
         """
         self._check_open()
-        from edgemem.exporting import export_lines
+        from edgemem.store.transfer.export import export_lines
 
         return export_lines(self.database, notes=self.notes, speaker=speaker)
 
@@ -494,7 +494,7 @@ class Memory:
             InvalidInputError: a line is none of an export, or its end is missing; nothing was taken in then.
         """
         self._check_open()
-        from edgemem.importing import import_lines
+        from edgemem.store.transfer.merge import import_lines
 
         return import_lines(self.database, lines, notes=self.notes)
 

@@ -17,8 +17,8 @@ from edgemem.errors import InvalidInputError, NewerSchemaError, StoreError
 from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
 from edgemem.loop import AgentLoop, Reply
 from edgemem.records import Heard
+from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.json.sessions import JSONSessionStore
-from edgemem.store.json_memory_store import JSONMemoryStore
 from edgemem.toolbox import Tool, ToolCall
 from edgemem.tools import memory_tools
 
@@ -405,7 +405,7 @@ def test_nothing_new_writes_nothing(path):
 def test_a_process_that_forgets_to_close_loses_nothing(path):
     """At the end of the process the file is written all the same."""
     program = (
-        "import sys; from edgemem.store.json_memory_store import JSONMemoryStore\n"
+        "import sys; from edgemem.store.json.memory import JSONMemoryStore\n"
         "JSONMemoryStore(sys.argv[1], flush_after_s=0.2).add_fact('a', 'red')\n"
     )
     subprocess.run([sys.executable, "-c", program, str(path)], check=True)
@@ -415,7 +415,7 @@ def test_a_process_that_forgets_to_close_loses_nothing(path):
 def test_a_killed_process_leaves_a_whole_file(path):
     """Whenever the process dies, the file holds at least all that flush has returned for, and is not damaged."""
     program = (
-        "import sys; from edgemem.store.json_memory_store import JSONMemoryStore\n"
+        "import sys; from edgemem.store.json.memory import JSONMemoryStore\n"
         "store = JSONMemoryStore(sys.argv[1])\n"
         "for n in range(int(sys.argv[2]), 10**6):\n"
         "    store.add_fact(f'k{n}', 'x' * 500)\n"

@@ -15,7 +15,7 @@ from edgemem.errors import BusyError, InvalidInputError
 from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
 from edgemem.loop import AgentLoop, Reply
 from edgemem.store.database import Database
-from edgemem.store.json_memory_store import JSONMemoryStore
+from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.later import Later
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.toolbox import Tool, ToolCall

@@ -9,8 +9,6 @@ from test_recall import ALICE, BOB, STRANGER, Robot
 
 import edgemem
 from edgemem.config import ContextSettings, Profile
-from edgemem.exporting import export_lines
-from edgemem.importing import import_lines
 from edgemem.recall.sources import SUMMARY
 from edgemem.records import Epoch, Reader
 from edgemem.replay import Player
@@ -18,6 +16,8 @@ from edgemem.script import Line
 from edgemem.store import epochs
 from edgemem.store.erase import records
 from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.transfer.export import export_lines
+from edgemem.store.transfer.merge import import_lines
 
 TOLD = "Alice asked for the ladder.\nThe robot said that it leans in the garage."
 

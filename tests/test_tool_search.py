@@ -13,7 +13,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.recall.vector_store import VectorMemoryStore
 from edgemem.records import Fact, Reader
 from edgemem.script import Line
-from edgemem.store.json_memory_store import JSONMemoryStore
+from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.toolbox import ToolTurn
 from edgemem.tools import memory_tools
 

@@ -26,8 +26,8 @@ from edgemem.hooks.turn_log import log
 from edgemem.recall.vector_store import VectorMemoryStore
 from edgemem.records import Message, Session
 from edgemem.store.facts import assert_fact
+from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.json.sessions import JSONSessionStore
-from edgemem.store.json_memory_store import JSONMemoryStore
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.tools import NAMES, memory_tools

@@ -36,7 +36,7 @@ def export(file: str | None, speaker: str | None, home: Path, as_json: bool) -> 
     edgemem export --speaker Alice alice.jsonl
     edgemem export | ssh robot edgemem import -
     """  # noqa: D301 - click reads the backspace as: do not wrap
-    from edgemem.exporting import withheld_by
+    from edgemem.store.transfer.export import withheld_by
 
     if file == "-":
         file = None

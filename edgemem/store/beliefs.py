@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.records import Fact, Held
 from edgemem.store.arguments import checked_tick, checked_time, lookup
+from edgemem.store.columns import heard_of
 from edgemem.store.doubts import misheard_perhaps, read_doubts
-from edgemem.store.heard import heard_of
 from edgemem.store.names import scope_in_sql
 from edgemem.store.rights import LEVELS, reading_rule
 

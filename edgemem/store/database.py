@@ -51,7 +51,16 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Database", "Origin", "Transaction", "copy_database", "origin_of", "read_foreign", "read_value"]
+__all__ = [
+    "Database",
+    "MemoryDatabase",
+    "Origin",
+    "Transaction",
+    "copy_database",
+    "origin_of",
+    "read_foreign",
+    "read_value",
+]
 
 T = TypeVar("T")
 
@@ -471,6 +480,77 @@ class Database:
             raise ClosedError(
                 f"{self.path.name} was opened before this process was forked; open it again here."
             )
+
+
+class MemoryDatabase(Database):
+    """Tables in memory, for a store whose truth is a file of another kind: only `query`, `now`, `write`, `close`.
+
+    One connection serves all threads in turn. Nothing of it ever touches a disk. Ids that the engine makes lie beyond all
+    time, so that none is the tick of something that the file dates.
+
+    Args:
+        path: the file that errors name.
+        migrations: the schema.
+        clock: tells when a transaction happens.
+    """
+
+    def __init__(self, path: Path, *, migrations: Sequence[Migration], clock: Clock) -> None:
+        self.path = path
+        self.clock = clock
+        self.closed = False
+        self._turn = threading.RLock()
+        self._remembered = {}
+        self._ids = Clock()
+        self._ids.witness(2**61)
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._connection.execute("pragma temp_store = memory")
+        self._connection.execute("pragma foreign_keys = on")
+        migrate(self._connection, migrations, clock=self._ids)
+
+    def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a statement that only reads."""
+        with self._turn, _meaningful(self.path):
+            self._check_open()
+            return self._connection.execute(sql, parameters).fetchall()
+
+    def now(self) -> float:
+        """Return the clock's time."""
+        return self.clock.now()
+
+    def write(
+        self, work: Callable[[Transaction], T], *, wait_s: float | None = None, recorded: int | None = None
+    ) -> T:
+        """Run `work` in one transaction and return its result.
+
+        Args:
+            work: writes rows.
+            wait_s: of no use here.
+            recorded: the tick at which the transaction happens; None: a new one.
+        """
+        with self._turn, _meaningful(self.path):
+            self._check_open()
+            self._connection.execute("begin")
+            try:
+                tick = self.clock.tick() if recorded is None else recorded
+                result = work(Transaction(self._connection, self._ids, self._remembered, recorded=tick))
+            except BaseException:
+                self._connection.execute("rollback")
+                raise
+            self._connection.execute("commit")
+            return result
+
+    def close(self) -> None:
+        """Drop the tables; may be called twice."""
+        with self._turn:
+            self.closed = True
+            self._connection.close()
+
+    def __del__(self) -> None:
+        """Say nothing: no file stays open."""
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedError("The memory was closed; open it again.")
 
 
 class Origin(NamedTuple):

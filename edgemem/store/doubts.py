@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.records import Fact
 from edgemem.store.arguments import lookup
-from edgemem.store.heard import heard_of
+from edgemem.store.columns import heard_of
 from edgemem.store.names import scope_in_sql
 from edgemem.store.rights import LEVELS, reading_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Callable, Sequence
 
     from edgemem.records import Reader
     from edgemem.store.database import Database, Transaction
@@ -37,30 +37,26 @@ def heard_badly(what: Rectangle, below: float) -> bool:
     return sure is not None and sure < below
 
 
-def contradicts(
-    said: Rectangle, touched: Sequence[Rectangle], below: float, confirmed: Container[int]
+def is_doubtful(
+    tx: Transaction,
+    key_id: int,
+    said: Rectangle,
+    touched: Sequence[Rectangle],
+    badly: Callable[[Rectangle], bool],
 ) -> bool:
-    """Tell whether something heard badly says other than what was heard well, or badly but twice.
+    """Tell whether something heard badly contradicts what was heard well, or badly but twice.
 
     Args:
-        confirmed: the facts that a doubt became.
+        badly: tells what was heard badly.
     """
-    if said.value is None or not heard_badly(said, below):
-        return False
-    against = [old for old in touched if old.value not in (None, said.value)]
-    return any(not heard_badly(old, below) or old.origin in confirmed for old in against)
-
-
-def is_doubtful(
-    tx: Transaction, key_id: int, said: Rectangle, touched: Sequence[Rectangle], below: float
-) -> bool:
-    """Tell whether something heard badly contradicts what was heard well."""
-    if not heard_badly(said, below):
+    if said.value is None or not badly(said):
         return False
     rows = tx.execute(
         "select confirmed_by from doubts where key_id = ? and confirmed_by is not null", (key_id,)
     )
-    return contradicts(said, touched, below, {number for (number,) in rows})
+    confirmed = {number for (number,) in rows}
+    against = [old for old in touched if old.value not in (None, said.value)]
+    return any(not badly(old) or old.origin in confirmed for old in against)
 
 
 def since_first_heard(tx: Transaction, key_id: int, said: Rectangle) -> Rectangle:

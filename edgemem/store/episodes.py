@@ -12,8 +12,8 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, storable
 from edgemem.records import Episode
 from edgemem.store.arguments import checked_count, checked_heard, checked_name, checked_payload_type, lookup
+from edgemem.store.columns import heard_columns, heard_of
 from edgemem.store.facts import storable_value
-from edgemem.store.heard import heard_columns, heard_of
 from edgemem.store.names import drop_unused, spell_both
 from edgemem.store.rights import LEVELS, level_and_owner, level_of_episode, reading_rule
 
@@ -46,19 +46,21 @@ def append_episode(
     level: Level | None = None,
     owner: str | None = None,
     keep: int = 500,
+    episode_id: int | None = None,
 ) -> int:
     """Store an episode and return its id.
 
     Args:
         payload: anything JSON can hold; what it cannot is stored as text.
         keep: drop the oldest beyond this number, a tenth of them at a time; 0 keeps all.
+        episode_id: its number; None: a new one.
     """
     check_key(kind, what="the kind of an episode")
     text = checked_payload(payload).decode()
     number, who = level_and_owner("", level_of_episode(level, checked_heard(heard)), owner, heard)
     who, heard = spell_both(tx, who, heard)
     agent = checked_name(agent, "the agent of an episode")
-    row_id = tx.tick()
+    row_id = tx.tick() if episode_id is None else episode_id
     tx.execute(
         """
         insert into episodes (id, kind, payload, outcome, agent, level, owner,

@@ -8,8 +8,8 @@ import msgspec
 
 from edgemem.fence import storable
 from edgemem.records import Epoch
+from edgemem.store.columns import as_text
 from edgemem.store.erase.copies import without_outcomes
-from edgemem.store.line import as_text
 from edgemem.store.summaries import note_newer
 from edgemem.store.turns import ensure_session
 

@@ -9,12 +9,14 @@ key never overlap, and any pair (when, known when) has one answer, found in O(lo
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_text, storable
 from edgemem.scopes import without_spaces
 from edgemem.store.arguments import checked_heard, checked_moment, checked_name
+from edgemem.store.columns import heard_columns
 from edgemem.store.doubts import (
     first_heard,
     forget_doubts,
@@ -25,12 +27,13 @@ from edgemem.store.doubts import (
     since_first_heard,
 )
 from edgemem.store.erase.erasings import note_forgotten
-from edgemem.store.heard import heard_columns
 from edgemem.store.names import scope_in_sql, spell_both, spell_scope
 from edgemem.store.rectangles import Rectangle, cut, is_news
 from edgemem.store.rights import level_and_owner
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from edgemem.records import Heard, Level
     from edgemem.store.database import Transaction
 
@@ -93,7 +96,7 @@ def assert_fact(
     key_id = ensure_key(tx, scope, key)
     if valid_from is None:
         said = since_first_heard(tx, key_id, said)
-    return believe(tx, key_id, said, doubtful_below=doubtful_below)
+    return believe(tx, key_id, said, badly=partial(heard_badly, below=doubtful_below))
 
 
 def believe(
@@ -101,24 +104,25 @@ def believe(
     key_id: int,
     said: Rectangle,
     *,
-    doubtful_below: float,
+    badly: Callable[[Rectangle], bool],
     number: int | None = None,
     recorded: int | None = None,
 ) -> bool:
     """Believe from now on what is said of a key, or doubt it; tell whether that is news.
 
     Args:
+        badly: tells what was heard badly.
         number: the id that its row gets; None: a new one.
         recorded: the tick at which it was learnt; None: now.
     """
     touched = _believed_between(tx, key_id, said.valid_from, said.valid_to)
     again = first_heard(tx, key_id, said) is not None
-    if not again and is_doubtful(tx, key_id, said, touched, doubtful_below):
+    if not again and is_doubtful(tx, key_id, said, touched, badly):
         note_doubt(tx, key_id, said, number=number)
         return False
-    well = not heard_badly(said, doubtful_below)
+    well = not badly(said)
     # The same value is news all the same when it is heard well at last: then it is safe from what is heard badly.
-    if not is_news(touched, said) and not (well and any(heard_badly(old, doubtful_below) for old in touched)):
+    if not is_news(touched, said) and not (well and any(map(badly, touched))):
         if well:
             settle_doubts(tx, key_id, said, touched[0].origin)
         return False

@@ -24,10 +24,101 @@ if TYPE_CHECKING:
     from edgemem.records import Episode, Fact, Heard, Held, Level, Preference, Reader
 
 
-class SQLiteMemoryStore:
-    """Memory in one SQLite file; a write returns when it would survive a pulled plug.
+class MemoryQuestions:
+    """What a memory store can be asked; the tables of a database answer.
 
     Methods without a reader are the operator's view: they see everything.
+    """
+
+    @property
+    def max_episodes(self) -> int:
+        """Return how many of the newest episodes are kept; 0 keeps all."""
+        raise NotImplementedError
+
+    def _records(self) -> Database:
+        """Return the database as it stands now."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close what the store has opened; may be called twice."""
+        raise NotImplementedError
+
+    def get_fact(self, key: str, *, scope: str = "global") -> str | None:
+        """Return the value that holds now, or None."""
+        db = self._records()
+        return beliefs.get_fact(db, key, scope=scope, t=db.now())
+
+    def read_values(
+        self, wanted: Collection[tuple[str, str]], *, reader: Reader | None
+    ) -> dict[tuple[str, str], Held]:
+        """Return for several (scope, key) whether a reader may read what holds now, and if so, the value."""
+        db = self._records()
+        return beliefs.read_values(db, wanted, t=db.now(), reader=reader)
+
+    def facts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
+        """Return what holds now, newest first."""
+        db = self._records()
+        return beliefs.facts_as_of(db, db.now(), scope=scope, reader=reader)
+
+    def facts_as_of(
+        self,
+        t: float,
+        *,
+        scope: str | None = None,
+        known_at: float | None = None,
+        reader: Reader | None = None,
+    ) -> list[Fact]:
+        """Return what held at `t`, as believed now, or as the robot believed at `known_at`; newest first."""
+        return beliefs.facts_as_of(self._records(), t, scope=scope, known_at=known_at, reader=reader)
+
+    def fact_history(self, key: str, *, scope: str = "global") -> list[Fact]:
+        """Return every version that was ever said, in recorded order, with what it supersedes and what superseded it.
+
+        `invalidated_at` tells when a version was first contradicted; `valid_from` and `valid_to` what is still
+        believed of it, or all that it said if nothing is.
+        """
+        return beliefs.fact_history(self._records(), key, scope=scope)
+
+    def doubts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
+        """Return what was heard badly, contradicts what was heard well, and waits to be heard again; oldest first."""
+        return read_doubts(self._records(), scope=scope, reader=reader)
+
+    def preferences(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Preference]:
+        """Return preferences in the order of scope and key."""
+        return preferences.read_preferences(self._records(), scope=scope, reader=reader)
+
+    def recent_episodes(
+        self, n: int = 5, *, kind: str | None = None, reader: Reader | None = None
+    ) -> list[Episode]:
+        """Return the newest `n` episodes, the oldest of them first."""
+        return episodes.recent_episodes(self._records(), n, kind=kind, reader=reader, keep=self.max_episodes)
+
+    def get_episode(self, id: str, *, reader: Reader | None = None) -> Episode | None:  # noqa: A002 - as it names it
+        """Return one episode by its id; None: there is none that the reader may read."""
+        return episodes.read_episode(self._records(), id, reader=reader)
+
+    def render_for_prompt(self, *, max_facts: int = 20, max_episodes: int = 5) -> str:
+        """Return the newest facts, all preferences and the newest episodes as Markdown; empty if there is nothing.
+
+        What is stored is made safe to show to a model. It is the operator's view, so no built-in hook sends it.
+        """
+        return as_markdown(
+            self.facts()[: checked_count(max_facts, "max_facts")],
+            self.preferences(),
+            self.recent_episodes(max_episodes),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class SQLiteMemoryStore(MemoryQuestions):
+    """Memory in one SQLite file; a write returns when it would survive a pulled plug.
 
     Args:
         path: of a file, which this store opens and closes; or an open database, which it only uses.
@@ -38,6 +129,8 @@ class SQLiteMemoryStore:
         any_scope: take scopes of any form, as EdgeVox does: what has none of the known ones is the operator's alone.
             Refused is in any case what looks like a mistyped one, such as `User:Mara`.
     """
+
+    max_episodes = 500
 
     def __init__(
         self,
@@ -55,6 +148,9 @@ class SQLiteMemoryStore:
         self._checked_scope = not_mistyped if any_scope else checked_scope
         if self._owned:  # a forgetting that was cut off
             erase_in_truth(self.database, alone=True, wait_s=0.0)
+
+    def _records(self) -> Database:
+        return self.database
 
     # Facts
 
@@ -104,10 +200,6 @@ class SQLiteMemoryStore:
             )
         )
 
-    def get_fact(self, key: str, *, scope: str = "global") -> str | None:
-        """Return the value that holds now, or None."""
-        return beliefs.get_fact(self.database, key, scope=scope, t=self.database.now())
-
     def facts_version(self) -> tuple[int, ...]:
         """Return numbers that change when something is written or erased, and every half a minute: facts also end."""
         # What waits for the index is gone from its queue once the index has taken it; the newest forgetting stays.
@@ -119,39 +211,6 @@ class SQLiteMemoryStore:
             last_forgotten(self.database),
             int(self.database.now() // 30),
         )
-
-    def read_values(
-        self, wanted: Collection[tuple[str, str]], *, reader: Reader | None
-    ) -> dict[tuple[str, str], Held]:
-        """Return for several (scope, key) whether a reader may read what holds now, and if so, the value."""
-        return beliefs.read_values(self.database, wanted, t=self.database.now(), reader=reader)
-
-    def facts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
-        """Return what holds now, newest first."""
-        return beliefs.facts_as_of(self.database, self.database.now(), scope=scope, reader=reader)
-
-    def facts_as_of(
-        self,
-        t: float,
-        *,
-        scope: str | None = None,
-        known_at: float | None = None,
-        reader: Reader | None = None,
-    ) -> list[Fact]:
-        """Return what held at `t`, as believed now, or as the robot believed at `known_at`; newest first."""
-        return beliefs.facts_as_of(self.database, t, scope=scope, known_at=known_at, reader=reader)
-
-    def fact_history(self, key: str, *, scope: str = "global") -> list[Fact]:
-        """Return every version that was ever said, in recorded order, with what it supersedes and what superseded it.
-
-        `invalidated_at` tells when a version was first contradicted; `valid_from` and `valid_to` what is still
-        believed of it, or all that it said if nothing is.
-        """
-        return beliefs.fact_history(self.database, key, scope=scope)
-
-    def doubts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
-        """Return what was heard badly, contradicts what was heard well, and waits to be heard again; oldest first."""
-        return read_doubts(self.database, scope=scope, reader=reader)
 
     def retract_fact(self, key: str, *, scope: str = "global", valid_from: float | None = None) -> bool:
         """Note that a fact has no value from `valid_from` (now) on; its history stays. Tell whether it had one."""
@@ -169,10 +228,6 @@ class SQLiteMemoryStore:
         """Store a lasting wish in place of an older one."""
         scope = self._checked_scope(scope)
         self.database.write(lambda tx: preferences.put_preference(tx, key, value, scope=scope))
-
-    def preferences(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Preference]:
-        """Return preferences in the order of scope and key."""
-        return preferences.read_preferences(self.database, scope=scope, reader=reader)
 
     def forget_preference(self, key: str, *, scope: str = "global") -> bool:
         """Erase a preference, from the file too; tell whether there was one."""
@@ -210,33 +265,12 @@ class SQLiteMemoryStore:
             )
         )
 
-    def recent_episodes(
-        self, n: int = 5, *, kind: str | None = None, reader: Reader | None = None
-    ) -> list[Episode]:
-        """Return the newest `n` episodes, the oldest of them first."""
-        return episodes.recent_episodes(self.database, n, kind=kind, reader=reader, keep=self.max_episodes)
-
-    def get_episode(self, id: str, *, reader: Reader | None = None) -> Episode | None:  # noqa: A002 - as it names it
-        """Return one episode by its id; None: there is none that the reader may read."""
-        return episodes.read_episode(self.database, id, reader=reader)
-
     def forget_episode(self, id: str) -> bool:  # noqa: A002 - as an episode names it
         """Erase one episode, from the file too; tell whether there was one."""
         erased = self.database.write(lambda tx: erase_episode(tx, id))
         return self._erased(erased is not None)
 
     # All of it
-
-    def render_for_prompt(self, *, max_facts: int = 20, max_episodes: int = 5) -> str:
-        """Return the newest facts, all preferences and the newest episodes as Markdown; empty if there is nothing.
-
-        What is stored is made safe to show to a model. It is the operator's view, so no built-in hook sends it.
-        """
-        return as_markdown(
-            self.facts()[: checked_count(max_facts, "max_facts")],
-            self.preferences(),
-            self.recent_episodes(max_episodes),
-        )
 
     def flush(self) -> None:
         """Wait until everything that was given is durable."""
@@ -246,14 +280,6 @@ class SQLiteMemoryStore:
         """Close the file, if this store opened it; may be called twice."""
         if self._owned:
             self.database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _erased(self, found: bool) -> bool:
         # The erased bytes are overwritten in the pages, but old pages still stand in the log until it is emptied.

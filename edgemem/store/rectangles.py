@@ -1,8 +1,4 @@
-"""Rectangles in valid time x transaction time, as pure data: how a new value cuts into what was believed.
-
-Every store of facts cuts in this way: SQL finds and keeps the rectangles of a key in a file, a `Timeline` holds
-them in memory.
-"""
+"""Rectangles in valid time x transaction time, as pure data: how a new value cuts into what was believed."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ migration on they are one, and what was said of them is believed in the order in
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,9 @@ from edgemem.scopes import (
     without_spaces,
 )
 from edgemem.store import messages
+from edgemem.store.columns import as_text
+from edgemem.store.doubts import heard_badly
 from edgemem.store.facts import ROWS_OF_KEY, believe, ensure_key
-from edgemem.store.line import as_text
 from edgemem.store.names import spell_scope
 from edgemem.store.preferences import announce_preferences
 from edgemem.store.rectangles import Rectangle
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from edgemem.store.transaction import Transaction
 
 _JOINED = "names that became one"
-_DOUBTFUL_BELOW = 0.5  # as for the stores
+_heard_badly = partial(heard_badly, below=0.5)  # as for the stores
 
 _SEEN = """
   select owner, min(recorded) from facts group by owner
@@ -258,7 +260,7 @@ def _join_histories(tx: Transaction, kept: int, gone: int) -> None:
         told = Rectangle(0, value, begin, end, 0, 0, None, source, level, owner, tuple(heard))
         # What was heard badly twice is believed already.
         told = told._replace(badly=False) if number in confirmed else told
-        believe(tx, kept, told, doubtful_below=_DOUBTFUL_BELOW, number=number, recorded=recorded)
+        believe(tx, kept, told, badly=_heard_badly, number=number, recorded=recorded)
     tx.execute("update doubts set key_id = :kept where key_id = :gone", keys)
 
 

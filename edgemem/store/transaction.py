@@ -17,7 +17,14 @@ Parameters = Sequence[Any] | Mapping[str, Any]
 class Transaction:
     """One running transaction; rows that it writes become visible together, or not at all."""
 
-    def __init__(self, connection: Any, clock: Clock, remembered: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        connection: Any,
+        clock: Clock,
+        remembered: dict[str, Any] | None = None,
+        *,
+        recorded: int | None = None,
+    ) -> None:
         self._connection = connection
         self._clock = clock
         self.remembered: dict[str, Any] = {} if remembered is None else remembered
@@ -26,7 +33,7 @@ class Transaction:
         self.open = True
         self.erased = False
         self.changes = 0
-        self.recorded = self.newest = clock.tick()
+        self.recorded = self.newest = clock.tick() if recorded is None else recorded
         """When this transaction happened, in microseconds: later than every tick in the file."""
 
     @property

@@ -19,7 +19,7 @@ from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.recall.vector_store import VectorMemoryStore
 from edgemem.records import Heard, Held, Reader
 from edgemem.store import Database, MemoryStore, SQLiteMemoryStore
-from edgemem.store.json_memory_store import JSONMemoryStore
+from edgemem.store.json.memory import JSONMemoryStore
 
 STORES = {
     "sqlite": SQLiteMemoryStore,

@@ -16,10 +16,10 @@ from edgemem.fence import storable
 from edgemem.scopes import name_key
 from edgemem.store import facts, messages
 from edgemem.store.arguments import lookup
+from edgemem.store.columns import as_text
 from edgemem.store.episodes import episode_number, episode_text
 from edgemem.store.erase.copies import Erased, erase_tool_copies, read_erased
 from edgemem.store.erase.erasings import note_forgotten, note_log_lines
-from edgemem.store.line import as_text
 from edgemem.store.names import drop_unused, scope_in_sql, written_scope
 from edgemem.store.preferences import erase_preferences
 from edgemem.store.summaries import erase_epochs

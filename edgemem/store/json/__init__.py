@@ -1,4 +1,5 @@
 """JSON stores: files that a person can read; a damaged one is set aside and never overwritten.
 
-`files` replaces a file in one step, `lines` adds to one, and `sessions` keeps conversations in both.
+`memory` keeps facts, preferences and episodes, `sessions` conversations; `records` says what stands in the file of a
+memory. `files` replaces a file in one step, `lines` adds to one.
 """

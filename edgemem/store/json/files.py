@@ -87,18 +87,18 @@ class JsonFile(Generic[T]):
 
     def _decoded(self, data: bytes) -> T:
         try:
-            found = msgspec.json.decode(data, type=self._type)
+            value = msgspec.json.decode(data, type=self._type)
         except msgspec.ValidationError:
             raise
         except msgspec.DecodeError:
             # Python's own writer, which EdgeVox uses, writes NaN and half characters, which JSON does not know.
             data = msgspec.json.encode(plain(json.loads(data)))
-            found = msgspec.json.decode(data, type=self._type)
+            value = msgspec.json.decode(data, type=self._type)
         known = {field.encode_name for field in msgspec.structs.fields(self._type)}  # type: ignore[arg-type]
         parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
         # A copy, since what is raw keeps all of the file in memory.
         self._unknown = {name: part.copy() for name, part in parts.items() if name not in known}
-        return found
+        return value
 
     def changed(self) -> bool:
         """Tell whether the file is not as it was last read or written here; what cannot be looked at is for the writer to tell."""
@@ -152,17 +152,17 @@ class JsonFile(Generic[T]):
 
 
 def _make_folder(path: Path) -> None:
-    for folder in reversed([each for each in (path, *path.parents) if not each.exists()]):
+    for folder in reversed([folder for folder in (path, *path.parents) if not folder.exists()]):
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def look(path: Path) -> tuple[int, int, int] | None:
     """Return what tells one state of a file from another; None: there is no file."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def copy_aside(path: Path) -> Path:
@@ -177,9 +177,9 @@ def copy_aside(path: Path) -> Path:
 def erase(path: Path) -> bool:
     """Remove a file, what was set aside of it and the half of a new one; tell whether there was any."""
     with meaningful(path):
-        gone = [each for each in (path, _new(path), *_aside(path)) if each.exists()]
-        for each in gone:
-            each.unlink()
+        gone = [file for file in (path, _new(path), *_aside(path)) if file.exists()]
+        for file in gone:
+            file.unlink()
         if gone:
             sync(path.parent)
     return bool(gone)
@@ -190,8 +190,8 @@ def _new(path: Path) -> Path:
 
 
 def _aside(path: Path) -> list[Path]:
-    found = path.parent.glob(f"{escape(path.name)}.damaged-*")
-    return sorted(each for each in found if each.name.rpartition("-")[2].isdigit())
+    copies = path.parent.glob(f"{escape(path.name)}.damaged-*")
+    return sorted(copy for copy in copies if copy.name.rpartition("-")[2].isdigit())
 
 
 def _free_name(path: Path) -> Path:

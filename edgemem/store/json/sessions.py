@@ -70,7 +70,7 @@ class _Stored(msgspec.Struct):
     """The messages themselves, as the loop holds them; None: nobody does."""
 
 
-class _Found(NamedTuple):
+class _Reading(NamedTuple):
     """What was read of a conversation."""
 
     stored: _Stored | None
@@ -135,11 +135,11 @@ class JSONSessionStore:
         """Return a conversation as it was said, or None if there is none; what is damaged is set aside, with a warning."""
         check_session_id(id)
         with self._lock:
-            found = self._read(id)
-            if found.fault:
+            reading = self._read(id)
+            if reading.fault:
                 with locked(self.base / ".lock"):
-                    found = self._mended(id)
-            stored = found.stored
+                    reading = self._mended(id)
+            stored = reading.stored
             if stored is None:
                 self._stored.pop(id, None)
                 return None
@@ -167,8 +167,8 @@ class JSONSessionStore:
         """
         oldest = None if since is None else checked_time(since, "since") * 1e9
         with meaningful(self.base):
-            found = [(path.stat().st_mtime_ns, path) for path in self.base.glob("*.json")]
-        return [_id_of(path) for at, path in sorted(found, reverse=True) if oldest is None or at >= oldest]
+            files = [(path.stat().st_mtime_ns, path) for path in self.base.glob("*.json")]
+        return [_id_of(path) for at, path in sorted(files, reverse=True) if oldest is None or at >= oldest]
 
     def flush(self) -> None:
         """Write each conversation that has lines whole into its file; a hook does it in idle time."""
@@ -206,9 +206,9 @@ class JSONSessionStore:
         """Write all of a conversation into its file, and remove the lines, which it has now."""
         file = JsonFile(self._path(session_id), _SessionFile)
         while True:
-            there = file.read()
+            whole = file.read()
             # Later than the writing before, whatever the clock says: older lines beside it must not pass for newer ones.
-            least = 0.0 if there is None or there.updated_at is None else there.updated_at + 1e-6
+            least = 0.0 if whole is None or whole.updated_at is None else whole.updated_at + 1e-6
             now = max(self._clock.tick() / 1e6, least)
             if file.write(_SessionFile(messages, state, session_id, now)):
                 break  # else an editor wrote it just now; what is said now stands
@@ -222,11 +222,11 @@ class JSONSessionStore:
         """Return what is stored of a conversation, read again where another hand has written it; the lock is held."""
         stored = self._stored.get(session_id)
         if stored is None or stored.stamps != self._look(session_id):
-            found = self._read(session_id)
-            stored = (self._mended(session_id) if found.fault else found).stored
+            reading = self._read(session_id)
+            stored = (self._mended(session_id) if reading.fault else reading).stored
         return stored
 
-    def _read(self, session_id: str) -> _Found:
+    def _read(self, session_id: str) -> _Reading:
         """Read a conversation's files as they are; nobody need hold the lock."""
         file, lines = JsonFile(self._path(session_id), _SessionFile), self._lines(session_id)
         while True:
@@ -236,33 +236,33 @@ class JSONSessionStore:
             if look(file.path) == stamps[0]:
                 break
         if whole is None:
-            there = beside.follows is not None or beside.fault
-            return _Found(None, f"{file.path.name}, which they follow, is not there" if there else "")
+            lost = beside.follows is not None or beside.fault
+            return _Reading(None, f"{file.path.name}, which they follow, is not there" if lost else "")
         stored = _Stored(whole.messages, whole.state, whole.updated_at, stamps)
         if beside.fault and beside.follows is None:
-            return _Found(stored, beside.fault)
+            return _Reading(stored, beside.fault)
         if beside.follows is None or (whole.updated_at is not None and beside.follows < whole.updated_at):
-            return _Found(stored)  # none, or some that the file has: its writer died before it removed them
+            return _Reading(stored)  # none, or some that the file has: its writer died before it removed them
         if beside.follows != whole.updated_at:
-            return _Found(stored, f"{file.path.name} was written by another hand")
+            return _Reading(stored, f"{file.path.name} was written by another hand")
         stored.end = beside.begin
         for line in beside.read:
             fault = line.save.apply(stored.messages, stored.state)
             if fault:
-                return _Found(stored, fault)
+                return _Reading(stored, fault)
             stored.end = line.end
-        return _Found(stored, beside.fault)
+        return _Reading(stored, beside.fault)
 
-    def _mended(self, session_id: str) -> _Found:
+    def _mended(self, session_id: str) -> _Reading:
         """Set a copy of damaged lines aside, and keep those before the damage; the lock is held."""
-        found, lines = self._read(session_id), self._lines(session_id)
-        if found.fault:
+        reading, lines = self._read(session_id), self._lines(session_id)
+        if reading.fault:
             copy = copy_aside(lines.path)
-            lines.cut(found.stored.end if found.stored is not None else 0)
+            lines.cut(reading.stored.end if reading.stored is not None else 0)
             _log.warning(
                 "Not all of %s could be read (%s); a copy was set aside as %s. What stands before that is kept.",
                 lines.path,
-                found.fault,
+                reading.fault,
                 copy.name,
             )
         return self._read(session_id)
@@ -281,7 +281,7 @@ class JSONSessionStore:
     def _date(self, path: Path) -> None:
         """Make a file the newest of all, whatever dates the others have."""
         with meaningful(path):
-            others = (each.stat().st_mtime_ns for each in self.base.glob("*.json") if each != path)
+            others = (other.stat().st_mtime_ns for other in self.base.glob("*.json") if other != path)
             stamp = max(self._clock.tick() * 1000, max(others, default=0) + 1000)
             os.utime(path, ns=(stamp, stamp))
 
@@ -318,5 +318,5 @@ def _id_of(path: Path) -> str:
     """Return the id of the conversation in a file; where the name is cut, it stands inside."""
     if _CUT not in path.stem:
         return unquote(path.stem)
-    found = JsonFile(path, _SessionFile).read()
-    return found.id if found is not None and found.id is not None else unquote(path.stem)
+    whole = JsonFile(path, _SessionFile).read()
+    return whole.id if whole is not None and whole.id is not None else unquote(path.stem)

@@ -1,0 +1,391 @@
+"""The records of a JSON memory: entries of its file, and the tables in memory that answer for them.
+
+The file holds what was said, oldest first, and nothing derived from it. A person may change a value, add an entry with
+a key and a value, or take one out; what follows from it is worked out anew when the file is read. Files of EdgeVox's
+`JSONMemoryStore` are read too. The tables are those of the truth, and one more: `statements`, the entries about facts.
+"""
+
+from __future__ import annotations
+
+import datetime
+from contextlib import contextmanager
+from sys import intern
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from edgemem.errors import EdgememError, InvalidInputError, NewerSchemaError
+from edgemem.records import Heard, Level
+from edgemem.scopes import level_of_scope
+from edgemem.store import facts
+from edgemem.store.columns import heard_columns, heard_of
+from edgemem.store.doubts import heard_badly, since_first_heard
+from edgemem.store.episodes import append_episode, read_payload, recent_episodes
+from edgemem.store.migrations import TRUTH, Migration
+from edgemem.store.names import spell_both, written_scope
+from edgemem.store.preferences import put_preference, read_preferences
+from edgemem.store.rights import LEVELS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from edgemem.clock import Clock
+    from edgemem.store.database import Database, Transaction
+    from edgemem.store.rectangles import Rectangle
+
+FORMAT = 1
+ABOUT = (
+    "The memory of a robot, kept by edgemem. Facts stand in the order in which they were learnt; a later one"
+    " overrules an earlier one of the same key and scope. You may change, add or remove entries."
+)
+TABLES = (
+    *TRUTH,
+    Migration(
+        "statements",
+        (
+            # id: the tick at which it was statement. badly: whether it was heard badly, as decided then: another threshold
+            # later must not change what was believed.
+            "create table statements (id integer primary key, key_id integer, badly integer, entry text)",
+            "create index statements_by_key on statements (key_id, id)",
+        ),
+    ),
+)
+_FILLED = (
+    "statements",
+    "doubts",
+    "facts",
+    "fact_keys",
+    "preferences",
+    "episodes",
+    "names",
+    "index_queue",
+    "erasings",
+)
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_TEN_YEARS = 10 * 365.25 * 86400.0
+
+_When = str | float
+"""A date as people write it; seconds since the epoch where no date says the same."""
+
+
+class MemoryFile(msgspec.Struct):
+    """The file as a whole; entries are looked at one by one, so that one mistake spoils one entry."""
+
+    about: Any = ABOUT
+    format: int = FORMAT
+    facts: list[Any] = []
+    preferences: list[Any] = []
+    episodes: list[Any] = []
+
+
+class FactEntry(msgspec.Struct, omit_defaults=True, kw_only=True, rename={"when": "recorded_at"}):
+    """What was said of a fact at one time; a value of None says that it has none."""
+
+    key: str
+    value: str | None
+    scope: str = "global"
+    source: str = ""
+    when: _When | None = None
+    valid_from: _When | None = None
+    valid_to: _When | None = None
+    heard_badly: bool | None = None
+    level: Level | None = None
+    owner: str | None = None
+    heard: Heard | None = None
+
+
+class PreferenceEntry(msgspec.Struct, omit_defaults=True, kw_only=True, rename={"when": "updated_at"}):
+    """A lasting wish."""
+
+    key: str
+    value: str
+    scope: str = "global"
+    when: _When | None = None
+
+
+class EpisodeEntry(msgspec.Struct, omit_defaults=True, kw_only=True, rename={"when": "timestamp"}):
+    """What the robot did or lived through; without a level, the household's."""
+
+    kind: str
+    payload: Any
+    outcome: str
+    when: _When | None = None
+    agent: str = ""
+    level: Level | None = None
+    owner: str | None = None
+    heard: Heard | None = None
+
+
+Entry = TypeVar("Entry", FactEntry, PreferenceEntry, EpisodeEntry)
+
+
+# Writing the tables
+
+
+class Outcome(NamedTuple):
+    """What became of something that was statement."""
+
+    changed: bool
+    """Whether it is kept: as a fact, as a doubt, or because it settles one."""
+    news: bool
+    """Whether what is believed changed."""
+
+
+def state_fact(
+    tx: Transaction, scope: str, key: str, statement: Rectangle, *, doubtful_below: float, now: bool = False
+) -> Outcome:
+    """Believe or doubt what was said at `tx.recorded`.
+
+    What was said before the newest, by another process, takes its place among the rest: then all of the key is said again.
+
+    Args:
+        statement: a rectangle without a number; `badly` is None where the recogniser's confidence decides.
+        doubtful_below: the confidence below which something was heard badly.
+        now: it holds since it was said, or since the doubt that it confirms.
+    """
+    owner, heard = spell_both(tx, statement.owner, heard_of(statement.heard))
+    statement = statement._replace(
+        owner=owner, heard=heard_columns(heard), badly=heard_badly(statement, doubtful_below)
+    )
+    tx.recorded = _free_id(tx, "statements", tx.recorded)
+    key_id = facts.ensure_key(tx, scope, key)
+    before = tx.execute("select id, badly, entry from statements where key_id = ? order by id", (key_id,))
+    if not before or before[-1][0] < tx.recorded:
+        return _state(tx, key_id, since_first_heard(tx, key_id, statement) if now else statement)
+    facts.forget_fact(tx, key, scope=scope)
+    tx.execute("delete from statements where key_id = ?", (key_id,))
+    key_id, news = facts.ensure_key(tx, scope, key), False
+    everything = {id_: _decoded(entry, id_, badly=bool(badly)) for id_, badly, entry in before}
+    everything[tx.recorded] = statement
+    for tx.recorded in sorted(everything):
+        news = _state(tx, key_id, everything[tx.recorded]).news
+    after = tx.execute("select id, badly, entry from statements where key_id = ? order by id", (key_id,))
+    return Outcome(after != before, news)
+
+
+def _state(tx: Transaction, key_id: int, statement: Rectangle) -> Outcome:
+    heard_so = dict(tx.execute("select id, badly from statements where key_id = ? and badly", (key_id,)))
+
+    def badly(what: Rectangle) -> bool:
+        return what.origin in heard_so if what.badly is None else what.badly
+
+    before = tx.execute("select total_changes()")
+    news = facts.believe(tx, key_id, statement, badly=badly, number=tx.recorded, recorded=tx.recorded)
+    changed = tx.execute("select total_changes()") != before
+    if changed:
+        ((scope, key),) = tx.execute("select scope, key from fact_keys where id = ?", (key_id,))
+        entry = msgspec.json.encode(_fact_entry(scope, key, statement, tx.recorded)).decode()
+        tx.execute(
+            "insert into statements values (?, ?, ?, ?)", (tx.recorded, key_id, statement.badly, entry)
+        )
+    return Outcome(changed, news)
+
+
+def forget_statements(tx: Transaction, scope: str, key: str) -> None:
+    """Erase all that was ever said of a key from `statements`."""
+    key_id = facts.find_key(tx, written_scope(tx.execute, scope), key)
+    tx.execute("delete from statements where key_id = ?", (key_id,))
+
+
+def add_episode(tx: Transaction, entry: EpisodeEntry, *, keep: int) -> None:
+    """Add an episode of `tx.recorded`, and drop the oldest beyond `keep` (0: none)."""
+    append_episode(
+        tx,
+        entry.kind,
+        read_payload(entry.payload),
+        entry.outcome,
+        agent=entry.agent,
+        heard=entry.heard,
+        level=entry.level or "household",
+        owner=entry.owner,
+        keep=0,
+        episode_id=_free_id(tx, "episodes", tx.recorded),
+    )
+    if keep > 0:
+        beyond = "select id from episodes order by id desc limit 1 offset ?"
+        tx.execute(f"delete from episodes where id <= ({beyond})", (keep,))  # noqa: S608 - our own constant
+
+
+def _free_id(tx: Transaction, table: str, tick: int) -> int:
+    """Return the tick, or the next one that is free: an entry that was copied has the time of its model."""
+    while tx.execute(f"select 1 from {table} where id = ?", (tick,)):  # noqa: S608 - ours
+        tick += 1
+    return tick
+
+
+# Reading and writing the file
+
+
+def fill(tx: Transaction, file: MemoryFile, clock: Clock, *, doubtful_below: float) -> list[str]:
+    """Put what a file holds in place of what the tables hold; return what in it could not be understood.
+
+    Args:
+        clock: takes note of the times in the file, and dates what somebody added without a time.
+        doubtful_below: a recogniser's confidence below which a contradiction is a doubt.
+    """
+    if file.format > FORMAT:
+        raise NewerSchemaError(f"A newer edgemem wrote this memory (format {file.format}); update edgemem.")
+    for table in _FILLED:
+        tx.execute(f"delete from {table}")  # noqa: S608 - ours
+    problems: list[str] = []
+
+    def read(entries: list[Any], kind: type[Entry], name: str) -> list[tuple[str, int, Entry]]:
+        """Return the entries that can be read, each with its name and its tick, or 0."""
+        dated: list[tuple[str, int, Entry]] = []
+        for number, raw in enumerate(entries, start=1):
+            with _noted(problems, f"{name} {number}"):
+                entry = msgspec.convert(raw, kind)
+                tick = 0 if entry.when is None else _witnessed(clock, entry.when)
+                dated.append((f"{name} {number}", tick, entry))
+                if unknown := sorted(set(raw) - set(kind.__struct_encode_fields__)):
+                    problems.append(f"{name} {number} has {unknown[0]!r}, which means nothing here")
+        return dated
+
+    def write(entries: Iterable[tuple[str, int, Entry]], work: Callable[[Entry], object]) -> None:
+        # What has no time was learnt now, after everything else.
+        ticking = [(name, tick if tick > 0 else clock.tick(), entry) for name, tick, entry in entries]
+        for name, tick, entry in sorted(ticking, key=lambda dated: dated[1]):
+            tx.recorded = tick
+            with _noted(problems, name):  # an entry is checked before any of it is written
+                work(entry)
+
+    statements = read(_from_edgevox(file.facts), FactEntry, "fact")
+    wishes = read(file.preferences, PreferenceEntry, "preference")
+    episodes = read(file.episodes, EpisodeEntry, "episode")
+    write(
+        ((f"fact {entry.key[:80]!r}", tick, entry) for _, tick, entry in statements),
+        lambda entry: state_fact(
+            tx, entry.scope, entry.key, _rectangle(entry, tx.recorded), doubtful_below=doubtful_below
+        ),
+    )
+    write(wishes, lambda entry: put_preference(tx, entry.key, entry.value, scope=entry.scope))
+    write(episodes, lambda entry: add_episode(tx, entry, keep=0))
+    return problems
+
+
+@contextmanager
+def _noted(problems: list[str], name: str) -> Iterator[None]:
+    try:
+        yield
+    except (msgspec.ValidationError, EdgememError) as error:
+        problems.append(f"{name}: {error}")
+
+
+def file_of(db: Database) -> MemoryFile:
+    """Return what is written down of what the tables hold."""
+    return MemoryFile(
+        facts=[
+            msgspec.Raw(entry.encode()) for (entry,) in db.query("select entry from statements order by id")
+        ],
+        preferences=[
+            PreferenceEntry(
+                key=wish.key, value=wish.value, scope=intern(wish.scope), when=_when(wish.updated_at)
+            )
+            for wish in read_preferences(db)
+        ],
+        episodes=[
+            EpisodeEntry(
+                kind=episode.kind,
+                payload=episode.payload,
+                outcome=episode.outcome,
+                when=_when(episode.timestamp),
+                agent=episode.agent,
+                level=None if episode.level == "household" else episode.level,
+                owner=episode.owner,
+                heard=episode.heard,
+            )
+            for episode in recent_episodes(db, 2**62, keep=0)
+        ],
+    )
+
+
+def _rectangle(entry: FactEntry, tick: int) -> Rectangle:
+    return facts.checked_fact(
+        entry.key,
+        entry.value,
+        scope=entry.scope,
+        source=entry.source,
+        valid_from=tick / 1e6 if entry.valid_from is None else _seconds(entry.valid_from),
+        valid_to=None if entry.valid_to is None else _seconds(entry.valid_to),
+        heard=entry.heard,
+        # What is not there has no owner: the level only matters for values.
+        level="shared" if entry.value is None else entry.level,
+        owner=entry.owner,
+    )._replace(badly=entry.heard_badly)
+
+
+def _fact_entry(scope: str, key: str, statement: Rectangle, tick: int) -> FactEntry:
+    recorded, level, owner = tick / 1e6, LEVELS[statement.level], statement.owner
+    meant = (level, owner) == level_of_scope(scope) or statement.value is None
+    return FactEntry(
+        key=key,
+        value=statement.value,
+        scope=intern(scope),  # msgspec leaves out a default that is the same object
+        source=statement.source,
+        when=_when(recorded),
+        valid_from=None if statement.valid_from == recorded else _when(statement.valid_from),
+        valid_to=None if statement.valid_to is None else _when(statement.valid_to),
+        heard_badly=statement.badly if statement.heard[2] is not None else None,
+        level=None if meant else level,
+        owner=None if meant else owner,
+        heard=heard_of(statement.heard),
+    )
+
+
+def _decoded(entry: str, tick: int, *, badly: bool) -> Rectangle:
+    return _rectangle(msgspec.json.decode(entry, type=FactEntry), tick)._replace(badly=badly)
+
+
+def _from_edgevox(entries: list[Any]) -> list[Any]:
+    """Return entries as we write them; EdgeVox knows one time of a fact, and writes an end into the fact itself."""
+    superseded = {entry.get("supersedes") for entry in entries if isinstance(entry, dict)} - {None}
+    ours: list[Any] = []
+    for entry in entries:
+        if not isinstance(entry, dict) or "updated_at" not in entry or "recorded_at" in entry:
+            ours.append(entry)
+            continue
+        named = {name: entry[name] for name in ("key", "value", "scope", "source") if name in entry}
+        begun = entry.get("valid_from") or entry["updated_at"]
+        ours.append({**named, "recorded_at": begun, "valid_from": begun})
+        ended = entry.get("invalidated_at") or entry.get("valid_to")
+        if ended is not None and entry.get("id") not in superseded:
+            ours.append({**named, "value": None, "source": "", "recorded_at": ended})
+    return ours
+
+
+# Times
+
+
+def _witnessed(clock: Clock, when: _When) -> int:
+    """Return a time as a tick that the clock has taken note of; raise InvalidInputError where that would push it."""
+    tick = _tick(when)
+    # One slip of the hand must not push the clock, and with it all that is recorded from now on.
+    if tick / 1e6 > clock.now() + _TEN_YEARS:
+        raise InvalidInputError(f"{when} has not come yet; mend the year, or the robot's clock.")
+    clock.witness(tick)
+    return tick
+
+
+def _seconds(when: _When) -> float:
+    return _tick(when) / 1e6 if isinstance(when, str) else when
+
+
+def _tick(when: _When) -> int:
+    if not isinstance(when, str):
+        return round(when * 1e6)
+    try:
+        date = datetime.datetime.fromisoformat(when.strip().upper().replace("Z", "+00:00"))
+    except ValueError as error:
+        raise InvalidInputError(f"{when!r:.80} is no time; write 2026-01-31 or 2026-01-31T15:30Z.") from error
+    return ((date if date.tzinfo else date.replace(tzinfo=datetime.timezone.utc)) - _EPOCH) // _MICROSECOND
+
+
+def _when(seconds: float) -> _When:
+    """Return a time as a date, if that says exactly the same."""
+    try:
+        date = (_EPOCH + round(seconds * 1e6) * _MICROSECOND).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        return seconds
+    return date if _seconds(date) == seconds else seconds
