@@ -100,9 +100,6 @@ class RecallSettings(_Section, frozen=True):
     pieces: Count = 16
     """Vectors that one text may have: one that is longer than the embedder's window has one for each piece, and this many
     hold 15,000 characters of English, more than a text is searched by. What is beyond them is found by its words."""
-    kept_spaces: CountOrZero = 1
-    """Other models whose vectors are kept, so that going back to them costs nothing; each takes as much of the index as
-    the one in use. One that was used within the last hour stays in any case."""
 
     rerank: str = ""
     """A model that reads the question together with the best that was found and puts that in order again: a reranker, by its

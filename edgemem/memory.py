@@ -33,11 +33,10 @@ from edgemem.hooks.turn_figures import FigureFile
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.llama.estimate import EstimateTokenizer
 from edgemem.parts import Parts
-from edgemem.recall.ahead import Ahead
 from edgemem.recall.hints import SOMEBODY_HERE, find_hints
-from edgemem.recall.paragraphs import notes_stamp
+from edgemem.recall.index.sources import checked_kinds, notes_stamp
+from edgemem.recall.prefetch import Prefetch
 from edgemem.recall.sessions_found import MESSAGES, sessions_of
-from edgemem.recall.sources import checked_kinds
 from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession
 from edgemem.reload import Reload
 from edgemem.running import Running
@@ -159,7 +158,7 @@ class Memory:
         self.database, self.backups, self.truth = parts.database, parts.backups, parts.truth
         self.store, self.sessions, self.notes = parts.store, parts.sessions, parts.notes
         self.index = parts.index
-        self.ahead = Ahead(
+        self.ahead = Prefetch(
             parts.recall.recall,
             stamp=self._stamp,
             late=lambda: parts.recall.last.late,
@@ -567,8 +566,8 @@ class Memory:
         return self.profile.recall.k if k is None else item_count(k, "k")
 
     def _use_ahead(self, profile: Profile) -> None:
-        self.ahead.pace.share = profile.recall.ahead_share
-        self.ahead.pace.settle_s = profile.recall.ahead_settle_ms / 1e3
+        self.ahead.share = profile.recall.ahead_share
+        self.ahead.settle_s = profile.recall.ahead_settle_ms / 1e3
 
     def _stamp(self) -> object:
         """Return what is unequal once anything has changed that recall looks at."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import BusyError, ForeignError, InvalidInputError, ReadOnlyError
 from edgemem.provisions import lay_in
-from edgemem.recall.index import Index
+from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall
 from edgemem.store.backups import Backups
 from edgemem.store.copying import copied, scratch_folder

@@ -14,7 +14,7 @@ import msgspec
 
 from edgemem.hooks.registry import HookFailure
 from edgemem.hooks.turn_figures import TurnFigures
-from edgemem.recall.sources import SOURCES
+from edgemem.recall.index.sources import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

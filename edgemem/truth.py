@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import CorruptError, InvalidInputError, LostTruthError, ReadOnlyError
-from edgemem.recall.index_file import truth_of
+from edgemem.recall.index.file import truth_of
 from edgemem.store.backups import backup_paths, newest_good
 from edgemem.store.database import Database, copy_database, origin_of
 from edgemem.store.filelock import HomeLock

@@ -46,7 +46,6 @@ class Upkeep:
         self._renew = renew
         self._thorough = False
         self._eraser = parts.eraser
-        index = parts.index
         self.worker = IdleWorker(
             (
                 Step("settings", lambda stop: not stop() and self._renew()),
@@ -57,7 +56,6 @@ class Upkeep:
                 Step("embed new", self._embed_new),
                 Step("embed", self._embed),
                 Step("read ahead", running.read_ahead),
-                Step("merge", lambda stop: index.merge_words(stop=stop)),
                 Step("warm", parts.warm),
                 Step("back up", parts.backups.work),
                 Step("figures", lambda _stop: self._figures.write(at_once=self._thorough)),

@@ -28,7 +28,7 @@ def test_it_reports_each_kind_of_index(tmp_path) -> None:
         assert 0 < found[f"recall{way}"] <= 1
     assert found["recall_vec0"] == found["recall_vec0_filtered"] == 1
     assert min(found["recall"], found["recall_filtered"]) > 0.9
-    assert found["bytes_a_vector"] == 118
+    assert found["bytes_a_vector"] == 114
     assert found["of_vec0"] == pytest.approx(found["ms"] / found["ms_vec0"], abs=1e-3)
     assert min(found["ms_cold"], found["ms_vec0_cold"], found["peak_rss_mb"], found["build_s"]) > 0
     assert list(tmp_path.iterdir()) == []

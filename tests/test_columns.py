@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from edgemem.recall.candidates import make_filter
 from edgemem.recall.columns import BESIDE, NOBODY, Columns, Row, sound_row
-from edgemem.recall.docs import add_docs
+from edgemem.recall.index.docs import add_docs
+from edgemem.recall.index.file import SCHEMA
+from edgemem.recall.index.sources import EPISODE, FACT, KINDS, NOTE, TURN, Doc
+from edgemem.recall.index.state import FIRST_OTHER, State
 from edgemem.recall.postings import ResidentPostings
-from edgemem.recall.sources import EPISODE, FACT, KINDS, NOTE, TURN, Doc
-from edgemem.recall.state import FIRST_OTHER, State
 from edgemem.records import Reader
 from edgemem.store.database import Database
-from edgemem.store.migrations import INDEX
 
 ALL = make_filter(None, past=True)
 
@@ -160,7 +160,7 @@ def test_who_may_read_what_is_what_sql_says(
         reader, kinds=kinds, session_id=session, turns=turns, past=past, known_at=known_at, held=held
     )
     with Database(
-        tmp_path_factory.mktemp("columns") / "index.db", migrations=INDEX, durable=False
+        tmp_path_factory.mktemp("columns") / "index.db", migrations=SCHEMA, durable=False
     ) as database:
         database.write(lambda tx: add_docs(tx, docs))
         known = dict(database.query("select key, value from meta"))

@@ -21,7 +21,7 @@ from edgemem.config import Profile, RecallSettings
 from edgemem.hooks.early_recall import EarlyRecallHook
 from edgemem.loop import AgentLoop, Reply
 from edgemem.memory import Memory
-from edgemem.recall.ahead import Counts
+from edgemem.recall.prefetch import Counts
 from edgemem.toolbox import Tool, ToolCall
 
 QUESTION = "What is the colour of the boat?"
@@ -258,7 +258,7 @@ def test_people_who_take_turns_are_heard_apart(memory: Memory) -> None:
 def test_only_the_newest_of_many_partials_counts(memory: Memory) -> None:
     """A recogniser that tells a new text thirty times a second costs a few recalls, and the last of it counts."""
     talk = Talk(memory)
-    memory.ahead.pace.settle_s = 0.05
+    memory.ahead.settle_s = 0.05
     for n in range(300):
         talk.loop.partial(f"What is {n}")
     talk.hear(QUESTION)
@@ -302,7 +302,7 @@ def test_it_can_be_switched_off(tmp_path: Path) -> None:
         talk.loop.speech_start()
         talk.loop.partial(QUESTION)
         assert talk.ask()[0] == "unheard"
-        assert not [each for each in threading.enumerate() if each.name == "edgemem-ahead"]
+        assert not [each for each in threading.enumerate() if each.name == "edgemem-prefetch"]
         (row,) = [row for row in memory.check() if row.name == "recall ahead"]
         assert "switched off" in row.detail
 
@@ -403,10 +403,10 @@ def test_another_embedder_counts(memory: Memory) -> None:
 def test_settings_are_taken_over_while_it_runs(tmp_path: Path) -> None:
     """An edit of the profile switches it off and on again."""
     with opened(tmp_path, profile=None, watch=True) as memory:
-        assert memory.ahead.pace.share == 0.5
+        assert memory.ahead.share == 0.5
         (tmp_path / "edgemem.toml").write_text("[recall]\nahead_share = 0.0\nahead_settle_ms = 5\n")
         until(lambda: memory.renew().recall.ahead_share == 0.0)
-        assert (memory.ahead.pace.share, memory.ahead.pace.settle_s) == (0.0, 0.005)
+        assert (memory.ahead.share, memory.ahead.settle_s) == (0.0, 0.005)
 
 
 def test_two_conversations_are_heard_at_once(memory: Memory) -> None:
@@ -548,7 +548,7 @@ def test_it_closes_with_the_memory(tmp_path: Path) -> None:
     memory.ahead.close()
     talk.loop.speech_start()
     talk.loop.partial("What is the colour")
-    assert not [each for each in threading.enumerate() if each.name == "edgemem-ahead"]
+    assert not [each for each in threading.enumerate() if each.name == "edgemem-prefetch"]
     talk.check()
 
 

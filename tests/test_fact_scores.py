@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from edgemem.recall.candidates import make_filter
 from edgemem.recall.columns import Columns, Row
 from edgemem.recall.fact_scores import CLUES, MEANING, FactModel, FactModels, clues_of
+from edgemem.recall.index.sources import FACT
+from edgemem.recall.index.state import FIRST_OTHER
 from edgemem.recall.linear import shipped_models
 from edgemem.recall.question import Question
-from edgemem.recall.sources import FACT
-from edgemem.recall.state import FIRST_OTHER
 from edgemem.recall.view import View
 
 NAMES = list(CLUES)

@@ -7,13 +7,14 @@ import sqlite3
 import pytest
 from hash_embedder import HashEmbedder
 
-from edgemem.recall.index import Index
-from edgemem.recall.sources import NOTE, TURN
+from edgemem.recall.index.file import SCHEMA
+from edgemem.recall.index.index import Index
+from edgemem.recall.index.sources import NOTE, TURN
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store import facts, turns
 from edgemem.store.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.migrations import INDEX, Migration
+from edgemem.store.migrations import Migration
 from edgemem.store.notes import NotesFile
 
 
@@ -73,18 +74,16 @@ def check(index) -> None:
 def check_spaces(database, holding: set[int], past: set[int] = frozenset()) -> None:
     """Hold the vectors of every model against the docs that hold, and those that do not: each has some, or waits."""
     ask = database.query
-    for space, left in ask("select id, docs_left from spaces where fingerprint is not null"):
+    for (space,) in ask("select id from spaces where fingerprint is not null"):
         for number, docs in ((space, holding), (space + 1, past)):
             vectors = {doc for (doc,) in ask("select doc from vectors where space = ?", (number,))}
-            queued = {doc for (doc,) in ask("select doc from unembedded where space = ?", (number,))}
-            older = {doc for doc in holding if doc <= left} if number == space else set()
-            assert vectors | queued | older == docs
-            assert not vectors & queued
-            if ask("select 1 from sqlite_master where name = ?", (f"bits_{number}",)):
-                bits = {seq for (seq,) in ask(f"select rowid from bits_{number}")}
-                upto = ask("select value from meta where key = ?", (f"bits_{number}",))[0][0]
-                seqs = ask("select seq from vectors where space = ? and seq <= ?", (number, upto))
-                assert bits == {seq for (seq,) in seqs}
+            queued = [doc for (doc,) in ask("select doc from unembedded where space = ?", (number,))]
+            assert vectors | set(queued) == docs
+            assert not vectors & set(queued)
+            assert len(queued) == len(set(queued))
+    assert ask("select seq, space from vectors order by seq") == ask(
+        "select seq, space from signs order by seq"
+    )
     known = "(select id from spaces union all select id + 1 from spaces)"
     assert ask(f"select 1 from vectors where space not in {known}") == []
     assert ask(f"select 1 from unembedded where space not in {known}") == []
@@ -352,7 +351,7 @@ def test_an_index_with_another_schema_is_not_used(tmp_path, truth, store):
         index.database.write(lambda tx: tx.execute("update meta set value = '0' where key = 'schema'"))
     with Index(tmp_path / "index.db", truth) as index:
         assert words(index) == set()
-    newer = (*INDEX, Migration("m999_later", ("create table later (x)",)))
+    newer = (*SCHEMA, Migration("m999_later", ("create table later (x)",)))
     Database(tmp_path / "index.db", migrations=newer, durable=False).close()
     with Index(tmp_path / "index.db", truth) as index:
         assert index.catch_up() == 1
@@ -424,7 +423,7 @@ def test_old_changes_are_dropped_from_the_truth(truth, store, index, hand):
 
 
 def test_plain_sqlite_can_read_it(truth, store, index):
-    """A person can look: everything but the bits opens in an ordinary SQLite."""
+    """A person can look: everything opens in an ordinary SQLite."""
     store.add_fact("milk", "empty")
     index.catch_up()
     connection = sqlite3.connect(f"file:{index.path}?mode=ro", uri=True)

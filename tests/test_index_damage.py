@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from test_index import say
 
 from edgemem.clock import Clock
-from edgemem.recall.index import Index
+from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall
 from edgemem.store.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
@@ -96,7 +96,10 @@ def spoil(path: Path, table: str, column: str, value: Any) -> None:
 @example(("spaces", "used"), HUGE, False)
 @example(("spaces", "used"), b"\x01\x02", True)
 @example(("spaces", "id"), HUGE, True)
-@example(("spaces", "docs_left"), "", False)
+@example(("unembedded", "doc"), "", False)
+@example(("docs", "ref"), "", True)
+@example(("docs", "rules"), "", False)
+@example(("signs", "bits"), b"\x01\x02", True)
 @example(("vectors", "seq"), HUGE, True)
 @example(("docs", "past"), HUGE, False)
 @example(("docs", "id"), -HUGE - 1, False)
@@ -124,7 +127,6 @@ def test_a_cell_that_holds_what_we_never_wrote_costs_nothing(home, cell, value, 
             index.progress()
             index.catch_up()
             index.embed_pending()
-            index.merge_words()
             index.warm()
         work(index)
         assert "answer 7" in [item.text for item in recall.recall("answer 7", reader=None, k=3)]

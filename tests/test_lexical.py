@@ -7,17 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemem.recall.candidates import make_filter
-from edgemem.recall.docs import add_docs
 from edgemem.recall.file_words import FileWords
+from edgemem.recall.index.docs import add_docs
+from edgemem.recall.index.file import SCHEMA
+from edgemem.recall.index.sources import EPISODE, Doc
 from edgemem.recall.lexical import MAX_MATCHES, MAX_TERMS, Statistics, count_docs
 from edgemem.recall.question import MAX_CHARS, read_question, take_apart
-from edgemem.recall.sources import EPISODE, Doc
 from edgemem.recall.stemmer import stem
 from edgemem.recall.words import plain_words, terms
 from edgemem.records import Reader
 from edgemem.store.database import Database
 from edgemem.store.episodes import spell_out
-from edgemem.store.migrations import INDEX
 
 TEXTS = [
     "The cat sat on the warm kitchen floor and slept",
@@ -32,7 +32,7 @@ TEXTS = [
 def database(tmp_path_factory):
     """Return an index of a few texts."""
     path = tmp_path_factory.mktemp("lexical") / "index.db"
-    with Database(path, migrations=INDEX, durable=False) as db:
+    with Database(path, migrations=SCHEMA, durable=False) as db:
         docs = [Doc(EPISODE, n, text, 0, None, None) for n, text in enumerate(TEXTS)]
         db.write(lambda tx: add_docs(tx, docs))
         yield db

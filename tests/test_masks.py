@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from edgemem.recall.candidates import make_filter
 from edgemem.recall.columns import Columns, Row
+from edgemem.recall.index.sources import FACT, TURN
 from edgemem.recall.masks import _MOST, Masks
-from edgemem.recall.sources import FACT, TURN
 from edgemem.records import Reader
 
 rows = st.builds(

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from edgemem.recall.alike import Asked
 from edgemem.recall.candidates import make_filter
 from edgemem.recall.columns import Columns, Row
+from edgemem.recall.index.sources import EPISODE, FACT, KINDS, TURN
+from edgemem.recall.index.state import FIRST_OTHER
 from edgemem.recall.lexical import K1, B, Statistics
 from edgemem.recall.matching import Matched, matched, stands_of
-from edgemem.recall.sources import EPISODE, FACT, KINDS, TURN
-from edgemem.recall.state import FIRST_OTHER
 from edgemem.recall.view import View
 from edgemem.records import Reader
 

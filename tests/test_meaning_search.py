@@ -7,15 +7,15 @@ import pytest
 
 from edgemem.recall.candidates import make_filter
 from edgemem.recall.columns import Columns, Row
+from edgemem.recall.index.file import SCHEMA
+from edgemem.recall.index.sources import TURN
+from edgemem.recall.index.vectors import ExactVectors
 from edgemem.recall.meaning_search import find_near
 from edgemem.recall.question import Question
-from edgemem.recall.sources import TURN
 from edgemem.recall.traits import SAYS_I
-from edgemem.recall.vectors import ExactVectors
 from edgemem.recall.view import View
 from edgemem.records import Reader
 from edgemem.store.database import Database
-from edgemem.store.migrations import INDEX
 
 ASKED = np.array([1, 0], np.float32)
 
@@ -23,7 +23,7 @@ ASKED = np.array([1, 0], np.float32)
 @pytest.fixture
 def database(tmp_path):
     """Return the file of an index."""
-    with Database(tmp_path / "index.db", migrations=INDEX, durable=False) as opened:
+    with Database(tmp_path / "index.db", migrations=SCHEMA, durable=False) as opened:
         yield opened
 
 

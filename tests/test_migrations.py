@@ -8,13 +8,14 @@ import threading
 import pytest
 
 from edgemem.errors import NewerSchemaError, StoreError
+from edgemem.recall.index.file import SCHEMA
 from edgemem.store.database import Database
-from edgemem.store.migrations import INDEX, TRUTH, Migration
+from edgemem.store.migrations import TRUTH, Migration
 
 MORE = Migration("m999_more", ("create table more (x)", "insert into more values (1)"))
 
 
-@pytest.mark.parametrize("steps", [TRUTH, INDEX], ids=["truth", "index"])
+@pytest.mark.parametrize("steps", [TRUTH, SCHEMA], ids=["truth", "index"])
 def test_a_file_is_migrated_once(tmp_path, steps):
     """Every step runs in a new file, and none again when it is opened the second time."""
     for _ in range(2):

@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemem.recall import two_bits
-from edgemem.recall.packed import PackedVectors, _lowest, _near
-from edgemem.recall.packed_block import BLOCK, _found
+from edgemem.recall.index.packed import (
+    PackedQuery,
+    PackedVectors,
+    lowest_of,
+    near_enough,
+    ones,
+    ones_by_adding,
+    pack,
+)
 
 DIMENSIONS = 64
 VECTORS = np.random.default_rng(1).standard_normal((40, DIMENSIONS)).astype(np.float32)
@@ -65,20 +71,19 @@ changes = st.lists(
 @settings(max_examples=150, deadline=None)
 @given(
     changes=changes,
-    block=st.integers(1, 12),
     k=st.integers(0, 30),
     seed=st.integers(0, 5),
-    filtered=st.sampled_from(["no", "labels", "ids"]),
+    filtered=st.booleans(),
 )
-def test_what_is_found_is_what_comparing_all_finds(changes, block, k, seed, filtered):
-    """After any additions and wipes, in blocks of any size, filtered or not, the same ids come in the same order."""
-    packed, kept, tick = PackedVectors(DIMENSIONS, block=block), [], 0
+def test_what_is_found_is_what_comparing_all_finds(changes, k, seed, filtered):
+    """After any additions and wipes, filtered or not, the same ids come in the same order."""
+    packed, kept, tick = PackedVectors(DIMENSIONS), [], 0
     for what, those in changes:
         if what == "add":
-            rows = [(id_, tick + n, v, (id_ + v) % 3) for n, (id_, v) in enumerate(those)]
+            rows = [(id_, tick + n, v) for n, (id_, v) in enumerate(those)]
             tick += len(rows)
-            ids, ticks, which, labels = zip(*rows, strict=True)
-            packed.append(ids, ticks, VECTORS[list(which)], labels)
+            ids, ticks, which = zip(*rows, strict=True)
+            packed.append(ids, ticks, VECTORS[list(which)])
             kept += rows
         elif what == "wipe":
             gone = [row for row in kept if row[0] in those]
@@ -94,9 +99,7 @@ def test_what_is_found_is_what_comparing_all_finds(changes, block, k, seed, filt
 
     query = unit(DIMENSIONS, seed=seed + 50)
     counts, allowed = None, None
-    if filtered == "labels":
-        counts, allowed = [row[3] == 1 for row in kept], packed.labelled(1)
-    elif filtered == "ids":
+    if filtered:
         some = [3, 4, 5, 17, 99]
         counts, allowed = [row[0] in some for row in kept], np.array(some)
     ids, rows = [row[0] for row in kept], VECTORS[[row[2] for row in kept]]
@@ -108,10 +111,9 @@ def test_what_is_found_is_what_comparing_all_finds(changes, block, k, seed, filt
     assert [id_ for id_, _ in found] == [id_ for id_, _ in true]
     assert dict(found) == pytest.approx(dict(true), abs=1e-6)
     estimated = dict(zip(*packed.cosines(query, sorted(set(ids))), strict=True))
-    if filtered != "labels":
-        assert estimated.keys() == set(ids)
-        everything = dict(best_of_each(ids, rows, query, None))
-        assert all(abs(estimated[id_] - everything[id_]) < 0.35 for id_ in estimated)
+    assert estimated.keys() == set(ids)
+    everything = dict(best_of_each(ids, rows, query, None))
+    assert all(abs(estimated[id_] - everything[id_]) < 0.35 for id_ in estimated)
 
 
 def test_nearly_all_true_neighbours_are_found():
@@ -119,10 +121,10 @@ def test_nearly_all_true_neighbours_are_found():
     rows, queries = alike(20_000), alike(30, seed=2)
     labels = np.random.default_rng(3).integers(0, 10, len(rows))
     packed = PackedVectors(384)
-    packed.append(np.arange(1, len(rows) + 1), np.arange(len(rows)), rows, labels)
+    packed.append(np.arange(1, len(rows) + 1), np.arange(len(rows)), rows)
     filters = {
-        "few": (labels == 4, packed.labelled(4)),
-        "most": (labels > 2, packed.labelled(range(3, 10))),
+        "few": (labels == 4, np.flatnonzero(labels == 4) + 1),
+        "most": (labels > 2, np.flatnonzero(labels > 2) + 1),
     }
     hits = dict.fromkeys(("all", *filters), 0)
     for query in queries:
@@ -158,7 +160,7 @@ def test_only_the_doubtful_are_compared_exactly():
     assert len(asked) == 300
 
 
-def test_estimates_are_near():
+def test_estimates_arenear_enough():
     """Without the exact vectors, a cosine is off by .02 where one in six is further off."""
     rows, query = alike(5000), alike(1, seed=2)[0]
     packed = PackedVectors(384)
@@ -188,7 +190,7 @@ def test_many_pieces_of_one_text_hide_no_other():
     query = unit(DIMENSIONS, seed=8)
     near = query + 0.2 * unit(2000, DIMENSIONS, seed=9)
     far = -query + 0.9 * unit(2000, DIMENSIONS, seed=10)
-    packed = PackedVectors(DIMENSIONS, block=1000)
+    packed = PackedVectors(DIMENSIONS)
     packed.append([7] * 2000, range(2000), near / np.linalg.norm(near, axis=1, keepdims=True))
     packed.append(range(100, 2100), range(2000, 4000), far / np.linalg.norm(far, axis=1, keepdims=True))
     found = packed.nearest(query, 3)
@@ -197,39 +199,26 @@ def test_many_pieces_of_one_text_hide_no_other():
 
 
 def test_wiping_leaves_no_trace():
-    """After a wipe neither the id, the tick, the label nor a bit of the vector is in any array, full block or not."""
-    for block in (8, 64):
-        packed = PackedVectors(DIMENSIONS, block=block)
-        packed.append(range(1, 21), range(101, 121), VECTORS[:20], range(201, 221))
-        lonely = two_bits.pack(VECTORS[4:5])
-        packed.wipe([5])
-        for one in packed._blocks:
-            assert 5 not in one._columns["ids"]
-            assert 105 not in one._columns["seqs"]
-            assert 205 not in one._columns["labels"]
-            assert lonely[0][0, 0] not in one._signs
-            assert lonely[1][0, 0] not in one._steps
-            assert not one._signs[:, one.n :].any()
-            assert not one._steps[one.n :].any()
-            assert not any(column[one.n :].any() for column in one._columns.values())
-        assert packed.wipe(range(1, 21)) == 19
-        assert (len(packed), packed.nbytes, packed._blocks) == (0, 0, [])
-        assert packed.nearest(VECTORS[0], 5) == []
-
-
-def test_blocks_that_are_nearly_empty_are_joined():
-    """When most is wiped, memory shrinks with what is left, and what is left is found."""
-    packed = PackedVectors(DIMENSIONS, block=100)
-    rows = unit(1000, DIMENSIONS, seed=4)
-    ids = np.random.default_rng(5).permutation(1000) + 1
-    packed.append(ids, range(1000), rows[ids - 1])
-    packed.wipe([n for n in range(1, 1001) if n % 20])
-    assert len(packed) == 50
-    assert len(packed._blocks) <= 2
-    assert [packed.nearest(rows[n - 1], 1)[0][0] for n in range(20, 1001, 20)] == list(range(20, 1001, 20))
-    packed.append([2000], [2000], rows[:1])
-    assert packed.nearest(rows[0], 1)[0][0] == 2000
-    assert packed.wipe(range(1, 2001)) == 51
+    """After a wipe neither the id, the tick nor a bit of the vector is in any array, nor in one that was outgrown."""
+    packed = PackedVectors(DIMENSIONS)
+    rows = unit(1500, DIMENSIONS, seed=3)
+    packed.append(range(1, 1001), range(2001, 3001), rows[:1000])
+    outgrown = dict(packed.columns)
+    packed.append(range(1001, 1501), range(3001, 3501), rows[1000:])
+    assert not any(column.any() for column in outgrown.values())
+    assert packed.wipe([5, 700, 1500]) == 3
+    signs, steps, _ = pack(rows)
+    for id_ in (5, 700, 1500):
+        assert id_ not in packed.columns["ids"]
+        assert 2000 + id_ not in packed.columns["seqs"]
+        assert signs[id_ - 1, 0] not in packed.columns["signs"]
+        assert steps[id_ - 1, 0] not in packed.columns["steps"]
+    assert not any(column[len(packed) :].any() for column in packed.columns.values())
+    assert [packed.nearest(rows[n - 1], 1)[0][0] for n in (1, 6, 1499)] == [1, 6, 1499]
+    assert packed.wipe(range(1, 1501)) == 1497
+    assert (len(packed), packed.nbytes) == (0, 0)
+    assert packed.nearest(VECTORS[0], 5) == []
+    assert not any(column.any() for column in packed.columns.values())
 
 
 def test_differences_are_counted_over_all_words():
@@ -237,25 +226,24 @@ def test_differences_are_counted_over_all_words():
     for dimensions in (64, 128, 192, 384, 1024):
         rows, query = unit(50, dimensions, seed=7), unit(dimensions, seed=8)
         rows[0], rows[1] = query, -query
-        signs = two_bits.pack(rows)[0]
-        counted = two_bits.Asked(query).differences(np.ascontiguousarray(signs.T))
+        signs = pack(rows)[0]
+        counted = PackedQuery(query).differences(np.ascontiguousarray(signs.T))
         assert counted.tolist() == ((rows > 0) != (query > 0)).sum(axis=1).tolist()
         assert counted[:2].tolist() == [0, dimensions]
 
 
-def test_a_vector_takes_118_bytes():
-    """All that is kept of 384 dimensions fits in 118 bytes, whether a block is full or not."""
+def test_a_vector_takes_114_bytes():
+    """All that is kept of 384 dimensions fits in 114 bytes, however many there are."""
     for n in (100, 2000):
-        packed = PackedVectors(384, block=500)
+        packed = PackedVectors(384)
         packed.append(np.arange(n), np.arange(n), unit(n, 384))
-        assert packed.nbytes == 118 * n
-    assert BLOCK >= 16_384
+        assert packed.nbytes == 114 * n
 
 
 def test_large_and_unordered_ids():
     """Ids beyond 32 bits, in any order, are found, wiped and chosen by."""
     ids = [2**40 + 7, 3, 2**62, 9, 2**33]
-    packed = PackedVectors(DIMENSIONS, block=5)
+    packed = PackedVectors(DIMENSIONS)
     packed.append(ids, range(5), VECTORS[:5])
     assert packed.nearest(VECTORS[2], 1)[0][0] == 2**62
     assert {id_ for id_, _ in packed.nearest(VECTORS[2], 9, np.array([9, 2**40 + 7]))} == {9, 2**40 + 7}
@@ -263,18 +251,12 @@ def test_large_and_unordered_ids():
     assert sorted(packed.ids.tolist()) == sorted({*ids} - {2**62})
 
 
-def test_a_mask_that_is_too_old_is_refused():
-    """A mask that was made before rows were added would choose others; so would labels of another number."""
+def test_a_vector_without_an_id_is_refused():
+    """Nothing is added where there are more ids than vectors."""
     packed = PackedVectors(DIMENSIONS)
-    packed.append([1, 2], [1, 2], VECTORS[:2])
-    mask = packed.labelled([0, 1])
-    assert mask.tolist() == [True, True]
-    packed.append([3], [3], VECTORS[2:3])
-    with pytest.raises(ValueError, match="mask"):
-        packed.nearest(VECTORS[0], 1, mask)
     with pytest.raises(ValueError, match="one id"):
         packed.append([4, 5], [4, 5], VECTORS[:1])
-    assert len(packed) == 3
+    assert len(packed) == 0
 
 
 def test_nothing_allowed_finds_nothing():
@@ -284,10 +266,7 @@ def test_nothing_allowed_finds_nothing():
     assert packed.nearest(VECTORS[0], 3, np.array([1])) == []
     assert [found.tolist() for found in packed.cosines(VECTORS[0], [1])] == [[], []]
     assert packed.wipe([1]) == 0
-    assert not len(packed.labelled(0))
     packed.append([1], [1], VECTORS[:1])
-    assert packed.nearest(VECTORS[0], 3, np.zeros(1, bool)) == []
-    assert packed.nearest(VECTORS[0], 3, packed.labelled([5, 6])) == []
     assert packed.nearest(VECTORS[0], 3, np.zeros(0, np.int64)) == []
 
 
@@ -306,7 +285,7 @@ def test_vectors_that_are_none_do_no_harm():
 def test_any_number_of_dimensions(dimensions):
     """Dimensions that fill no whole word count like others."""
     rows = unit(50, dimensions, seed=6)
-    packed = PackedVectors(dimensions, block=20)
+    packed = PackedVectors(dimensions)
     packed.append(range(1, 51), range(50), rows)
     for n in (1, 7, 50):
         exact = exactly(range(1, 51), rows, rows[n - 1])
@@ -318,8 +297,8 @@ def test_bits_are_counted_alike_without_the_instruction():
     words = np.random.default_rng(5).integers(0, 2**63, (3, 500), np.uint64) * np.uint64(2)
     words[0, :3] = 0, 2**64 - 1, 1
     true = [[word.bit_count() for word in row] for row in words.tolist()]
-    assert two_bits._ones(words.copy()).tolist() == true
-    added = two_bits._ones_by_adding(words.copy())
+    assert ones(words.copy()).tolist() == true
+    added = ones_by_adding(words.copy())
     assert added.dtype == np.uint8
     assert added.tolist() == true
 
@@ -332,7 +311,7 @@ def test_a_sample_that_misleads_costs_only_time():
         distances = np.random.default_rng(seed).integers(100, 300, n).astype(np.uint16)
         distances[::step] = stepped  # what the sample sees
         for wanted in (10, 700, n - 1, n):
-            near = _lowest(distances, wanted)
+            near = lowest_of(distances, wanted)
             assert (np.diff(near) > 0).all()
             assert wanted <= len(near) <= max(2 * wanted, 20)
             left = np.delete(distances, near)
@@ -351,40 +330,41 @@ def test_rows_pass_the_signs_as_far_as_chance_may_have_put_them():
     )
     dice = np.random.default_rng(1)
     dice.shuffle(distances)
-    assert _near(distances, 10, 384).tolist() == np.flatnonzero(distances <= 125).tolist()
+    assert near_enough(distances, 10, 384).tolist() == np.flatnonzero(distances <= 125).tolist()
     distances[distances > 100] = 300
-    few = _near(distances, 10, 384)
+    few = near_enough(distances, 10, 384)
     assert 140 <= len(few) <= 2 * 140
     assert set(np.flatnonzero(distances <= 100)) <= set(few)
     distances[dice.integers(0, 60_000, 40_000)] = 110
     distances[:10] = 90
-    many = _near(distances, 10, 384)
+    many = near_enough(distances, 10, 384)
     most = 4000 + 300 + 240
     assert most <= len(many) <= 2 * most
     assert set(range(10)) <= set(many)
-    assert _near(distances[:100], 10, 384).tolist() == list(range(100))
+    assert near_enough(distances[:100], 10, 384).tolist() == list(range(100))
 
 
 @given(
     ids=st.lists(st.integers(1, 400), max_size=300),
-    wanted=st.sets(st.one_of(st.integers(1, 400), st.integers(1, 10**12)), max_size=60),
+    wanted=st.sets(st.one_of(st.integers(1, 400), st.integers(1, 2**45)), max_size=60),
 )
 def test_rows_are_found_however_many_ids_are_wanted(ids, wanted):
     """Looked for one by one or in a table of ids, rows are those of the ids, also where texts have several."""
-    rows, some = np.sort(np.array(ids, np.int64)), np.array(sorted(wanted), np.int64)
-    once = len(set(ids)) == len(ids)
-    assert _found(rows, some, once=once).tolist() == np.flatnonzero(np.isin(rows, some)).tolist()
+    packed = PackedVectors(DIMENSIONS)
+    packed.append(ids, range(len(ids)), VECTORS[[n % 40 for n in range(len(ids))]])
+    assert packed.cosines(VECTORS[0], sorted(wanted))[0].tolist() == sorted(wanted & {*ids})
+    assert packed.wipe(sorted(wanted)) == sum(id_ in wanted for id_ in ids)
 
 
 def test_asked_again_among_some_it_is_the_same():
     """A question that was compared with all rows finds among some of them what it would find there alone, also later."""
     rows, query = alike(3000), alike(1, seed=2)[0]
     some = np.arange(1, 3001, 7)
-    packed = PackedVectors(384, block=700)
+    packed = PackedVectors(384)
     packed.append(np.arange(1, 2001), np.arange(2000), rows[:2000])
 
     def alone():
-        fresh = PackedVectors(384, block=700)
+        fresh = PackedVectors(384)
         fresh.append(packed.ids, np.arange(len(packed)), rows[packed.ids - 1])
         return fresh.nearest(query, 9, some)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import edgemem
 from edgemem.bench import corpus
+from edgemem.recall.index.sources import split_key
 from edgemem.recall.phonetic import nearest, sounds_heard, sounds_near, sounds_of
 from edgemem.recall.question import hear, strange_words
 from edgemem.recall.readings import as_heard, distance
@@ -20,7 +21,6 @@ from edgemem.recall.sounds import (
     with_names,
     with_people,
 )
-from edgemem.recall.sources import split_key
 from edgemem.recall.stemmer import stem
 from edgemem.recall.words import plain_words, terms
 from edgemem.store.episodes import spell_out

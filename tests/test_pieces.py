@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.llama.embedder import LlamaEmbedder
-from edgemem.recall.pieces import CHARS, Window, window_of
+from edgemem.recall.index.pieces import CHARS, Window, window_of
 
 SENTENCE = "The ladder stands behind the green boat in the garage."
 

@@ -13,25 +13,24 @@ from edgemem.errors import CorruptError
 from edgemem.recall import postings
 from edgemem.recall.alike import Asked
 from edgemem.recall.candidates import make_filter
-from edgemem.recall.docs import add_docs, remove_doc, replace_doc
+from edgemem.recall.index.docs import add_docs, remove_doc, replace_doc
+from edgemem.recall.index.file import SCHEMA
+from edgemem.recall.index.sources import EPISODE, FACT, TURN, Doc
+from edgemem.recall.index.state import FIRST_OTHER, KEPT, State, note_removals, read_removals, trim_removals
 from edgemem.recall.lexical import Statistics, count_docs
 from edgemem.recall.matching import matched, stands_of
 from edgemem.recall.postings import ResidentPostings
-from edgemem.recall.removals import KEPT, note_removals, read_removals, trim_removals
-from edgemem.recall.sources import EPISODE, FACT, TURN, Doc
-from edgemem.recall.state import FIRST_OTHER, State
 from edgemem.recall.view import View
 from edgemem.recall.words import terms
 from edgemem.records import Reader
 from edgemem.store.database import Database
-from edgemem.store.migrations import INDEX
 
 WORDS = ("cup", "kettle", "peanut", "doctor", "friday", "garden")
 
 
 def opened(folder):
     """Return the file of an index."""
-    return Database(folder / "index.db", migrations=INDEX, durable=False)
+    return Database(folder / "index.db", migrations=SCHEMA, durable=False)
 
 
 def state_of(database):

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgemem.errors import ModelError
-from edgemem.recall.embedding import Vectors
-from edgemem.recall.index import Index
+from edgemem.recall.index.embedding import Vectors
+from edgemem.recall.index.index import Index
+from edgemem.recall.index.vectors import ExactVectors
 from edgemem.recall.recall import Recall
-from edgemem.recall.vectors import ExactVectors
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import facts, turns
 from edgemem.store.database import Database

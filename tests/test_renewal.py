@@ -1,4 +1,4 @@
-"""An index whose words were cut by other rules: made again in place, with the vectors that it has."""
+"""An index whose words were made by other rules: made anew beside the old ones, with the vectors that it has."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from hash_embedder import HashEmbedder
 from other_rules import other_rules
 from test_index import bytes_of, check, say
 
-from edgemem.recall.index import Index
+from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall
-from edgemem.recall.rules import rules_number
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store import turns
 from edgemem.store.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.migrations import INDEX
 from edgemem.store.notes import NotesFile
 
 DOCS = 700
@@ -75,7 +73,7 @@ def docs_of(index: Index) -> list[tuple[object, ...]]:
     return [*index.database.query("select * from docs order by id"), *words]
 
 
-def test_words_are_cut_again_in_place_and_no_text_is_embedded_twice(tmp_path, truth):
+def test_words_are_made_anew_and_no_text_is_embedded_twice(tmp_path, truth):
     """After other rules the docs are those of an index made anew, and the vectors those that were there."""
     notes = NotesFile(tmp_path / "NOTES.md", clock=truth.clock)
     notes.append("- the ladders are in the garages", heading="House")
@@ -99,71 +97,88 @@ def test_words_are_cut_again_in_place_and_no_text_is_embedded_twice(tmp_path, tr
         assert index.database.query("select * from sizes") != []
 
 
-@pytest.mark.parametrize("steps", [0, 1, 2])
-def test_a_question_meanwhile_finds_what_it_would_find_afterwards(tmp_path, truth, steps):
-    """Not cut again, or half of it: a question that may take its time finds the same as in an index made anew."""
-    made_by_others(tmp_path, truth, None)
-    asked = (
-        "which boat walks?",
-        "sail past harbours 7",
-        "my sister's favourite walk",
-        "set a timer",
-        "whispers",
-    )
-
-    def found(index: Index) -> list[list[tuple[str, float]]]:
-        recall = Recall(truth, index)
-        return [[(item.text, item.score) for item in recall.recall(each, reader=None)] for each in asked]
-
-    with Index(tmp_path / "new.db", truth) as index:
-        work(index)
-        index.warm()
-        expected = found(index)
-    with Index(tmp_path / "index.db", truth) as index:
-        for _ in range(steps):
-            index.catch_up(150)
-        for each, right in zip(found(index), expected, strict=True):
-            assert [text for text, _ in each] == [text for text, _ in right]
-            assert [score for _, score in each] == pytest.approx([score for _, score in right], abs=1e-4)
-        assert index.pending()["text"] == DOCS + 4 - 150 * steps
-
-
-def test_it_goes_from_the_newest_to_the_oldest_and_yields(tmp_path, truth):
-    """Each slice notes how far it came, and nothing is done once somebody speaks."""
+def test_questions_go_on_with_the_old_words_until_all_are_new(tmp_path, truth):
+    """What is made anew stands beside the old until nothing is missing; nothing is done once somebody speaks."""
     made_by_others(tmp_path, truth, None)
     with Index(tmp_path / "index.db", truth) as index:
+        before = docs_of(index)
         assert index.catch_up(500, stop=lambda: True) == 0
         left = [index.pending()["text"]]
+        index.warm()
         while index.catch_up(100):
             left.append(index.pending()["text"])
-            older = index.database.query("select max(id) from docs where rules <> ?", (rules_number(),))[0][0]
-            newer = index.database.query("select min(id) from docs where rules = ?", (rules_number(),))[0][0]
-            assert older is None or older < newer
-        assert all(before > after for before, after in pairwise(left[:-1]))
+            if left[-1]:
+                assert docs_of(index) == before
+                assert index.postings.having("boats").tolist() != []
+        assert all(earlier > later for earlier, later in pairwise(left))
         assert left[-1] == 0
+        assert count(index, "remade") == 0
+        recall = Recall(truth, index)
+        (item,) = recall.recall("which boat walks past harbours 7", reader=None, k=1)
+        assert item.text == "they were sailing past harbour 7"
+        assert index.postings.having("boats").tolist() == []
+
+
+def test_it_goes_on_where_it_was(tmp_path, truth):
+    """Whoever comes next goes on with what is there, and what came in meanwhile is of today's rules already."""
+    sql = "select kind, ref, terms, rules, digest from docs order by kind, ref"
+    made_by_others(tmp_path, truth, None)
+    with Index(tmp_path / "index.db", truth) as index:
+        index.catch_up(150)
+        say(truth, 9000, "the kettles are boiling")
+        index.catch_up(150)
+        left = index.pending()["text"]
+        assert 0 < left < DOCS
+    with Index(tmp_path / "index.db", truth) as index:
+        assert index.pending()["text"] == left
+        work(index)
+        check(index)
+        renewed = index.database.query(sql)
+    with Index(tmp_path / "new.db", truth) as index:
+        work(index)
+        assert renewed == index.database.query(sql)
+        assert ("kettl",) in index.database.query("select term from vocabulary")
 
 
 def test_what_is_forgotten_meanwhile_leaves_no_trace(tmp_path, truth):
-    """Erased before its words were cut again, and after: neither its words of then nor those of today stay."""
-    made_by_others(tmp_path, truth, None)
+    """Erased before its words were made anew, beside the old ones, or swapped: neither those nor today's stay."""
     store = SQLiteMemoryStore(truth)
-    store.add_fact("secret.weddings", "xylophones", scope="household")
-    with other_rules(), Index(tmp_path / "index.db", truth) as index:
-        work(index)
+    for n in range(3):
+        store.add_fact(f"secret.weddings{n}", f"xylophones played{n}", scope="household")
+    made_by_others(tmp_path, truth, None)
     with Index(tmp_path / "index.db", truth) as index:
         index.warm()
-        store.forget_fact("secret.weddings", scope="household")
+        forget(store, index, 0)
+        while count(index, "remade where terms like '%xylophon%'") < 2:
+            assert index.catch_up(100 if index.pending()["text"] > 110 else 1)
+        forget(store, index, 1)
+        assert count(index, "remade where terms like '%xylophon%'") == 1
         work(index)
-        assert index.erase()
+        check(index)
+        forget(store, index, 2)
+        index.warm()
         assert b"xylophon" not in bytes_of(index)
         assert index.postings.having("xylophon").tolist() == []
+
+
+def forget(store, index, n: int) -> None:
+    """Forget a secret, and hold every file of the index against it."""
+    store.forget_fact(f"secret.weddings{n}", scope="household")
+    assert index.erase()
+    for trace in (f"weddings{n}", f"played{n}"):
+        assert trace.encode() not in bytes_of(index)
+
+
+def count(index: Index, table: str) -> int:
+    """Return how many rows a table of the index has."""
+    return int(index.database.query(f"select count(*) from {table}")[0][0])
 
 
 def test_a_text_that_is_told_in_other_words_gets_another_vector(tmp_path, truth, monkeypatch):
     """The digest of a text says whether its vector is still right: here keys are spelled out in another way."""
     embedder = HashEmbedder()
     with monkeypatch.context() as patch:
-        patch.setattr("edgemem.recall.sources.fact_text", lambda key, value: f"{key} is {value}")
+        patch.setattr("edgemem.recall.index.sources.fact_text", lambda key, value: f"{key} is {value}")
         made_by_others(tmp_path, truth, embedder)
     embedder.embedded.clear()
     with Index(tmp_path / "index.db", truth, embedder=embedder) as index:
@@ -178,7 +193,7 @@ def test_a_text_that_is_told_in_other_words_gets_another_vector(tmp_path, truth,
 
 
 def test_two_processes_with_different_rules_agree(tmp_path, truth):
-    """What the older edgemem takes in after the newer one has opened the file is cut again by the newer one."""
+    """What the older edgemem takes in after the newer one has opened the file is made anew by the newer one."""
     embedder = HashEmbedder()
     with other_rules():
         older = Index(tmp_path / "index.db", truth, embedder=embedder)
@@ -198,46 +213,5 @@ def test_two_processes_with_different_rules_agree(tmp_path, truth):
     assert ("kettles",) not in newer.database.query("select term from vocabulary")
     assert len(embedder.embedded) == embedded
     check(newer)
-    with other_rules():
-        found = Recall(truth, older).recall("kettles", reader=None, k=1)
-        assert found[0].text == "the kettles are boiling"
-        older.close()
+    older.close()
     newer.close()
-
-
-def test_an_index_of_the_first_schema_is_migrated_with_its_vectors(tmp_path, truth):
-    """A file from before docs had a digest: its tables get what is new, and no text is embedded twice."""
-    embedder = HashEmbedder()
-    with Index(tmp_path / "index.db", truth, embedder=embedder) as index:
-        work(index)
-        vectors = vectors_of(index)
-        index.database.write(as_it_was)
-    embedded = len(embedder.embedded)
-    file = (tmp_path / "index.db").stat().st_ino
-    with Index(tmp_path / "index.db", truth, embedder=embedder) as index:
-        assert (tmp_path / "index.db").stat().st_ino == file
-        sizes = index.database.query("select * from sizes order by 1, 2")
-        work(index)
-        check(index)
-        assert vectors_of(index) == vectors
-        assert index.database.query("select * from sizes order by 1, 2") == sizes
-        assert index.database.query("select count(*) from docs where digest is null") == [(0,)]
-    assert len(embedder.embedded) == embedded
-
-
-def as_it_was(tx) -> None:
-    """Take back what the second step of the schema did."""
-    from zlib import crc32
-
-    for sql in (
-        "drop table occurrences",
-        "drop index docs_by_level",
-        "drop table sizes",
-        "alter table docs drop column rules",
-        "alter table docs drop column digest",
-        "delete from migrations where name = 'm002_rules'",
-        "delete from meta where key in ('rules', 'older_left')",
-        "insert into meta (key, value) values ('words', '4/2.2')",
-    ):
-        tx.execute(sql)
-    tx.execute("update meta set value = ? where key = 'schema'", (str(crc32(repr(INDEX[:1]).encode())),))

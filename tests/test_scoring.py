@@ -8,11 +8,11 @@ import pytest
 from edgemem.recall.candidates import make_filter
 from edgemem.recall.columns import Columns, Row
 from edgemem.recall.gate import NOTHING, Utterance, shipped_gate
+from edgemem.recall.index.sources import FACT, NOTE, SUMMARY, TURN
+from edgemem.recall.index.state import FIRST_OTHER
 from edgemem.recall.linear import shipped_models
 from edgemem.recall.question import Question
 from edgemem.recall.scoring import Ranking
-from edgemem.recall.sources import FACT, NOTE, SUMMARY, TURN
-from edgemem.recall.state import FIRST_OTHER
 from edgemem.recall.view import View
 
 NOW, DAY = 1e9, 86400.0

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.recall.columns import Columns, Row
+from edgemem.recall.index.sources import TURN
 from edgemem.recall.question import Question
 from edgemem.recall.signals import SIGNALS, Field, signals_of
-from edgemem.recall.sources import TURN
 from edgemem.recall.traits import ASKS, SAYS_I
 
 DAY = 86400.0

@@ -16,11 +16,11 @@ import edgemem
 from edgemem.config import RecallSettings
 from edgemem.errors import ModelError
 from edgemem.llama.embedder import LlamaEmbedder
-from edgemem.recall import embedding, spaces
-from edgemem.recall.docs import replace_doc
-from edgemem.recall.index import Index
+from edgemem.recall.index import embedding
+from edgemem.recall.index.docs import replace_doc
+from edgemem.recall.index.index import Index
+from edgemem.recall.index.sources import FACTS, read_docs
 from edgemem.recall.recall import Recall
-from edgemem.recall.sources import FACTS, read_docs
 from edgemem.records import Reader
 from edgemem.store import turns
 from edgemem.store.database import Database
@@ -138,41 +138,38 @@ def test_without_a_model_in_between_nothing_is_lost(truth, store, opened):
         check(index)
 
 
-def test_the_last_spaces_are_kept_and_older_ones_go(hand, truth, store, opened):
-    """As many other models' vectors stay as the profile says, those that were used last; the rest leaves no row."""
-    store.add_fact("milk.kind", "empty")
-    for name in ("a", "b", "c", "d"):
+def test_what_is_replaced_stays_until_the_new_vectors_are_whole(hand, truth, store, opened):
+    """Then it goes, once nobody has used it for an hour, and leaves no row; its number is never used again."""
+    for n in range(3):
+        store.add_fact(f"cup {n}", f"drawer {n}")
+    for name in ("a", "b", "c"):
         hand.advance(2 * HOUR)
-        with opened(HashEmbedder(64, name=name), kept_spaces=2) as index:
+        with opened(HashEmbedder(64, name=name)) as index:
+            before = index.database.query("select fingerprint from spaces order by id")
+            index.catch_up()
+            index.embed_pending(2)
+            now = index.database.query("select fingerprint from spaces order by id")
+            assert now == [*before, (f"{name}:64",)]
             work(index)
             check(index)
-    with opened(HashEmbedder(64, name="d"), kept_spaces=2) as index:
-        kept = index.database.query("select fingerprint from spaces order by id")
-        assert kept == [("b:64",), ("c:64",), ("d:64",)]
-        assert count(index, "vectors") == 3
-        assert index.database.query("select name from sqlite_master where name = 'bits_1'") == []
-    hand.advance(2 * HOUR)
-    with opened(HashEmbedder(64, name="b"), kept_spaces=2) as index:
-        assert index.pending()["vectors"] == 0
-        index.embed_pending()
-    hand.advance(2 * HOUR)
-    with opened(HashEmbedder(64, name="d"), kept_spaces=1) as index:
+            assert index.database.query("select fingerprint from spaces") == [(f"{name}:64",)]
+            assert count(index, "vectors") == count(index, "signs") == 3
+    with opened(HashEmbedder(64, name="a")) as index:
         work(index)
-        assert index.database.query("select fingerprint from spaces order by id") == [("b:64",), ("d:64",)]
-    with opened(HashEmbedder(64, name="a"), kept_spaces=0) as index:
-        hand.advance(2 * HOUR)
-        work(index)
-        # A number is never used again: whoever held the old space finds nothing of the new one.
-        assert index.database.query("select id, fingerprint from spaces") == [(9, "a:64")]
+        # Within the hour, going back costs nothing.
+        assert index.database.query("select id, fingerprint from spaces order by id") == [
+            (5, "c:64"),
+            (7, "a:64"),
+        ]
         check(index)
 
 
 def test_what_another_process_uses_now_is_not_dropped(hand, truth, store, opened):
-    """Processes with three models and room for none beside their own do not take the vectors from one another."""
+    """Processes with three models do not take the vectors from one another."""
     for n in range(5):
         store.add_fact(f"cup {n}", f"drawer {n}")
     embedders = [HashEmbedder(64, name=name) for name in "abc"]
-    indexes = [opened(embedder, kept_spaces=0) for embedder in embedders]
+    indexes = [opened(embedder) for embedder in embedders]
     for _ in range(20):
         hand.advance(HOUR / 3)
         for index in indexes:
@@ -198,7 +195,7 @@ def test_a_space_that_was_dropped_under_our_feet_begins_anew(hand, truth, store,
     work(mine)
     assert by_meaning(mine, "empty milk")
     hand.advance(5 * HOUR)
-    with opened(HashEmbedder(64, name="theirs"), kept_spaces=0) as theirs:
+    with opened(HashEmbedder(64, name="theirs")) as theirs:
         work(theirs)
         assert found(mine, "empty milk")
         assert not by_meaning(mine, "empty milk")
@@ -218,7 +215,7 @@ def test_a_space_that_is_dropped_while_a_text_is_embedded_gets_nothing_more(hand
             self.calls += 1
             if self.calls == 2:
                 hand.advance(5 * HOUR)
-                with opened(HashEmbedder(64, name="theirs"), kept_spaces=0) as theirs:
+                with opened(HashEmbedder(64, name="theirs")) as theirs:
                     work(theirs)
                     assert count(theirs, "spaces") == 1
             return super().embed_texts(texts)
@@ -243,12 +240,13 @@ def test_dropping_yields_and_goes_on_after_a_crash(hand, truth, opened, monkeypa
     with opened(HashEmbedder(64, name="old")) as index:
         work(index)
     hand.advance(2 * HOUR)
-    with opened(HashEmbedder(64, name="new"), kept_spaces=0) as index:
+    with opened(HashEmbedder(64, name="new")) as index:
+        index.embed_pending(60)
+        assert count(index, "vectors where space = 1") == 60
         looks = iter(range(1000))
-        index.embed_pending(stop=lambda: next(looks) >= 3)
-        left = count(index, "vectors where space = 1")
-        assert left == 60 - 3 * 7
-    with opened(HashEmbedder(64, name="old"), kept_spaces=0) as index:
+        index.embed_pending(stop=lambda: next(looks) >= 4)  # the first look finds nothing to embed
+        assert count(index, "vectors where space = 1") == 60 - 3 * 7
+    with opened(HashEmbedder(64, name="old")) as index:
         assert index.space(index.state()) is None
         assert index.pending()["vectors"] == 60
         work(index)
@@ -276,7 +274,7 @@ def test_forgetting_reaches_every_space_and_piece(truth, store, opened):
         index.erase()
         check(index)
         assert count(index, "vectors") == 3
-        assert [count(index, f"bits_{space}") for space in (1, 3, 5)] == [1, 1, 1]
+        assert index.database.query("select space from signs order by space") == [(1,), (3,), (5,)]
         assert index.database.query("select doc from unembedded") == []
         assert b"zeppelin" not in bytes_of(index)
         assert b"zigzag" not in bytes_of(index)
@@ -493,28 +491,6 @@ def test_a_reader_finds_in_a_new_space_only_what_is_theirs(truth, store, opened)
             work(index)
 
 
-def test_a_space_begins_without_looking_at_all_docs(truth, opened):
-    """However many docs there are, beginning with another model writes a few rows, and each look is bounded."""
-    for n in range(400):
-        say(truth, n, f"word{n}", f"answer{n}")
-    with opened(None) as index:
-        work(index)
-    embedder = HashEmbedder(64)
-    with opened(embedder) as index:
-        assert index.embed_pending(1) == 1
-        assert count(index, "unembedded") == 0
-        (space,) = spaces.read_spaces(index.database)
-        assert space.docs_left == 799
-        # Another process with the same model has made most of them.
-        index.database.write(
-            lambda tx: index.vectors.add(tx, [(n, np.zeros(64, np.float32)) for n in range(1, 799)])
-        )
-        work(index)
-        assert len(embedder.embedded) == 2
-        assert index.pending()["vectors"] == 0
-        check(index)
-
-
 def test_check_tells_how_far_the_vectors_are(tmp_path):
     """`edgemem check` says how many texts have their vectors, and which other models' are kept."""
     for name, told in (
@@ -646,11 +622,10 @@ def test_with_a_model_go_its_vectors_of_the_past(store, opened, hand):
         work(index)
         assert count(index, "vectors where space = 2") == 1
     hand.advance(2 * HOUR)
-    with opened(HashEmbedder(64, name="new"), kept_spaces=0) as index:
+    with opened(HashEmbedder(64, name="new")) as index:
         work(index)
         assert index.database.query("select distinct space from vectors order by space") == [(3,), (4,)]
-        tables = index.database.query("select name from sqlite_master where name like 'bits__'")
-        assert {name for (name,) in tables} == {"bits_3", "bits_4"}
+        assert index.database.query("select distinct space from signs order by space") == [(3,), (4,)]
         check(index)
 
 
@@ -663,10 +638,10 @@ def test_what_is_over_and_forgotten_leaves_no_vector(store, opened, hand):
         query = index.embedder.embed_query("empty zeppelin")
         past = index.space(index.state(), past=True)
         assert past.nearest(query, 9)
-        assert len(past._packed) == 1
+        assert len(past.packed) == 1
         store.forget_fact("milk.kind")
         index.erase()
-        assert len(past._packed) == 0
+        assert len(past.packed) == 0
         assert count(index, "vectors") == 0
         assert index.space(index.state(), past=True).nearest(query, 9) == []
         assert b"zeppelin" not in bytes_of(index)
@@ -676,7 +651,7 @@ def test_what_is_over_and_forgotten_leaves_no_vector(store, opened, hand):
 @pytest.mark.parametrize("resident", [False, True])
 def test_past_values_crowd_out_nothing(store, opened, hand, resident, monkeypatch):
     """However often one thing has changed, what holds of another is found by meaning, and so is what it was before."""
-    monkeypatch.setattr("edgemem.recall.resident.LEAST", 1 if resident else 10**6)
+    monkeypatch.setattr("edgemem.recall.index.vectors.LEAST", 1 if resident else 10**6)
     embedder = HashEmbedder(64, means={"brew": "drink"})
     store.add_fact("mara.drink", "tea", scope="household")
     hand.advance(60)

@@ -7,10 +7,10 @@ from hash_embedder import HashEmbedder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.index import Index
+from edgemem.recall.index.index import Index
+from edgemem.recall.index.sources import fact_text, split_key
 from edgemem.recall.question import read_question, take_apart
 from edgemem.recall.recall import Recall
-from edgemem.recall.sources import fact_text, split_key
 from edgemem.recall.words import terms
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.database import Database

@@ -9,7 +9,7 @@ from test_recall import ALICE, BOB, STRANGER, Robot
 
 import edgemem
 from edgemem.config import ContextSettings, Profile
-from edgemem.recall.sources import SUMMARY
+from edgemem.recall.index.sources import SUMMARY
 from edgemem.records import Epoch, Reader
 from edgemem.replay import Player
 from edgemem.script import Line

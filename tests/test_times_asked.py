@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from edgemem.recall.columns import Columns, Row
+from edgemem.recall.index.sources import EPISODE, TURN
 from edgemem.recall.question import Question
-from edgemem.recall.sources import EPISODE, TURN
 from edgemem.recall.times_asked import on_dates, on_days, said_then, spoken_of
 
 DAY = 86400.0

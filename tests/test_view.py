@@ -7,7 +7,7 @@ import pytest
 
 from edgemem.recall.candidates import make_filter
 from edgemem.recall.columns import BESIDE, Columns, Row
-from edgemem.recall.sources import TURN
+from edgemem.recall.index.sources import TURN
 from edgemem.recall.view import View
 from edgemem.records import Reader
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.docs import add_docs
+from edgemem.recall.index.docs import add_docs
+from edgemem.recall.index.file import SCHEMA
+from edgemem.recall.index.sources import EPISODE, Doc
 from edgemem.recall.languages import language_of
-from edgemem.recall.sources import EPISODE, Doc
 from edgemem.recall.stemmer import stem, stems_version
 from edgemem.recall.words import WORDS_VERSION, language_in, plain_words, terms, words_version
 from edgemem.store.database import Database
-from edgemem.store.migrations import INDEX
 
 SAME = [
     ("Where are the spare keys?", "I put the spare key into the bowl"),
@@ -182,7 +182,7 @@ def test_terms_are_one_word_each(text: str) -> None:
 @pytest.mark.parametrize("text", [said for pair in SAME for said in pair])
 def test_the_index_keeps_terms_as_they_are(text: str, tmp_path) -> None:
     """FTS5 splits and changes none of them, in any script."""
-    with Database(tmp_path / "index.db", migrations=INDEX, durable=False) as database:
+    with Database(tmp_path / "index.db", migrations=SCHEMA, durable=False) as database:
         database.write(lambda tx: add_docs(tx, [Doc(EPISODE, 1, text, 0, None, None)]))
         kept = {term for (term,) in database.query("select term from vocabulary")}
     assert kept == set(terms(text))

@@ -1,8 +1,8 @@
-"""The nearest of many vectors: `edgemem.recall.packed` against sqlite-vec, in time, in what is found, and in memory.
+"""The nearest of many vectors: `edgemem.recall.index.packed` against sqlite-vec, in time, in what is found, and in memory.
 
 Vectors and questions are made alike, from a seed: they lie between two real embeddings of sentences, with noise. What is truly nearest is found among the 32-bit vectors by
-comparing all of them. Each size is asked in a process of its own, so that its memory can be seen. A filter is a label
-of each row in memory, and a metadata column of vec0.
+comparing all of them. Each size is asked in a process of its own, so that its memory can be seen. A filter is a list of ids
+in memory, and a metadata column of vec0.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from edgemem.bench.corpus import known
 from edgemem.bench.ground import real_embedder, scratch
 from edgemem.bench.report import at_least, at_most, median, report, say, timed_ms
 from edgemem.errors import EdgememError, InvalidInputError
-from edgemem.recall.packed import PackedVectors
-from edgemem.recall.resident import LEAST, ResidentVectors
-from edgemem.recall.vectors import BitVectors, ExactVectors
+from edgemem.recall.index.file import SCHEMA
+from edgemem.recall.index.packed import PackedVectors
+from edgemem.recall.index.vectors import LEAST, BitVectors, ExactVectors, ResidentVectors
 from edgemem.store.database import Database
-from edgemem.store.migrations import INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -184,14 +183,13 @@ def measure(folder: Path, n: int) -> dict[str, float]:
         before = rss_mb("VmRSS")
         figures["build_s"] = timed_ms(ours.warm) / 1e3
         figures["rss_bytes_a_vector"] = (rss_mb("VmRSS") - before) * 1e6 / n
-        labelled = packed(np.load(folder / _BASES), n)
-        figures["bytes_a_vector"] = labelled.nbytes / n
+        made = packed(np.load(folder / _BASES), n)
+        allowed = numbers_in(SCOPE, np.load(folder / _BASES), n)
+        figures["bytes_a_vector"] = made.nbytes / n
         ways: dict[str, Way] = {
             "": lambda query: ours.nearest(query, K),
-            "_filtered": lambda query: labelled.nearest(
-                query, K, labelled.labelled(SCOPE), partial(ours.cosines, query)
-            ),
-            "_estimated": lambda query: labelled.nearest(query, K),
+            "_filtered": lambda query: made.nearest(query, K, allowed, partial(ours.cosines, query)),
+            "_estimated": lambda query: made.nearest(query, K),
         }
         if n <= VEC0_UP_TO:
             ways["_vec0"] = partial(_ask_vec0, other)
@@ -201,7 +199,7 @@ def measure(folder: Path, n: int) -> dict[str, float]:
         figures["peak_rss_mb"] = rss_mb("VmHWM")
     figures["ms_cold"] = _cold(
         partial(_ours, folder, n),
-        lambda file, query: labelled.nearest(
+        lambda file, query: made.nearest(
             query, K, exact=partial(ExactVectors(file, dimensions).cosines, query)
         ),
         asked,
@@ -274,13 +272,13 @@ def rss_mb(which: str) -> float:
 
 def _ours(folder: Path, n: int) -> Database:
     """Open an index file, as `recall.index_file` does."""
-    return Database(folder / f"{n}.db", migrations=INDEX, durable=False, page_size=1024, load_vec=True)
+    return Database(folder / f"{n}.db", migrations=SCHEMA, durable=False, page_size=1024, load_vec=True)
 
 
 def _vec0s(folder: Path, n: int) -> Database:
     """Open a file for sqlite-vec alone."""
     return Database(
-        folder / f"{n}-vec0.db", migrations=INDEX, durable=False, page_size=_VEC0_PAGE, load_vec=True
+        folder / f"{n}-vec0.db", migrations=SCHEMA, durable=False, page_size=_VEC0_PAGE, load_vec=True
     )
 
 
@@ -329,14 +327,22 @@ def between(
 
 
 def packed(bases: NDArray[np.float32], n: int) -> PackedVectors:
-    """Return the vectors in memory, numbered from 1 and labelled with their scopes."""
+    """Return the vectors in memory, numbered from 1."""
     import numpy as np
 
     made = PackedVectors(bases.shape[1])
-    for rows, scopes in between(bases, n, seed=SEED):
+    for rows, _ in between(bases, n, seed=SEED):
         ids = np.arange(len(made) + 1, len(made) + 1 + len(rows))
-        made.append(ids, ids, rows, scopes)
+        made.append(ids, ids, rows)
     return made
+
+
+def numbers_in(scope: int, bases: NDArray[np.float32], n: int) -> NDArray[np.int64]:
+    """Return the numbers of the vectors that have a scope."""
+    import numpy as np
+
+    scopes = np.concatenate([scopes for _, scopes in between(bases, n, seed=SEED)])
+    return np.flatnonzero(scopes == scope) + 1
 
 
 class Nearest:

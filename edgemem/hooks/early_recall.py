@@ -16,16 +16,15 @@ from edgemem.hooks.points import (
     ON_SPEECH_START,
     HookResult,
 )
-from edgemem.recall.ahead import MAX_CHARS
 from edgemem.recall.echoes import asks
-from edgemem.recall.utterance import as_said, with_ending
+from edgemem.recall.prefetch import MAX_CHARS, read_utterance, with_ending
 from edgemem.records import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from edgemem.hooks.conversation import Conversation
-    from edgemem.recall.ahead import Ahead, Outcome
+    from edgemem.recall.prefetch import Outcome, Prefetch
     from edgemem.records import Recalled
 
 
@@ -54,7 +53,7 @@ class EarlyRecallHook:
 
     def __init__(
         self,
-        ahead: Ahead,
+        ahead: Prefetch,
         *,
         arguments: Callable[[Reader | None], Mapping[str, Any]],
         conversation: Conversation,
@@ -86,7 +85,7 @@ class EarlyRecallHook:
                 self._ask()
         elif point == ON_SPEECH_START:
             self._forget()
-            if self._ahead.pace.share:
+            if self._ahead.share:
                 self._ahead.wake()
         elif point == ON_IDLE:
             self._forget()
@@ -122,7 +121,7 @@ class EarlyRecallHook:
     def _ask(self) -> None:
         if self._heard is not None:
             text, reader = self._heard
-            if self._ahead.marks_late and not as_said(text).ending:
+            if self._ahead.marks_late and not read_utterance(text).ending:
                 text = with_ending(text, "?" if asks(text) else ".")
             self._ahead.ask(self, text, self._arguments(reader))
 
@@ -132,7 +131,7 @@ class EarlyRecallHook:
 
     def _learn(self, utterance: str) -> None:
         """Note how the recogniser ends a sentence."""
-        heard, whole = as_said(self._newest), as_said(utterance)
+        heard, whole = read_utterance(self._newest), read_utterance(utterance)
         if heard.words == whole.words:
             self._ahead.marks_late = bool(whole.ending) and not heard.ending
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.recall.sources import FACT, KINDS, NOTE, PREFERENCE, Doc
+from edgemem.recall.index.sources import FACT, KINDS, NOTE, PREFERENCE, Doc
 from edgemem.store.rights import reading_rule
 
 if TYPE_CHECKING:

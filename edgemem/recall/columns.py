@@ -13,9 +13,9 @@ import msgspec
 
 from edgemem.provisions import later
 from edgemem.recall.candidates import BY_TIME
+from edgemem.recall.index.sources import FACT, KINDS, TURN
+from edgemem.recall.index.state import PRIVATE
 from edgemem.recall.masks import Masks
-from edgemem.recall.sources import FACT, KINDS, TURN
-from edgemem.recall.state import PRIVATE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

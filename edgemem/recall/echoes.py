@@ -12,8 +12,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from edgemem.languages.words import all_words, small
+from edgemem.recall.prefetch import read_utterance
 from edgemem.recall.traits import called_by
-from edgemem.recall.utterance import as_said
 from edgemem.recall.words import language_in, terms
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ class Echoes:
     def __init__(self, question: str, *, timed: bool = False) -> None:
         self._timed = timed
         # One recall looks at most items several times.
-        self._said = cache(as_said)
-        self._is_one = cache(partial(_is_one, as_said(question).words, frozenset(terms(question))))
+        self._said = cache(read_utterance)
+        self._is_one = cache(partial(_is_one, read_utterance(question).words, frozenset(terms(question))))
 
     def among(self, items: Iterable[Recalled]) -> list[Recalled]:
         """Return the messages that ask, and have nothing that the question has not but politeness and a name that they call."""
@@ -75,7 +75,7 @@ def _is_one(question: str, stems: frozenset[str], text: str) -> bool:
     """Tell whether a text only asks what a question of some words and stems asks."""
     if len(text) > MOST_CHARS or text.rstrip()[-1:] in _TELLS:
         return False
-    if as_said(text).words != question:
+    if read_utterance(text).words != question:
         own = set(terms(text))
         if own.isdisjoint(stems):
             return False

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.recall.alike import Alikes
+from edgemem.recall.index.sources import TURN, bound, marks
+from edgemem.recall.index.state import PRIVATE
 from edgemem.recall.lexical import K1, count_docs
-from edgemem.recall.sources import TURN, bound, marks
-from edgemem.recall.state import PRIVATE
 from edgemem.recall.traits import SAYS_I
 
 if TYPE_CHECKING:

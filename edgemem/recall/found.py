@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.recall.paragraphs import read_paragraphs
-from edgemem.recall.sources import (
+from edgemem.recall.index.sources import (
     EPISODE,
     FACT,
     PREFERENCE,
@@ -21,6 +20,7 @@ from edgemem.recall.sources import (
     bound,
     fact_text,
     marks,
+    read_paragraphs,
     who_said,
 )
 from edgemem.records import Recalled

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from edgemem.languages.words import comes_up_with
+from edgemem.recall.index.sources import KINDS
 from edgemem.recall.second_pass import name_of
-from edgemem.recall.sources import KINDS
 from edgemem.store.episodes import spell_out
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.recall.sources import bound, marks
+from edgemem.recall.index.sources import bound, marks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem.recall.sources import KINDS
-from edgemem.recall.state import PRIVATE
+from edgemem.recall.index.sources import KINDS
+from edgemem.recall.index.state import PRIVATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.columns import NOBODY
+from edgemem.recall.index.sources import TURN
 from edgemem.recall.lexical import K1, B
-from edgemem.recall.sources import TURN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

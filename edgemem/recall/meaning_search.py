@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.recall.sources import TURN
+from edgemem.recall.index.sources import TURN
 from edgemem.recall.traits import SAYS_I
 
 if TYPE_CHECKING:
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.recall.index.vectors import ExactVectors, Vector
     from edgemem.recall.question import Question
-    from edgemem.recall.vectors import Vector, VectorIndex
     from edgemem.recall.view import View
 
     Slots = NDArray[np.intp]
@@ -26,7 +26,7 @@ _FEWEST = 8  # candidates by meaning that a reader must be left with, before mor
 
 def find_near(
     view: View,
-    vectors: VectorIndex,
+    vectors: ExactVectors,
     vector: Vector,
     question: Question,
     *,
@@ -58,7 +58,7 @@ def find_near(
 
 
 def find_past(
-    view: View, vectors: VectorIndex, vector: Vector, among: Sequence[int] | None, *, wanted: int
+    view: View, vectors: ExactVectors, vector: Vector, among: Sequence[int] | None, *, wanted: int
 ) -> None:
     """Find what is near of facts that do not hold any more.
 
@@ -117,7 +117,7 @@ def _note(view: View, near: Iterable[tuple[int, float]]) -> Slots:
     return slots
 
 
-def _estimate(view: View, vectors: VectorIndex, vector: Vector, slots: Slots) -> None:
+def _estimate(view: View, vectors: ExactVectors, vector: Vector, slots: Slots) -> None:
     """Note how near those of some slots are of which that is not known."""
     import numpy as np
 

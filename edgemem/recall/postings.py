@@ -17,13 +17,8 @@ import msgspec
 
 from edgemem.errors import CorruptError
 from edgemem.recall.alike import Alikes
-from edgemem.recall.columns import COLUMNS, Columns, Row, sound_row
-from edgemem.recall.docs import length_of, stems_of
-from edgemem.recall.removals import newest_removal, read_removals
-from edgemem.recall.rules import has_older, is_todays
-from edgemem.recall.sources import TURN
-from edgemem.recall.state import FIRST_OTHER, State
-from edgemem.recall.traits import called_by
+from edgemem.recall.columns import COLUMNS, Columns, sound_row
+from edgemem.recall.index.state import FIRST_OTHER, State, newest_removal, read_removals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,18 +26,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.originals import Originals
     from edgemem.recall.view import View
     from edgemem.store.database import Database
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
 
-_COLUMNS = f"{COLUMNS}, d.rules, d.terms"
+_COLUMNS = f"{COLUMNS}, d.terms"
 AT_ONCE = 300
 """Docs that a question may still read in; more are left to `warm`, and FTS5 answers meanwhile."""
 _STEP = 300  # docs that are read between two looks at `stop`: some milliseconds
-_SLOWER = 4  # to cut the words of a text anew instead of reading them
 _TERMS = 1000  # terms that are looked at between two looks at `stop`
 _STEPS = 16  # of a search among 65,536 texts
 _OFTEN = 255  # how often a term stands in a text is kept in 8 bits
@@ -53,15 +46,10 @@ class ResidentPostings:
 
     Docs are numbered in two rows that only grow (messages, everything else), and what is taken out or replaced is logged,
     so a few look-ups tell what happened since, in whichever process.
-
-    Args:
-        originals: the texts of docs whose words were cut by other rules: memory holds what today's make of them. None:
-            take the words as they stand in the file.
     """
 
-    def __init__(self, database: Database, originals: Originals | None = None) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._originals = originals
         self.lock = threading.RLock()
         """Held by whoever reads the columns while more may be read in."""
         self._removal = self._pruned = 0
@@ -85,7 +73,7 @@ class ResidentPostings:
         worked = False
         while not (stop and stop()):
             with self.lock:  # a question need not wait for more than one step
-                if not self._read(state, _STEP // _SLOWER if has_older(state) else _STEP):
+                if not self._read(state, _STEP):
                     break
             worked = True
         self._prune(stop)
@@ -198,10 +186,7 @@ class ResidentPostings:
 
     def _take(self, rows: Sequence[tuple[Any, ...]]) -> None:
         try:
-            read = [
-                (sound_row(columns), msgspec.convert(terms, str), rules) for *columns, rules, terms in rows
-            ]
-            for row, terms in self._renewed(read):
+            for row, terms in [(sound_row(columns), msgspec.convert(terms, str)) for *columns, terms in rows]:
                 often = Counter(terms.split())
                 slot = self.columns.append(row)
                 for term, times in often.items():
@@ -212,28 +197,6 @@ class ResidentPostings:
                     found.append(slot << 8 | min(times, _OFTEN))
         except (ValueError, OverflowError, msgspec.ValidationError) as error:
             raise CorruptError(f"{self._database.path} is damaged: a row cannot be ({error}).") from error
-
-    def _renewed(self, read: Sequence[tuple[Row, str, Any]]) -> Iterator[tuple[Row, str]]:
-        """Yield rows and terms as today's rules make them, whichever made those in the file."""
-        older = [(row.kind, row.ref) for row, _, rules in read if not is_todays(rules)]
-        texts = self._originals.read(older) if self._originals is not None and older else {}
-        for row, terms, rules in read:
-            doc = None if is_todays(rules) else texts.get((row.kind, row.ref))
-            if doc is None:
-                yield row, terms
-                continue
-            stems = stems_of(doc)
-            # Who may read it stays as the file has it, until the change is taken in; and what it shows at a glance, which
-            # takes longer to find out than its words.
-            yield (
-                row._replace(
-                    subject=doc.subject,
-                    relation=doc.relation,
-                    called=(called_by(doc.text) or None) if doc.kind == TURN else None,
-                    length=length_of(stems),
-                ),
-                stems,
-            )
 
     def _forget(self) -> None:
         self._columns = None

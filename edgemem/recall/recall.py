@@ -15,12 +15,12 @@ from edgemem.recall.echoes import Echoes
 from edgemem.recall.found import fetch
 from edgemem.recall.gate import shipped_gate
 from edgemem.recall.groups import Rows, Wanted, best_of_groups, first_of
+from edgemem.recall.index.sources import KINDS
 from edgemem.recall.linear import shipped_models
 from edgemem.recall.past_times import past_times
 from edgemem.recall.question import take_apart
 from edgemem.recall.search import Limits, RecallStats, Search
 from edgemem.recall.second_pass import Bounds, SecondPass, second_pass
-from edgemem.recall.sources import KINDS
 from edgemem.recall.tail import Tail
 from edgemem.recall.then import choose_versions
 from edgemem.recall.when import checked_when
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from edgemem.llama.protocols import Embedder, Reranker
     from edgemem.recall.gate import Found, Utterance
-    from edgemem.recall.index import Index
+    from edgemem.recall.index.index import Index
     from edgemem.recall.linear import Messages
     from edgemem.recall.question import Asked
     from edgemem.recall.scoring import Ranking

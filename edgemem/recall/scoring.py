@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from edgemem.recall.fact_scores import CLUES as FACT_CLUES
 from edgemem.recall.fact_scores import clues_of
 from edgemem.recall.gate import NOTHING, SLOWLY, Found
+from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.linear import REASONS, LinearModel, Messages
 from edgemem.recall.linear import reasons as text_reasons
 from edgemem.recall.replacing import COMPARED, Said
 from edgemem.recall.signals import SIGNALS, Field, rank, signals_of
-from edgemem.recall.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.then_told import told_then
 from edgemem.recall.traits import COUNTS
 

@@ -13,11 +13,11 @@ import msgspec
 
 from edgemem.errors import ClosedError, ModelError
 from edgemem.recall.gate import Utterance
+from edgemem.recall.index.sources import FACT, TURN, Doc, bound, marks
+from edgemem.recall.index.state import FIRST_OTHER, State
 from edgemem.recall.languages import share_of_meaning
 from edgemem.recall.meaning_search import find_near, find_past
 from edgemem.recall.scoring import Ranking
-from edgemem.recall.sources import FACT, TURN, Doc, bound, marks
-from edgemem.recall.state import FIRST_OTHER, State
 from edgemem.recall.word_search import WordSearch
 from edgemem.recall.words import language_in, plain_words, terms
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.candidates import Filter
     from edgemem.recall.gate import Gate
-    from edgemem.recall.index import Index
+    from edgemem.recall.index.index import Index
     from edgemem.recall.linear import Models
     from edgemem.recall.question import Asked, Question
     from edgemem.recall.tail import Tail

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from edgemem.patterns import Pattern
 from edgemem.recall.common_words import COMMON_NAMES, COMMON_WORDS
 from edgemem.recall.english_words import is_english
+from edgemem.recall.index.sources import bound, marks
 from edgemem.recall.phonetic import nearest, sounds_heard, sounds_near, sounds_of
 from edgemem.recall.question import MAX_CHARS, people_in, strange_words
 from edgemem.recall.readings import as_heard, distance, skeleton
-from edgemem.recall.sources import bound, marks
 from edgemem.recall.stemmer import stem
 from edgemem.recall.words import plain_words, terms
 

@@ -10,11 +10,10 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from edgemem.recall.alike import Alikes
-from edgemem.recall.docs import row_of
-from edgemem.recall.paragraphs import notes_stamp, read_paragraphs
+from edgemem.recall.index.docs import row_of
+from edgemem.recall.index.sources import NOTE, SOURCES, TURN, Doc, notes_stamp, read_newest, read_paragraphs
+from edgemem.recall.index.state import State
 from edgemem.recall.sounds import called_in
-from edgemem.recall.sources import NOTE, SOURCES, TURN, Doc, read_newest
-from edgemem.recall.state import State
 from edgemem.recall.words import terms
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.columns import Columns, Row
-    from edgemem.recall.index import Index
+    from edgemem.recall.index.index import Index
     from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from math import inf, nextafter
 from typing import TYPE_CHECKING
 
-from edgemem.recall.sources import FACT
+from edgemem.recall.index.sources import FACT
 from edgemem.store.beliefs import held_within, keys_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgemem.recall.columns import NOBODY
-from edgemem.recall.sources import EPISODE, FACT, NOTE, PREFERENCE, SUMMARY, TURN
+from edgemem.recall.index.sources import EPISODE, FACT, NOTE, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.times_asked import spoken_of
 from edgemem.recall.traits import ASKS, COUNTS, GREETS, NAMES
 

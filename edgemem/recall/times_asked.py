@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.recall.sources import TURN
+from edgemem.recall.index.sources import TURN
 
 if TYPE_CHECKING:
     import numpy as np

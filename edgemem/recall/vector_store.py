@@ -11,9 +11,9 @@ from edgemem.errors import InvalidInputError, StoreError
 from edgemem.fence import storable
 from edgemem.llama.protocols import Embedder
 from edgemem.recall.function_embedder import FunctionEmbedder
-from edgemem.recall.index import Index
+from edgemem.recall.index.index import Index
+from edgemem.recall.index.sources import FACT, FACTS, bound, in_batches, marks
 from edgemem.recall.recall import Recall
-from edgemem.recall.sources import FACT, FACTS, bound, in_batches, marks
 from edgemem.store import beliefs
 from edgemem.store.doubts import misheard_perhaps
 from edgemem.store.memory_store import SQLiteMemoryStore
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from edgemem.clock import Clock
     from edgemem.recall.function_embedder import EmbedFn
-    from edgemem.recall.vectors import Vector
+    from edgemem.recall.index.vectors import Vector
     from edgemem.records import Fact, Kind, Reader, Recalled
     from edgemem.store.database import Database
 

@@ -9,14 +9,13 @@ from edgemem.errors import CorruptError
 from edgemem.recall.alike import LEAST_LETTERS, MOST, parted, spread
 from edgemem.recall.columns import BESIDE, COLUMNS, Columns, Row, sound_row
 from edgemem.recall.file_words import FileWords
+from edgemem.recall.index.sources import bound, in_batches, marks
+from edgemem.recall.index.state import FIRST_OTHER
 from edgemem.recall.lexical import K1, Statistics
 from edgemem.recall.matching import matched, stands_of
 from edgemem.recall.mentions import LONG, Ways, people_heard, ways_of
 from edgemem.recall.question import Asked, Question, people_in, read_question
-from edgemem.recall.rules import has_older
 from edgemem.recall.sounds import with_names, with_people
-from edgemem.recall.sources import bound, in_batches, marks
-from edgemem.recall.state import FIRST_OTHER
 from edgemem.recall.then_told import stands_then
 from edgemem.recall.times_asked import on_dates, on_days, spoken_of
 from edgemem.recall.view import View
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 
     from edgemem.recall.alike import Alike
     from edgemem.recall.candidates import Filter
-    from edgemem.recall.index import Index
-    from edgemem.recall.state import State
+    from edgemem.recall.index.index import Index
+    from edgemem.recall.index.state import State
     from edgemem.recall.tail import Tail
 
 _FEW = 3  # texts that a misheard name may stand in
@@ -84,8 +83,7 @@ class WordSearch:
         question = self._read(asked, query, people, reader)
         postings = self._index.postings
         state = self._state
-        if self._patient and state is not None and (state.docs <= _SOON_READ or has_older(state)):
-            # Also where the file has the words of other rules: only all texts together tell what today's find.
+        if self._patient and state is not None and state.docs <= _SOON_READ:
             postings.warm(state)
         with postings.lock:
             self._resident = self._state is not None and postings.follow(self._state)

@@ -2,44 +2,36 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from edgemem.recall import resident
-from edgemem.recall.removals import note_removals
-from edgemem.recall.resident import ResidentVectors, open_vectors
-from edgemem.recall.vectors import BitVectors, ExactVectors, remove_vectors
+from edgemem.recall.index import vectors as vectors_module
+from edgemem.recall.index.file import SCHEMA
+from edgemem.recall.index.state import note_removals
+from edgemem.recall.index.vectors import (
+    BitVectors,
+    ExactVectors,
+    ResidentVectors,
+    move_vectors,
+    open_vectors,
+    remove_vectors,
+)
 from edgemem.store.database import Database
-from edgemem.store.migrations import INDEX
 
 DIMENSIONS = 64
-ROOT = Path(__file__).parents[2]
-WITHOUT_VEC0 = """
-import sys
-from edgemem.recall.vectors import ExactVectors
-from edgemem.store.database import Database
-from edgemem.store.migrations import INDEX
-with Database(sys.argv[1], migrations=INDEX, durable=False) as database:
-    assert not database.query("select 1 from pragma_module_list where name = 'vec0'")
-    database.write(lambda tx: ExactVectors(database, 64).remove(tx, [2]))
-"""
 
 
 @pytest.fixture
 def database(tmp_path):
     """Return an empty index file."""
-    with Database(tmp_path / "index.db", migrations=INDEX, durable=False, load_vec=True) as db:
+    with Database(tmp_path / "index.db", migrations=SCHEMA, durable=False, load_vec=True) as db:
         yield db
 
 
 @pytest.fixture(params=[ResidentVectors, BitVectors, ExactVectors])
 def vectors(request, database, monkeypatch):
     """Return each implementation on that file."""
-    monkeypatch.setattr(resident, "LEAST", 1)  # or else vec0 would answer for so few
+    monkeypatch.setattr(vectors_module, "LEAST", 1)  # or else vec0 would answer for so few
     return request.param(database, DIMENSIONS)
 
 
@@ -250,35 +242,32 @@ def test_large_ids(database, vectors):
     assert [id_ for id_, _ in vectors.nearest(unit(DIMENSIONS), 1)] == [2**40 + 7]
 
 
-def test_a_process_without_sqlite_vec_leaves_no_wrong_bits(database):
-    """What it writes is found at once all the same, what it removes leaves no bits, and idle time makes them again."""
+def test_a_process_without_sqlite_vec_finds_and_leaves_the_same(database):
+    """What it writes has its sign bits, what it removes leaves none, and what moves keeps them."""
     rows = unit(9, DIMENSIONS)
-    bits, exact = BitVectors(database, DIMENSIONS), ExactVectors(database, DIMENSIONS)
-    database.write(lambda tx: bits.add(tx, [(1, rows[0]), (2, rows[1])]))
-    database.write(lambda tx: exact.add(tx, [(3, rows[2])]))
-    assert dict(bits.nearest(rows[2], 1)) == {3: pytest.approx(1.0, abs=1e-3)}
-    assert bits.lacks_bits()
-    subprocess.run(
-        [sys.executable, "-W", "error", "-c", WITHOUT_VEC0, str(database.path)], check=True, cwd=ROOT
-    )
-    assert database.query("select count(*) from bits_1_vector_chunks00") == [(0,)]
-    assert dict(bits.nearest(rows[0], 9)) == pytest.approx(dict(exact.nearest(rows[0], 9)), abs=1e-6)
-    while bits.lacks_bits():
-        assert database.write(lambda tx: bits.fill(tx, 1)) == 1
-    assert dict(bits.nearest(rows[2], 9)) == pytest.approx(dict(exact.nearest(rows[2], 9)), abs=1e-6)
-    assert database.query("select count(*) from bits_1") == [(2,)]
-    database.write(lambda tx: bits.remove(tx, [1, 3]))
-    assert database.query("select count(*) from bits_1") == [(0,)]
+    exact = ExactVectors(database, DIMENSIONS)
+    with Database(database.path, migrations=SCHEMA, durable=False) as other:
+        theirs = BitVectors(other, DIMENSIONS)
+        fill(other, theirs, rows)
+        assert theirs.nearest(rows[2], 9) == exact.nearest(rows[2], 9)
+    mine = BitVectors(database, DIMENSIONS)
+    assert mine.nearest(rows[2], 9) == exact.nearest(rows[2], 9)
+    with Database(database.path, migrations=SCHEMA, durable=False) as other:
+        other.write(lambda tx: BitVectors(other, DIMENSIONS).remove(tx, [1, 3]))
+        other.write(lambda tx: move_vectors(tx, 2, past=True))
+    assert database.query("select count(*) from signs") == [(7,)]
+    assert sorted(id_ for id_, _ in mine.nearest(rows[2], 9)) == [4, 5, 6, 7, 8, 9]
+    assert [id_ for id_, _ in BitVectors(database, DIMENSIONS, 2).nearest(rows[1], 9)] == [2]
 
 
 def test_memory_follows_what_other_processes_write(tmp_path, database, monkeypatch):
     """Vectors that another process adds, replaces or removes are seen at the next question."""
-    monkeypatch.setattr(resident, "LEAST", 1)
+    monkeypatch.setattr(vectors_module, "LEAST", 1)
     rows = unit(40, DIMENSIONS)
     mine = ResidentVectors(database, DIMENSIONS)
     fill(database, mine, rows[:20])
     assert mine.nearest(rows[3], 1)[0][0] == 4
-    with Database(database.path, migrations=INDEX, durable=False, load_vec=True) as other:
+    with Database(database.path, migrations=SCHEMA, durable=False, load_vec=True) as other:
         theirs = BitVectors(other, DIMENSIONS)
         other.write(lambda tx: theirs.add(tx, [(21, rows[20])]))
         assert mine.nearest(rows[20], 1)[0][0] == 21
@@ -299,34 +288,35 @@ def test_memory_follows_what_other_processes_write(tmp_path, database, monkeypat
 
 def test_memory_keeps_nothing_of_what_was_removed(database, monkeypatch):
     """Where nobody asks anything, idle time wipes it all the same."""
-    monkeypatch.setattr(resident, "LEAST", 1)
+    monkeypatch.setattr(vectors_module, "LEAST", 1)
     rows = unit(20, DIMENSIONS)
     mine = ResidentVectors(database, DIMENSIONS)
     fill(database, mine, rows)
     mine.warm()
     database.write(lambda tx: mine.remove(tx, [4]))
     mine.follow_removals()
-    assert 4 not in mine._packed.ids
-    assert len(mine._packed) == 19
+    assert 4 not in mine.packed.ids
+    assert len(mine.packed) == 19
 
 
 def test_many_new_vectors_are_left_to_idle_time(database, monkeypatch):
     """A question reads in a few; more are read by warm, and the answers are the same."""
-    monkeypatch.setattr(resident, "LEAST", 1)
-    monkeypatch.setattr(resident, "AT_ONCE", 5)
+    monkeypatch.setattr(vectors_module, "LEAST", 1)
+    monkeypatch.setattr(vectors_module, "AT_ONCE", 5)
     rows = unit(60, DIMENSIONS)
     mine = ResidentVectors(database, DIMENSIONS)
     fill(database, mine, rows)
     cold = mine.nearest(rows[7], 3)
-    assert not len(mine._packed)
+    assert not len(mine.packed)
     mine.warm()
-    assert len(mine._packed) == 60
+    assert len(mine.packed) == 60
     assert dict(mine.nearest(rows[7], 1)) == pytest.approx(dict(cold[:1]), abs=1e-3)
 
 
-def test_where_vec0_is_missing_the_exact_index_serves(database):
-    """The choice follows what the machine can do, and lengths that bits cannot hold."""
-    assert isinstance(open_vectors(database, 64), BitVectors)
-    assert type(open_vectors(database, 63)) is ExactVectors
-    database.vec_version = None
-    assert type(open_vectors(database, 64)) is ExactVectors
+def test_the_choice_follows_the_length(database):
+    """Where memory cannot hold vectors of a length, the file serves."""
+    assert isinstance(open_vectors(database, 64), ResidentVectors)
+    assert type(open_vectors(database, 63)) is BitVectors
+    odd, rows = open_vectors(database, 63), unit(5, 63)
+    fill(database, odd, rows)
+    assert odd.nearest(rows[3], 1) == [(4, pytest.approx(1.0, abs=1e-3))]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from edgemem.clock import Clock
 from edgemem.recall import file_words, word_search
 from edgemem.recall.candidates import make_filter
-from edgemem.recall.index import Index
+from edgemem.recall.index.index import Index
 from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.question import take_apart
 from edgemem.recall.tail import Tail

@@ -18,10 +18,10 @@ from hash_embedder import HashEmbedder
 from test_index import check
 
 from edgemem.config import RecallSettings
-from edgemem.recall.index import Index
+from edgemem.recall.index.docs import rules_number
+from edgemem.recall.index.index import Index
+from edgemem.recall.index.sources import SOURCES, read_docs
 from edgemem.recall.recall import Recall
-from edgemem.recall.rules import rules_number
-from edgemem.recall.sources import SOURCES, read_docs
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store import turns
 from edgemem.store.database import Database
@@ -40,16 +40,14 @@ WORKER = """
     import itertools, sys
     sys.path.insert(0, "tests")
     from hash_embedder import HashEmbedder
-    from edgemem.config import RecallSettings
-    from edgemem.recall.index import Index
+    from edgemem.recall.index.index import Index
     from edgemem.store.database import Database
 
     folder, *names = sys.argv[1:]
-    settings = RecallSettings(kept_spaces=1)
     with Database(folder + "/memory.db") as truth:
         for name in itertools.cycle(names):
             embedder = HashEmbedder(64, name=name)
-            with Index(folder + "/index.db", truth, embedder=embedder, settings=settings) as index:
+            with Index(folder + "/index.db", truth, embedder=embedder) as index:
                 print("begun", flush=True)
                 while index.catch_up(7) + index.embed_pending(5):
                     print("step", flush=True)
@@ -193,7 +191,7 @@ TALKER = """
     import sys
     sys.path.insert(0, "tests")
     from hash_embedder import HashEmbedder
-    from edgemem.recall.index import Index
+    from edgemem.recall.index.index import Index
     from edgemem.records import StoredMessage, Turn
     from edgemem.store import turns
     from edgemem.store.database import Database
@@ -275,7 +273,6 @@ def test_a_damaged_index_costs_no_answer(tmp_path, kind, live):
                     index.progress()
                     index.catch_up()
                     index.embed_pending()
-                    index.merge_words()
                     index.warm()
                 found = recall.recall("answer 7", reader=None, k=3)
                 assert "answer 7" in [item.text for item in found]
@@ -332,7 +329,7 @@ RENEWER = """
     sys.path.insert(0, "tests")
     from hash_embedder import HashEmbedder
     from other_rules import other_rules
-    from edgemem.recall.index import Index
+    from edgemem.recall.index.index import Index
     from edgemem.store.database import Database
 
     class Noting(HashEmbedder):

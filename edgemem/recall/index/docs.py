@@ -1,31 +1,38 @@
 """Docs: the rows of the index, one for each thing that can be recalled, with their words.
 
-Functions that take a transaction; vectors come later, from the queue of what has none.
+Vectors come later, from the queue of what has none.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
 
 import msgspec
 
 from edgemem.recall.columns import Row
-from edgemem.recall.originals import digest_of
-from edgemem.recall.removals import note_removals
-from edgemem.recall.rules import note_rules, rules_number
+from edgemem.recall.index.sources import TURN, Doc, digest_of
+from edgemem.recall.index.spaces import dequeue, enqueue, spaces_without
+from edgemem.recall.index.state import FIRST_OTHER, get_meta, note_removals, set_meta, tally_docs
+from edgemem.recall.index.vectors import move_vectors, remove_vectors
 from edgemem.recall.sounds import called_in, names_in, note_sounds, sounds_with
-from edgemem.recall.sources import TURN, Doc
-from edgemem.recall.spaces import dequeue, enqueue, spaces_without
-from edgemem.recall.state import FIRST_OTHER, get_meta, set_meta, tally_docs
 from edgemem.recall.traits import Traits, traits_of
-from edgemem.recall.vectors import move_vectors, remove_vectors
-from edgemem.recall.words import terms
+from edgemem.recall.words import terms, words_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from edgemem.store.database import Transaction
+
+
+RULES_VERSION = "4"
+"""Changes when `traits`, `dates` or `phonetic` make something else of a text, or a record is told in other words."""
+
+
+def rules_number() -> int:
+    """Return the number of the rules that make a doc of its text, which changes with every rule and every stem; never 0."""
+    return crc32(f"{RULES_VERSION}/{words_version()}".encode()) or 1
 
 
 class ReadDoc(NamedTuple):
@@ -61,12 +68,12 @@ def add_read(tx: Transaction, read: Sequence[ReadDoc]) -> None:
     """Take docs in that were read before, so that whoever waits for this file waits for no text to be read."""
     message, other = get_meta(tx, "last_message"), get_meta(tx, "last_other", FIRST_OTHER - 1)
     numbered: list[tuple[int, ReadDoc]] = []
-    for each in read:
-        if each.doc.kind == TURN:
+    for doc in read:
+        if doc.doc.kind == TURN:
             message += 1
         else:
             other += 1
-        numbered.append((message if each.doc.kind == TURN else other, each))
+        numbered.append((message if doc.doc.kind == TURN else other, doc))
     _insert(tx, numbered)
     set_meta(tx, "last_message", message)
     set_meta(tx, "last_other", other)
@@ -74,10 +81,10 @@ def add_read(tx: Transaction, read: Sequence[ReadDoc]) -> None:
 
 def remove_doc(tx: Transaction, kind: int, ref: int) -> int | None:
     """Take a doc out with its words and its vectors in all spaces; return the number that it had, if it was there."""
-    found = tx.execute("select id, terms, level, owner from docs where ref = ? and kind = ?", (ref, kind))
-    if not found:
+    rows = tx.execute("select id, terms, level, owner from docs where ref = ? and kind = ?", (ref, kind))
+    if not rows:
         return None
-    number, stems, level, owner = found[0]
+    number, stems, level, owner = rows[0]
     tx.execute("insert into words (words, rowid, terms) values ('delete', ?, ?)", (number, stems))
     tx.execute("delete from docs where id = ?", (number,))
     note_removals(tx, [number])
@@ -91,10 +98,9 @@ def replace_doc(tx: Transaction, doc: Doc) -> None:
     """Take a doc in as it is now, under the number that it had."""
     same = tx.execute(
         """
-        select id, past from docs where ref = ? and kind = ? and level = ? and owner is ?
-          and (digest = ? or (digest is null and terms = ?))
+        select id, past from docs where ref = ? and kind = ? and level = ? and owner is ? and digest = ?
         """,
-        (doc.ref, doc.kind, doc.level, doc.owner, digest_of(doc.text), stems_of(doc)),
+        (doc.ref, doc.kind, doc.level, doc.owner, digest_of(doc.text)),
     )
     if not same:
         number = remove_doc(tx, doc.kind, doc.ref)
@@ -134,15 +140,11 @@ def length_of(stems: str) -> int:
     return stems.count(" ") + 1 if stems else 0
 
 
-def note_names(tx: Transaction, docs: Sequence[Doc]) -> None:
+def note_names(tx: Transaction, read: Sequence[ReadDoc]) -> None:
     """Have found who says something in some docs, and who and what they are about."""
-    _note_names(tx, docs, sounds_with({name for doc in docs for name in _names_of(doc)}))
-
-
-def _note_names(tx: Transaction, docs: Sequence[Doc], sounds: Iterable[tuple[str, str]]) -> None:
-    people = {doc.who for doc in docs if doc.who}
+    people = {doc.doc.who for doc in read if doc.doc.who}
     tx.executemany("insert or ignore into people (name) values (?)", [(name,) for name in people])
-    note_sounds(tx, sounds)
+    note_sounds(tx, {sound for doc in read for sound in doc.sounds})
 
 
 def _names_of(doc: Doc) -> set[str]:
@@ -163,19 +165,18 @@ def _insert(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
           times, length, terms, rules, digest)
         values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
-        [(*each.row._replace(id=number), each.stems, rules, each.digest) for number, each in numbered],
+        [(*doc.row._replace(id=number), doc.stems, rules, doc.digest) for number, doc in numbered],
     )
     tx.executemany(
-        "insert into words (rowid, terms) values (?, ?)", [(number, each.stems) for number, each in numbered]
+        "insert into words (rowid, terms) values (?, ?)", [(number, doc.stems) for number, doc in numbered]
     )
-    note_rules(tx, [number for number, _ in numbered])
-    enqueue(tx, [number for number, each in numbered if not each.doc.past])
-    enqueue(tx, [number for number, each in numbered if each.doc.past], past=True)
-    _note_names(
-        tx, [each.doc for _, each in numbered], {sound for _, each in numbered for sound in each.sounds}
-    )
+    if numbered and get_meta(tx, "rules") != rules:  # whoever opened the file last follows other rules
+        set_meta(tx, "older", 1)
+    for past in (False, True):
+        enqueue(tx, [number for number, doc in numbered if doc.doc.past == past], past=past)
+    note_names(tx, [doc for _, doc in numbered])
     sizes: dict[tuple[int, str | None], list[int]] = defaultdict(list)
-    for _, each in numbered:
-        sizes[each.doc.level, each.doc.owner].append(each.row.length)
+    for _, doc in numbered:
+        sizes[doc.doc.level, doc.doc.owner].append(doc.row.length)
     for (level, owner), lengths in sizes.items():
         tally_docs(tx, level, owner, docs=len(lengths), terms=sum(lengths))

@@ -1,4 +1,4 @@
-"""Recall ahead: when it begins, what it costs, and what it forgets."""
+"""Prefetch: when it begins, what it costs, what it forgets, and which ways of writing a sentence are the same to it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from conftest import HandClock
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgemem.errors import ClosedError, DiskError
-from edgemem.recall.ahead import KEPT_S, Ahead
+from edgemem.recall.prefetch import KEPT_S, Prefetch, Utterance, goes_on, read_utterance, with_ending
 from edgemem.records import Recalled
 
 
@@ -41,8 +43,8 @@ def searches(hand: HandClock) -> Searches:
 
 
 @pytest.fixture
-def ahead(searches: Searches, hand: HandClock) -> Iterator[Ahead]:
-    made = Ahead(
+def ahead(searches: Searches, hand: HandClock) -> Iterator[Prefetch]:
+    made = Prefetch(
         searches,
         stamp=lambda: searches.stamp,
         late=lambda: searches.late,
@@ -63,45 +65,16 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def hear(ahead: Ahead, by: object, text: str) -> None:
+def hear(ahead: Prefetch, by: object, text: str) -> None:
     """Hand a text over, and wait for its recall."""
     ahead.ask(by, text, {})
     until(lambda: ahead.idle)
 
 
-def test_it_waits_as_long_as_the_end_of_sentences_allows(ahead: Ahead, hand: HandClock) -> None:
-    """Where the end is known late, a text stands long before it is recalled for; twice what a recall takes is left."""
-    by = Talk()
-    assert ahead.pace.settles_s == 0.0
-    hear(ahead, by, "so far")
-    hand.advance(0.8)
-    assert ahead.take(by, "so far", {}).outcome == "ready"
-    assert ahead.pace.settles_s == pytest.approx(0.75 * 0.8)
-    ahead.ask(by, "and on", {})
-    assert not ahead.idle
-    hand.advance(0.3)
-    ahead.take(by, "and on further", {})  # says nothing of when the end of what was heard is known
-    assert ahead.pace.settles_s == pytest.approx(0.75 * 0.8)
-    ahead.take(by, "and on", {})
-    assert ahead.pace.settles_s == pytest.approx(0.75 * 0.3)
-
-
-def test_what_recall_takes_is_left_for_it(ahead: Ahead, searches: Searches, hand: HandClock) -> None:
-    """A slow recall begins sooner, and never sooner than the profile says."""
-    by = Talk()
-    searches.takes_s = 0.25
-    hear(ahead, by, "so far")
-    hand.advance(0.55)
-    ahead.take(by, "so far", {})
-    assert ahead.pace.settles_s == pytest.approx(0.75 * (0.8 - 2 * 0.25))
-    ahead.pace.settle_s = 0.4
-    assert ahead.pace.settles_s == 0.4
-
-
-def test_it_rests_between_recalls(ahead: Ahead, searches: Searches, hand: HandClock) -> None:
+def test_it_rests_between_recalls(ahead: Prefetch, searches: Searches, hand: HandClock) -> None:
     """With half a core, a recall of a second is followed by a second of rest, whoever speaks."""
     one, other = Talk(), Talk()
-    ahead.pace.share = 0.5
+    ahead.share = 0.5
     searches.takes_s = 1.0
     hear(ahead, one, "first")
     searches.takes_s = 0.0
@@ -114,7 +87,7 @@ def test_it_rests_between_recalls(ahead: Ahead, searches: Searches, hand: HandCl
     assert searches.asked == ["first", "second"]
 
 
-def test_what_nobody_comes_for_is_forgotten(ahead: Ahead, hand: HandClock) -> None:
+def test_what_nobody_comes_for_is_forgotten(ahead: Prefetch, hand: HandClock) -> None:
     """After some seconds neither the text nor what was found is kept."""
     by = Talk()
     hear(ahead, by, "so far")
@@ -123,7 +96,7 @@ def test_what_nobody_comes_for_is_forgotten(ahead: Ahead, hand: HandClock) -> No
     until(lambda: ahead.take(by, "so far", {}).outcome == "unheard")
 
 
-def test_what_is_old_is_not_lent_out(ahead: Ahead, hand: HandClock) -> None:
+def test_what_is_old_is_not_lent_out(ahead: Prefetch, hand: HandClock) -> None:
     """Also where the thread has not come to forget it yet."""
     by = Talk()
     hear(ahead, by, "so far")
@@ -131,7 +104,7 @@ def test_what_is_old_is_not_lent_out(ahead: Ahead, hand: HandClock) -> None:
     assert ahead.take(by, "so far", {}).found is None
 
 
-def test_what_has_changed_is_not_lent_out(ahead: Ahead, searches: Searches) -> None:
+def test_what_has_changed_is_not_lent_out(ahead: Prefetch, searches: Searches) -> None:
     """Nor is what was found before something was written, for other arguments, or within the deadline only."""
     by = Talk()
     hear(ahead, by, "so far")
@@ -154,7 +127,7 @@ def test_what_cannot_be_looked_at_is_not_lent_out() -> None:
         return 0
 
     by = Talk()
-    ahead = Ahead(lambda text, **_: [], stamp=stamp, settle_s=0.0, now=lambda: 0.0)
+    ahead = Prefetch(lambda text, **_: [], stamp=stamp, settle_s=0.0, now=lambda: 0.0)
     hear(ahead, by, "so far")
     broken.append(True)
     assert ahead.take(by, "so far", {}) == ("stale", None)
@@ -169,7 +142,7 @@ def test_a_memory_that_is_closed_is_no_failure() -> None:
         raise faults.pop(0)
 
     by = Talk()
-    ahead = Ahead(search, stamp=lambda: 0, settle_s=0.0, share=1.0, now=lambda: 0.0)
+    ahead = Prefetch(search, stamp=lambda: 0, settle_s=0.0, share=1.0, now=lambda: 0.0)
     hear(ahead, by, "so far")
     assert ahead.fault(by) == ""
     hear(ahead, by, "so far so good")
@@ -179,21 +152,21 @@ def test_a_memory_that_is_closed_is_no_failure() -> None:
     ahead.close()
 
 
-def test_nothing_is_recalled_for_a_sentence_that_is_over(ahead: Ahead, searches: Searches) -> None:
+def test_nothing_is_recalled_for_a_sentence_that_is_over(ahead: Prefetch, searches: Searches) -> None:
     """What has not begun when the turn asks for it is left to the turn."""
     by = Talk()
-    ahead.pace.settle_s = 60.0
+    ahead.settle_s = 60.0
     ahead.ask(by, "so far", {})
     assert ahead.take(by, "so far", {}) == ("missed", None)
     assert ahead.idle
     assert searches.asked == []
 
 
-def test_a_recogniser_may_change_its_mind_back(ahead: Ahead, searches: Searches, hand: HandClock) -> None:
+def test_a_recogniser_may_change_its_mind_back(ahead: Prefetch, searches: Searches, hand: HandClock) -> None:
     """What was recalled for already is kept when the text between was given up."""
     by = Talk()
     hear(ahead, by, "so far")
-    ahead.pace.settle_s = 60.0
+    ahead.settle_s = 60.0
     ahead.ask(by, "sofa", {})
     ahead.ask(by, "so far", {})
     assert ahead.idle
@@ -203,7 +176,7 @@ def test_a_recogniser_may_change_its_mind_back(ahead: Ahead, searches: Searches,
 
 @pytest.mark.parametrize("text", ["where is the", "boat " * 1000, "…"])
 def test_what_cannot_be_a_whole_sentence_is_not_recalled_for(
-    ahead: Ahead, searches: Searches, text: str
+    ahead: Prefetch, searches: Searches, text: str
 ) -> None:
     """An article is the end of nothing, and nobody speaks for half an hour."""
     by = Talk()
@@ -223,7 +196,7 @@ def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
         return [Recalled("note", "1", text, 1.0, ())]
 
     by = Talk()
-    ahead = Ahead(search, stamp=lambda: 0, settle_s=0.0, share=1.0, now=lambda: 0.0)
+    ahead = Prefetch(search, stamp=lambda: 0, settle_s=0.0, share=1.0, now=lambda: 0.0)
     hear(ahead, by, "so far")
     ahead.ask(by, "sofa", {})
     assert running.wait(20)
@@ -250,13 +223,13 @@ def test_a_search_hears_when_nobody_waits_for_it_any_more(way: str) -> None:
         return [Recalled("note", "1", text, 1.0, ())]
 
     by = Talk()
-    ahead = Ahead(search, stamp=lambda: 0, settle_s=0.0, share=1.0, now=lambda: 0.0)
+    ahead = Prefetch(search, stamp=lambda: 0, settle_s=0.0, share=1.0, now=lambda: 0.0)
     ahead.ask(by, "so far", {})
     assert running.wait(20)
     if way == "another sentence":
         ahead.take(by, "so far so good", {})
     elif way == "another word":
-        ahead.pace.settle_s = 60.0
+        ahead.settle_s = 60.0
         ahead.ask(by, "so far so", {})
     elif way == "dropped":
         ahead.drop(by)
@@ -275,7 +248,7 @@ def test_a_search_hears_when_nobody_waits_for_it_any_more(way: str) -> None:
     closing.join(20)
 
 
-def test_a_search_that_is_waited_for_goes_on(ahead: Ahead) -> None:
+def test_a_search_that_is_waited_for_goes_on(ahead: Prefetch) -> None:
     """The turn that came with the same sentence waits for it."""
     told: list[bool] = []
 
@@ -302,7 +275,7 @@ def test_the_index_is_read_into_memory_until_somebody_says_something(hand: HandC
         raise OSError("the index cannot be read")
 
     by = Talk()
-    ahead = Ahead(lambda text, **_: [], stamp=lambda: 0, warm=warming, settle_s=0.0, now=lambda: 0.0)
+    ahead = Prefetch(lambda text, **_: [], stamp=lambda: 0, warm=warming, settle_s=0.0, now=lambda: 0.0)
     ahead.wake()
     until(lambda: warm == [False])
     ahead.ask(by, "so far", {})
@@ -315,20 +288,76 @@ def test_the_index_is_read_into_memory_until_somebody_says_something(hand: HandC
 
 def test_closing_waits_for_nobody_who_waits(searches: Searches) -> None:
     """After it, texts are taken and left alone."""
-    ahead = Ahead(searches, stamp=lambda: 0, now=lambda: 0.0)
+    ahead = Prefetch(searches, stamp=lambda: 0, now=lambda: 0.0)
     ahead.close()
     ahead.ask(Talk(), "so far", {})
     ahead.wake()
     assert searches.asked == []
 
 
-def test_the_same_text_again_is_no_news(ahead: Ahead, hand: HandClock) -> None:
+def test_the_same_text_again_is_no_news(ahead: Prefetch, hand: HandClock) -> None:
     """A recogniser that repeats itself thirty times a second keeps no text from settling."""
     by = Talk()
-    ahead.pace.settle_s = 0.1
+    ahead.settle_s = 0.1
     ahead.ask(by, "so far", {})
     hand.advance(0.06)
     ahead.ask(by, "so  far", {})
     hand.advance(0.06)
     until(lambda: ahead.idle)
     assert ahead.take(by, "so far", {}).outcome == "ready"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Can I eat this cake?", "can i  eat this cake ?"),
+        ("No, Alice, the RED one!", "no alice the red one."),
+        ("»Wer kommt?«", "wer kommt?"),
+        ("Straße.", "STRASSE."),
+        ("Cafe\u0301.", "café."),
+    ],
+)
+def test_writing_does_not_tell_sentences_apart(one: str, other: str) -> None:
+    """Case, white space, commas and ways to write a letter are no difference."""
+    assert read_utterance(one) == read_utterance(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("You eat cake?", "You eat cake."),
+        ("You eat cake?", "You eat cake"),
+        ("You eat cake.", "You eat cake..."),
+        ("It costs 5 €.", "It costs 5."),
+        ("की", "का"),
+        ("re cover", "recover"),
+    ],
+)
+def test_what_is_said_tells_sentences_apart(one: str, other: str) -> None:
+    """Words, signs that are spoken, marks that are parts of letters, and whether it is a question, are a difference."""
+    assert read_utterance(one) != read_utterance(other)
+
+
+@given(st.text(max_size=60), st.sampled_from(["", "?", "."]))
+def test_an_ending_changes_no_word(text: str, ending: str) -> None:
+    """What is written as if it ended here is the same words, with that ending."""
+    whole = read_utterance(with_ending(text, ending))
+    assert whole.words == read_utterance(text).words
+    if ending:
+        assert whole.ending == ending
+
+
+@given(st.text(max_size=60))
+def test_said_again_is_the_same(text: str) -> None:
+    """What is left of a sentence is left of that once more."""
+    words = read_utterance(text).words
+    assert read_utterance(words) == Utterance(words, "")
+
+
+def test_some_words_end_no_sentence() -> None:
+    """After an article or a conjunction more is to come; a preposition may be the last word."""
+    assert goes_on(read_utterance("Where is the"))
+    assert goes_on(read_utterance("tea, AND"))
+    assert not goes_on(read_utterance("what is it made of"))
+    assert not goes_on(read_utterance("the cake"))
+    assert not goes_on(read_utterance(""))

@@ -17,16 +17,21 @@ import msgspec
 
 from edgemem.config import RecallSettings
 from edgemem.errors import CorruptError, InvalidInputError, StoreError
-from edgemem.recall.changes import apply_changes, purge, read_changes, shorten_queue
-from edgemem.recall.embedding import Embedding, Progress
-from edgemem.recall.index_file import NOT_BROKEN, file_at, is_sound, open_index_file, remake_index_file
-from edgemem.recall.intake import is_due, take_notes, take_rows
-from edgemem.recall.originals import Originals
+from edgemem.recall.index.embedding import Embedding, Progress
+from edgemem.recall.index.file import NOT_BROKEN, file_at, is_sound, open_index_file, remake_index_file
+from edgemem.recall.index.follow import (
+    apply_changes,
+    is_due,
+    purge,
+    read_changes,
+    shorten_queue,
+    take_notes,
+    take_rows,
+)
+from edgemem.recall.index.renewal import count_older, renew_some
+from edgemem.recall.index.sources import SOURCES, Doc, Originals, Source
+from edgemem.recall.index.state import DamagedIndexError, State, set_meta
 from edgemem.recall.postings import ResidentPostings
-from edgemem.recall.renewal import count_older, renew_some
-from edgemem.recall.segments import merge_due, merge_some
-from edgemem.recall.sources import SOURCES, Doc, Source
-from edgemem.recall.state import DamagedIndexError, State, set_meta
 from edgemem.store.erase.erasings import last_forgotten
 
 if TYPE_CHECKING:
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
 
     from edgemem.errors import EdgememError
     from edgemem.llama.protocols import Embedder
-    from edgemem.recall.vectors import Vector, VectorIndex
+    from edgemem.recall.index.vectors import ExactVectors, Vector
     from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
 
@@ -56,7 +61,7 @@ class Index:
         truth: what it is made from; closed by its owner, after this.
         embedder: for vectors; None: full text only.
         notes: recalled line by line; None: there are none.
-        settings: how many pieces a text is embedded in, and what is kept of other models; may be set later, too.
+        settings: how many pieces a text is embedded in, and what concerns safety; may be set later, too.
     """
 
     def __init__(
@@ -93,10 +98,10 @@ class Index:
         return None if self.embedding is None else self.embedding.embedder
 
     @property
-    def vectors(self) -> VectorIndex | None:
+    def vectors(self) -> ExactVectors | None:
         """Return the vectors of the model in use, as they were looked at last."""
-        made = None if self.embedding is None else self.embedding.vectors
-        return None if made is None else made.now
+        vectors = None if self.embedding is None else self.embedding.vectors
+        return None if vectors is None else vectors.now
 
     def state(self) -> State:
         """Return how far the index has come."""
@@ -106,16 +111,16 @@ class Index:
         except msgspec.ValidationError as error:
             raise CorruptError(f"{self.path} is damaged ({error}); it is made again by itself.") from error
 
-    def space(self, _state: State, *, past: bool = False) -> VectorIndex | None:
+    def space(self, _state: State, *, past: bool = False) -> ExactVectors | None:
         """Return the vectors that the model in use has made; None while it has made none.
 
         Args:
             past: those of facts that do not hold any more.
         """
-        made = None if self.embedding is None else self.embedding.open()
-        if made is None:
+        vectors = None if self.embedding is None else self.embedding.open()
+        if vectors is None:
             return None
-        return made.past if past else made.now
+        return vectors.past if past else vectors.now
 
     def progress(self) -> Progress | None:
         """Return how far the vectors of the model in use have come; None without a model. It counts rows."""
@@ -165,7 +170,7 @@ class Index:
         wait_s: float = 0.0,
         sources: Sequence[Source] = SOURCES,
     ) -> int:
-        """Take up to `limit` changes and rows of the truth into full text, and renew what older rules made; return how many.
+        """Take up to `limit` changes and rows of the truth into full text, and make anew what other rules made; return how many.
 
         What was erased there is found no more; `erase` leaves no byte of it. Between steps of some milliseconds `stop`
         is asked.
@@ -234,18 +239,12 @@ class Index:
     def embed_pending(self, limit: int = 64, *, stop: Stop | None = None) -> int:
         """Make vectors of up to `limit` docs, what is newest and of most use first; return of how many.
 
-        What is kept no more of other models goes first, in steps that count like vectors.
+        Once all are made, the vectors of other models go, in steps that count like vectors.
         """
 
         def steps() -> list[Step]:
-            made = self.embedding
-            if made is None:
-                return []
-            return [
-                made.drop,
-                partial(made.embed_docs, stop),
-                made.fill_bits,
-            ]
+            embedding = self.embedding
+            return [] if embedding is None else [partial(embedding.embed_docs, stop), embedding.drop_others]
 
         with self._upkeep:
             return self._work(steps, limit, limit, stop)
@@ -261,29 +260,16 @@ class Index:
 
     def keep_new(self, limit: int) -> None:
         """Have the file take what has its vectors in memory alone, and up to `limit` rows for that; nothing is embedded."""
-        made = self.embedding
-        if made is None or not made.holds_new():
+        embedding = self.embedding
+        if embedding is None or not embedding.holds_new():
             return
         self.catch_up(limit)
         with self._upkeep:
-            self._work(lambda: [partial(made.embed_docs, lambda: True)], limit, 1, None)
+            self._work(lambda: [partial(embedding.embed_docs, lambda: True)], limit, 1, None)
 
     def near_new(self, query: Vector, docs: Mapping[int, Doc]) -> dict[int, float]:
         """Return how near docs that this index does not know yet are to a question, where their vectors are in memory."""
         return {} if self.embedding is None else self.embedding.near_new(query, docs)
-
-    def merge_words(self, *, stop: Stop | None = None) -> bool:
-        """Merge a piece of the full text's segments where that pays; return whether it did."""
-
-        def merge(_limit: int) -> int:
-            state = self.state()
-            if merge_due(state):
-                self.database.write(lambda tx: merge_some(tx, state))
-                return 1
-            return 0
-
-        with self._upkeep:
-            return self._work(lambda: [merge], 1, 1, stop) > 0
 
     def warm(self, *, stop: Stop | None = None) -> bool:
         """Bring into memory what the next question is answered from; return whether anything was missing."""
@@ -377,7 +363,7 @@ class Index:
             self.damaged = False
             self._open(embedder)
             return
-        self.postings = ResidentPostings(self.database, self.originals)
+        self.postings = ResidentPostings(self.database)
 
     def _embed_with(self, embedder: Embedder) -> Embedding:
         return Embedding(
@@ -386,8 +372,8 @@ class Index:
 
     def _check_file(self) -> None:
         """Raise if another process has made the file again: connections of new threads would open that one."""
-        there = file_at(self.path)
-        if there is not None and there != self._file:
+        now = file_at(self.path)
+        if now is not None and now != self._file:
             raise CorruptError(f"{self.path} was made again by another process; upkeep opens it.")
 
     def _mend(self) -> None:

@@ -1,30 +1,39 @@
-"""Sources: what of the truth can be recalled, and the text that stands for it.
+"""Sources: what can be recalled, and the text that stands for it.
 
-Facts are taken by what somebody said (a row that is its own origin), not by the pieces into which corrections
-split it; conversations by the message, and by the newest summary of each session.
+Facts are taken by what somebody said (a row that is its own origin), not by the pieces into which corrections split it;
+conversations by the message, and by the newest summary of each session; NOTES.md by the line, under its heading.
 """
 
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import Collection
+from datetime import datetime
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from edgemem.errors import InvalidInputError
+from edgemem.recall.index.state import sound
 from edgemem.recall.words import terms
 from edgemem.store.episodes import episode_text, spell_out
+from edgemem.store.rights import LEVELS
+from edgemem.store.sections import read_sections
 from edgemem.store.summaries import SUMMARIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import TypeVar
 
     from edgemem.records import Kind
     from edgemem.store.database import Database
+    from edgemem.store.notes import NotesFile
 
     T = TypeVar("T")
+
+Stamp = tuple[int, int]
 
 FACT, PREFERENCE, EPISODE, TURN, NOTE, SUMMARY = 0, 1, 2, 3, 4, 5
 KINDS: dict[int, Kind] = {
@@ -149,11 +158,11 @@ def read_newest(truth: Database, source: Source, after: int, limit: int, now: fl
 
 def read_docs(truth: Database, source: Source, refs: Iterable[int], now: float) -> dict[int, Doc]:
     """Return what there still is of some rows, by id."""
-    found: dict[int, Doc] = {}
+    docs: dict[int, Doc] = {}
     for some in in_batches(sorted(refs)):
         rows = truth.query(f"{source.select} f.id in ({marks(some)})", {**bound(some), "now": now})
-        found.update((row[0], _doc(source.kind, row)) for row in rows)
-    return found
+        docs.update((row[0], _doc(source.kind, row)) for row in rows)
+    return docs
 
 
 def fact_text(key: str, value: str) -> str:
@@ -254,3 +263,77 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
     ref, session_id, turn, role, content, extra, level, owner, speaker, at = row
     who = who_said(role, speaker, extra)
     return Doc(kind, ref, content[:MAX_CHARS], level, owner, who, session_id, turn, at or ref / 1e6)
+
+
+def notes_stamp(notes: NotesFile) -> Stamp:
+    """Return what changes whenever the file does: its size and time."""
+    try:
+        status = notes.path.stat()
+    except OSError:
+        return 0, 0
+    return status.st_size, status.st_mtime_ns
+
+
+def read_paragraphs(notes: NotesFile) -> Mapping[int, Doc]:
+    """Return the lines of the notes by the hash of their text, with the heading that tells what they are about."""
+    return _paragraphs(notes.read(), notes_stamp(notes)[1] / 1e9, LEVELS.index(notes.level))
+
+
+@functools.lru_cache(maxsize=1)  # asked for with every note that is recalled, and seldom changed
+def _paragraphs(notes: str, modified: float, level: int) -> Mapping[int, Doc]:
+    docs: dict[int, Doc] = {}
+    for section in read_sections(notes):
+        at = modified if section.written is None else _moment(section.written, modified)
+        for line in section.lines:
+            text = line.strip().lstrip("-*+> ").strip()
+            if not text or text.strip("`~#=_") == "":
+                continue
+            if section.heading:
+                text = f"{section.heading}: {text}"  # "milk" alone would not say that it is to be bought
+            text = text[:MAX_CHARS]
+            # A line that was in the file before is recognised, wherever under its heading it stands now.
+            ref = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
+            docs[ref] = Doc(NOTE, ref, text, level, None, None, at=at)
+    return docs
+
+
+def _moment(written: str, otherwise: float) -> float:
+    try:
+        return datetime.strptime(written, "%Y-%m-%d %H:%M").astimezone().timestamp()
+    except (ValueError, OverflowError):
+        return otherwise  # a date that somebody wrote by hand, such as the 31st of February
+
+
+class Originals:
+    """Reads what docs were made from.
+
+    Args:
+        notes: None: there are none.
+    """
+
+    def __init__(self, truth: Database, notes: NotesFile | None) -> None:
+        self._truth = truth
+        self._notes = notes
+
+    def read(self, names: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Doc]:
+        """Return what there still is of some (kind, ref)."""
+        refs: dict[int, list[int]] = defaultdict(list)
+        for kind, ref in sound(list(names), list[tuple[int, int]], "a doc"):
+            refs[kind].append(ref)
+        now = self._truth.clock.now()
+        docs = {
+            (source.kind, ref): doc
+            for source in SOURCES
+            if source.kind in refs
+            for ref, doc in read_docs(self._truth, source, refs[source.kind], now).items()
+        }
+        if self._notes is not None and NOTE in refs:
+            lines = read_paragraphs(self._notes)
+            docs.update({(NOTE, ref): lines[ref] for ref in refs[NOTE] if ref in lines})
+        return docs
+
+
+def digest_of(text: str) -> int:
+    """Return what tells a text from any other: a vector of it is right for as long as this is the same."""
+    hashed = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
+    return int.from_bytes(hashed.digest(), "big", signed=True)

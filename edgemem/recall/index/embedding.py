@@ -1,51 +1,39 @@
 """Embedding: the upkeep of one model's vectors in an index, from a file that knows nothing of the model to a whole one.
 
-First comes what came or changed lately and what was of use of late, then everything that was there before
-the model, the newest first, and facts that do not hold any more at the end. A text that is longer than the model's window has a vector for each of its pieces. Several
-processes may work on one file: what another has made meanwhile is left as it is.
+First comes what came or changed lately and what was of use of late, then everything that was there before the model, and
+facts that do not hold any more at the end; of each, the newest first. A text that is longer than the model's window has a
+vector for each of its pieces. Several processes may work on one file: what another has made meanwhile is left as it is.
 
 The vector of a fact is the mean of two, that of all of it and that of what it says of its subject ("shoe size"): the name of a
-subject is most of what a short sentence means to an embedder, so all facts about one are alike. Of 120 questions of
-`edgemem.bench.corpus` the fact that answers is among the first five of its subject's in .97 instead of .91.
+subject is most of what a short sentence means to an embedder, so all facts about one are alike.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
+import re
 import threading
-from functools import partial
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import ModelError
 from edgemem.languages.words import CODES, comes_up_with
 from edgemem.llama.yielding import embed_until
-from edgemem.recall.originals import digest_of
-from edgemem.recall.pieces import window_of
-from edgemem.recall.resident import ResidentVectors, open_vectors
-from edgemem.recall.sources import FACT, PREFERENCE
-from edgemem.recall.spaces import (
-    begin_space,
-    dequeue,
-    drop_surplus,
-    enqueue,
-    find_space,
-    note_use,
-    past_of,
-    read_spaces,
-)
-from edgemem.recall.usage import most_shown
-from edgemem.recall.vectors import BitVectors
+from edgemem.recall.index.pieces import window_of
+from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, digest_of
+from edgemem.recall.index.spaces import begin_space, dequeue, drop_others, find_space, note_use, other_spaces
+from edgemem.recall.index.state import sound
+from edgemem.recall.index.vectors import ResidentVectors, open_vectors, past_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from edgemem.config import RecallSettings
     from edgemem.llama.protocols import Embedder
-    from edgemem.recall.originals import Originals
-    from edgemem.recall.sources import Doc
-    from edgemem.recall.spaces import Space
-    from edgemem.recall.vectors import Vector, VectorIndex
+    from edgemem.recall.index.sources import Doc, Originals
+    from edgemem.recall.index.spaces import Space
+    from edgemem.recall.index.vectors import ExactVectors, Vector
     from edgemem.store.database import Database, Transaction
 
     Stop = Callable[[], bool]
@@ -54,37 +42,32 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _USED = 256  # docs that were shown of late and come before the others: some seconds of embedding
-_LOOKED_AT = 256  # docs of before the space that one step looks at, in search of one without a vector
+_SESSIONS, _TURNS = 20, 50  # in which they were shown: the newest sessions, and the newest turns of each
 _DROPPED = 200  # rows of a space that is not kept, in one transaction: some milliseconds
-_BITS = 500  # bits that are made in one transaction: the same
 _RELATION_CHARS = 500
 _KEPT_NEW = 1024  # docs whose vectors wait in memory for the index, 1.5 KB for each sentence: twice what the tail holds
 _TOGETHER = 64  # docs whose vectors are in memory and go into the file in one transaction: some 20 ms
 _PROBE = "Hello."
-_AS_IT_WAS = """
-  select past from docs where id = ? and kind = ? and ref = ? and (digest is null or digest = ?)
-"""
+_NUMBERS = {name: number for number, name in KINDS.items()}
+# What a turn has shown is a list of names of items, or of JSON that holds them.
+_ITEM = re.compile(rf"\b({'|'.join(_NUMBERS)}):(-?\d{{1,19}})\b")
 
 
 class _Row(NamedTuple):
-    """A doc that waits for a vector; one that is gone already has only its number."""
+    """A doc that waits for a vector."""
 
     doc: int
-    kind: int | None
-    ref: int | None
-    digest: int | None
-    """Of the text that it was made from, if that is known."""
-
-    @property
-    def name(self) -> tuple[int, int] | None:
-        return None if self.kind is None or self.ref is None else (self.kind, self.ref)
+    kind: int
+    ref: int
+    digest: int
+    """Of the text that it was made from."""
 
 
 class Vectors(NamedTuple):
     """The vectors of one model."""
 
-    now: VectorIndex
-    past: VectorIndex
+    now: ExactVectors
+    past: ExactVectors
     """Of facts that do not hold any more."""
 
 
@@ -121,7 +104,7 @@ class Embedding:
         """Pieces of a text that was interrupted in the middle."""
         self._new: dict[str, dict[_Piece, Vector]] = {}
         """The pieces of docs that the index did not know yet, by the text."""
-        self._aside: dict[int, int | None] = {}
+        self._aside: dict[int, int] = {}
         """Docs that cannot be embedded as they are, by the digest of their text; the next process tries them again."""
         self.vectors: Vectors | None = None
         """As they were looked at last."""
@@ -129,7 +112,7 @@ class Embedding:
 
     def open(self) -> Vectors | None:
         """Return the vectors of this model in the file; None while it has none there."""
-        space = find_space(self._database, self.embedder)
+        space = find_space(self._database.query, self.embedder)
         if space is None:
             return None
         vectors = self.vectors
@@ -157,32 +140,22 @@ class Embedding:
 
     def waiting(self) -> int:
         """Return how many docs have no vector of this model."""
-        return self._waiting_docs(find_space(self._database, self.embedder))
+        return self._waiting_docs(find_space(self._database.query, self.embedder))
 
     def progress(self) -> Progress:
         """Return how far it has come; counts rows, for whoever has time."""
-        own = find_space(self._database, self.embedder)
+        own = find_space(self._database.query, self.embedder)
         others = {
             space.fingerprint: self._count(
                 "vectors where space in (?, ?)", space.number, past_of(space.number)
             )
-            for space in read_spaces(self._database)
-            if own is None or space.number != own.number
+            for space in other_spaces(self._database, own)
         }
         return Progress(self._count("docs"), self._waiting_docs(own), others)
 
-    def drop(self, _limit: int) -> int:
-        """Take out a slice of the vectors of models that are kept no more; return how many rows."""
-        space = self._begin()
-        note_use(self._database, space)
-        return drop_surplus(self._database, space, self._settings().kept_spaces, _DROPPED)
-
-    def fill_bits(self, _limit: int) -> int:
-        """Make the bits of vectors that were written without sqlite-vec; return of how many."""
-        for side in self.open() or ():
-            if isinstance(side, BitVectors) and side.lacks_bits():
-                return self._database.write(partial(side.fill, limit=_BITS))
-        return 0
+    def drop_others(self, _limit: int) -> int:
+        """Take out a slice of the vectors of models that are used no more; return how many rows."""
+        return drop_others(self._database, self._begin(), _DROPPED)
 
     def embed_docs(self, stop: Stop | None, limit: int) -> int:
         """Make vectors of docs; return of how many, or how many needed none.
@@ -190,12 +163,11 @@ class Embedding:
         Those whose vectors are in memory go along, beside `limit`: each commit writes the last pages of the same tables.
         """
         space = self._begin()
-        rows = self._queued(space.number, limit + min(len(self._new), _TOGETHER))
-        if rows:
-            return self._embed(space, rows, None, stop, limit)
-        done = self._embed_older(space, limit, stop)
-        rows = self._queued(past_of(space.number), limit) if not done and not (stop and stop()) else []
-        return self._embed(space, rows, None, stop, limit) if rows else done
+        for side in (space.number, past_of(space.number)):
+            rows = self._queued(side, limit + min(len(self._new), _TOGETHER))
+            if rows:
+                return self._embed(space, side, rows, stop, limit)
+        return 0
 
     def embed_new(self, docs: Iterable[Doc], stop: Stop | None, limit: int) -> int:
         """Make vectors of docs that the index does not know yet, in memory alone; return of how many.
@@ -239,134 +211,89 @@ class Embedding:
     def _waiting_docs(self, space: Space | None) -> int:
         if space is None:
             return self._count("docs")
-        older = self._count(
-            "docs d where d.id <= ? and d.past = 0"
-            " and not exists (select 1 from vectors v where v.doc = d.id and v.space = ?)"
-            " and not exists (select 1 from unembedded u where u.doc = d.id and u.space = ?)",
-            *(space.docs_left, space.number, space.number),
+        return self._count(
+            "unembedded u join docs d on d.id = u.doc where u.space in (?, ?)",
+            space.number,
+            past_of(space.number),
         )
-        return older + self._count("unembedded where space in (?, ?)", space.number, past_of(space.number))
 
     def _begin(self) -> Space:
         """Return the space of the model as it is now, beginning it if there is none."""
-        space = find_space(self._database, self.embedder)
+        space = find_space(self._database.query, self.embedder)
         if space is None:
-            first = self._numbers(most_shown(self._truth, _USED))
-            space = self._database.write(lambda tx: begin_space(tx, self.embedder, first))
+            urgent = self._numbers(_most_shown(self._truth, _USED))
+            space = self._database.write(lambda tx: begin_space(tx, self.embedder, urgent))
+        note_use(self._database, space)
         self.open()
         return space
 
     def _numbers(self, items: Sequence[tuple[int, int]]) -> list[int]:
-        found = [
+        rows = [
             self._database.query("select id from docs where ref = ? and kind = ?", (ref, kind))
             for kind, ref in items
         ]
-        return [rows[0][0] for rows in found if rows]
+        return [doc[0][0] for doc in rows if doc]
 
-    def _queued(self, space: int, limit: int) -> list[_Row]:
+    def _queued(self, side: int, limit: int) -> list[_Row]:
         rows = self._database.query(
-            "select u.doc, d.kind, d.ref, d.digest from unembedded u left join docs d on d.id = u.doc"
-            " where u.space = ? order by u.doc desc limit ?",
-            (space, limit + len(self._aside)),
-        )
-        left = [_Row(*row) for row in rows if row[0] not in self._aside or self._aside[row[0]] != row[3]]
-        return left[:limit]
-
-    def _embed_older(self, space: Space, limit: int, stop: Stop | None) -> int:
-        """Go on with what was there before the space, from the newest to the oldest."""
-        rows = self._older(space, limit)
-        without = [_Row(*row[:4]) for row in rows if not row[4]]
-        if without:
-            return self._embed(space, without, rows[-1][0], stop, limit)
-        # What came later than the space was embedded before them, from the queue.
-        rows = list(itertools.takewhile(lambda row: row[4], self._older(space, _LOOKED_AT)))
-        if rows or space.docs_left > 0:
-            self._database.write(lambda tx: _pass(tx, space.number, rows[-1][0] if rows else 1))
-        return len(rows)
-
-    def _older(self, space: Space, limit: int) -> list[tuple[int, int, int, int | None, int]]:
-        """Return the next docs of those before the space, and whether they have a vector."""
-        return self._database.query(
             """
-            select d.id, d.kind, d.ref, d.digest, exists (
-              select 1 from vectors v where v.doc = d.id and v.space = ?)
-            from docs d where d.id <= ? and d.past = 0 order by d.id desc limit ?
+            select d.id, d.kind, d.ref, d.digest from unembedded u join docs d on d.id = u.doc
+            where u.space = ? order by u.urgent desc, u.doc desc limit ?
             """,
-            (space.number, space.docs_left, limit),
+            (side, limit + len(self._aside)),
         )
+        queued = [sound(row, _Row, "a doc") for row in rows]
+        return [row for row in queued if self._aside.get(row.doc) != row.digest][:limit]
 
-    def _embed(
-        self, space: Space, rows: list[_Row], passed: int | None, stop: Stop | None, limit: int
-    ) -> int:
+    def _embed(self, space: Space, side: int, rows: list[_Row], stop: Stop | None, limit: int) -> int:
         """Make the vectors of some docs, the first of them if it is stopped; return of how many docs.
 
         Args:
-            passed: the number down to which all older docs are done with these; None: they came from the queue.
-            limit: of docs from the queue whose vectors are not in memory; the others come first.
+            side: the number of the space, or that of its past.
+            limit: of docs whose vectors are not in memory; the others come first.
         """
         docs = self._docs(rows)
-        if passed is None:
-            ready = [row for row in rows if row.doc in docs and docs[row.doc].text in self._new]
-            rows = ready + [row for row in rows if row not in ready][:limit]
+        ready = [row for row in rows if row.doc in docs and docs[row.doc].text in self._new]
+        rows = ready + [row for row in rows if row not in ready][:limit]
         # What the truth says by now in other words waits for the index to take that in.
-        ahead = {
-            row.doc
-            for row in rows
-            if row.doc in docs and row.digest not in (None, digest_of(docs[row.doc].text))
-        }
+        changed = {row.doc for row in rows if row.doc in docs and digest_of(docs[row.doc].text) != row.digest}
         pieces = {
-            row.doc: self._pieces(docs[row.doc]) for row in rows if row.doc in docs and row.doc not in ahead
+            row.doc: self._pieces(docs[row.doc]) for row in rows if row.doc in docs and row.doc not in changed
         }
         known = {
             piece: vector for doc in docs.values() for piece, vector in self._new.get(doc.text, {}).items()
         }
         made, unfit = self._make(_parts(pieces.values(), but=known), stop)
-        done: list[_Row] = []
-        for row in rows:
-            parts = _parts([pieces.get(row.doc, ())], but=known)
-            if any(part not in made and part not in unfit for part in parts):
-                passed = None if passed is None else row.doc + 1  # somebody began to speak: it stays
-                break
-            done.append(row)
+        parts = {row.doc: _parts([pieces.get(row.doc, ())], but=known) for row in rows}
+        # Where somebody began to speak, the rest stays.
+        done = list(
+            itertools.takewhile(
+                lambda row: all(part in made or part in unfit for part in parts[row.doc]), rows
+            )
+        )
         self._begun = made if len(done) < len(rows) else {}
         if not done:
             return 0
-        aside = {
-            row.doc
-            for row in done
-            if row.doc in ahead or not unfit.isdisjoint(_parts([pieces.get(row.doc, ())]))
-        }
+        aside = {row.doc for row in done if row.doc in changed or not unfit.isdisjoint(parts[row.doc])}
         self._aside.update((row.doc, row.digest) for row in done if row.doc in aside)
 
-        def work(tx: Transaction) -> None:
-            vectors = self.vectors
-            now = find_space(tx, self.embedder)
-            if vectors is None or now is None or not now.number == vectors.now.space == space.number:
+        def store(tx: Transaction) -> None:
+            vectors, current = self.vectors, find_space(tx.execute, self.embedder)
+            if vectors is None or current is None or not current.number == vectors.now.space == space.number:
                 return  # it was dropped meanwhile, and begins anew
             # A doc may have been taken out, or have got another text; then its vector is not kept either.
-            sides = {
-                row.doc: _waits(tx, space.number, row, docs[row.doc].text if row.doc in docs else None)
-                for row in done
-                if row.doc not in aside
-            }
-            still = [doc for doc, past in sides.items() if past is not None]
-            gone = [row.doc for row in done if row.name is None]
-            for past, side in enumerate(vectors):
-                side.add(
-                    tx,
-                    [
-                        (doc, known[piece] if piece in known else _mean(made, piece))
-                        for doc in still
-                        if sides[doc] == past
-                        for piece in pieces.get(doc, ())
-                    ],
-                )
-            dequeue(tx, still + gone, space=space.number)
-            if passed is not None:
-                enqueue(tx, aside, space=space.number)
-                _pass(tx, space.number, passed)
+            waiting = [row.doc for row in done if row.doc not in aside and _waits(tx, side, row)]
+            vectors[side - space.number].add(
+                tx,
+                [
+                    (doc, known[piece] if piece in known else _mean(made, piece))
+                    for doc in waiting
+                    for piece in pieces.get(doc, ())
+                ],
+            )
+            dequeue(tx, waiting, space=space.number)
 
-        self._database.write(work)
+        self._database.write(store)
         # From here on it is found in the file.
         written = {docs[row.doc].text for row in done if row.doc in docs}
         self._new = {text: vectors for text, vectors in self._new.items() if text not in written}
@@ -413,8 +340,8 @@ class Embedding:
 
     def _docs(self, rows: Sequence[_Row]) -> dict[int, Doc]:
         """Return docs by their number, in the order of the rows, as the truth has them now."""
-        there = self._originals.read([row.name for row in rows if row.name is not None])
-        return {row.doc: there[row.name] for row in rows if row.name is not None and row.name in there}
+        texts = self._originals.read([(row.kind, row.ref) for row in rows])
+        return {row.doc: texts[row.kind, row.ref] for row in rows if (row.kind, row.ref) in texts}
 
     def _count(self, rows: str, *values: int) -> int:
         return int(self._database.query(f"select count(*) from {rows}", values)[0][0])  # noqa: S608 - our own
@@ -438,19 +365,23 @@ def _mean(made: Mapping[str, Vector], piece: _Piece) -> Vector:
     return mean
 
 
-def _waits(tx: Transaction, space: int, row: _Row, text: str | None) -> int | None:
-    """Return whether a doc is past, 0 or 1, if its text is what was embedded and no other process has made its vector."""
-    digest = row.digest if text is None else digest_of(text)
-    there = tx.execute(_AS_IT_WAS, (row.doc, row.kind, row.ref, digest)) if row.name is not None else ()
-    if not there:
-        return None
-    for table in ("unembedded", "vectors"):
-        sql = f"select 1 from {table} where doc = ? and space in (?, ?)"  # noqa: S608 - our own names
-        if tx.execute(sql, (row.doc, space, past_of(space))):
-            return int(there[0][0]) if table == "unembedded" else None
-    return int(there[0][0])
+def _waits(tx: Transaction, side: int, row: _Row) -> bool:
+    """Tell whether a doc still waits for the vector of this text: no other process has made it."""
+    sql = """
+      select 1 from unembedded u join docs d on d.id = u.doc
+      where u.space = ? and u.urgent in (0, 1) and u.doc = ? and d.kind = ? and d.ref = ? and d.digest = ?
+    """
+    return bool(tx.execute(sql, (side, *row)))
 
 
-def _pass(tx: Transaction, space: int, doc: int) -> None:
-    """Note that the docs from this number on were looked at."""
-    tx.execute("update spaces set docs_left = min(docs_left, ?) where id = ?", (doc - 1, space))
+def _most_shown(truth: Database, limit: int) -> list[tuple[int, int]]:
+    """Return kind and ref of the items that memory put before a model in most turns of late, at most `limit`."""
+    counts: Counter[tuple[int, int]] = Counter()
+    for (session,) in truth.query("select id from sessions order by recorded desc limit ?", (_SESSIONS,)):
+        rows = truth.query(
+            "select shown from turns where session_id = ? and shown is not null order by n desc limit ?",
+            (session, _TURNS),
+        )
+        for (shown,) in rows:
+            counts.update({(_NUMBERS[name], int(ref)) for name, ref in _ITEM.findall(shown)})
+    return [item for item, _ in counts.most_common(limit)]

@@ -1,4 +1,4 @@
-"""Intake: what was written to the truth since the index looked last becomes docs with words.
+"""Following the truth: what was written there becomes docs with words, and what was altered or erased is so here.
 
 Texts are read before the transaction, which holds the file for the writing alone. Several processes may take in the same
 rows: each sees in its transaction how far the index has come, and only the first of them writes.
@@ -8,18 +8,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgemem.recall.changes import purge
-from edgemem.recall.docs import ReadDoc, add_docs, add_read, read_doc, remove_doc
-from edgemem.recall.paragraphs import notes_stamp, read_paragraphs
-from edgemem.recall.sources import NOTE, Doc, Source, newest_id, read_between
-from edgemem.recall.state import get_meta, set_meta
+from edgemem.recall.index.docs import ReadDoc, add_docs, add_read, read_doc, remove_doc, replace_doc
+from edgemem.recall.index.sources import (
+    NOTE,
+    SOURCES,
+    Doc,
+    Source,
+    newest_id,
+    notes_stamp,
+    read_between,
+    read_docs,
+    read_paragraphs,
+)
+from edgemem.recall.index.state import get_meta, set_meta, trim_removals
+from edgemem.recall.sounds import drop_sounds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from edgemem.recall.state import State
+    from edgemem.recall.index.state import State
     from edgemem.store.database import Database, Transaction
     from edgemem.store.notes import NotesFile
+
+_KEEP_US = 7 * 86400 * 1_000_000  # a power cut may take the index back by a while; a week is plenty
 
 
 class _Piece(NamedTuple):
@@ -81,16 +92,16 @@ def take_notes(database: Database, notes: NotesFile, state: State) -> int:
     stamp = "{}:{}".format(*notes_stamp(notes))
     if state.notes == stamp:
         return 0
-    there = read_paragraphs(notes)
+    paragraphs = read_paragraphs(notes)
 
     def work(tx: Transaction) -> tuple[int, int]:
         known = {ref for (ref,) in tx.execute("select ref from docs where kind = ?", (NOTE,))}
-        gone = known - there.keys()
+        gone = known - paragraphs.keys()
         for ref in gone:
             remove_doc(tx, NOTE, ref)
         if gone:
             purge(tx)
-        new = [doc for ref, doc in there.items() if ref not in known]
+        new = [doc for ref, doc in paragraphs.items() if ref not in known]
         add_docs(tx, new)
         set_meta(tx, "notes", stamp)
         return len(gone), len(new)
@@ -117,6 +128,70 @@ def _advance(tx: Transaction, state: State, pieces: Sequence[_Piece]) -> None:
         get_meta(tx, source.table) != state.reached(source) for source, _, _ in pieces
     ):
         return
-    add_read(tx, [each for piece in pieces for each in piece.read])
+    add_read(tx, [doc for piece in pieces for doc in piece.read])
     for source, upto, _ in pieces:
         set_meta(tx, source.table, upto)
+
+
+class Changes(NamedTuple):
+    """A piece of the truth's queue, looked up."""
+
+    upto: int
+    seen: int
+    """How many rows of the queue that was."""
+    erased: list[tuple[int, int]]
+    """Kind and ref of docs that are not in the truth any more."""
+    changed: list[Doc]
+
+
+def read_changes(truth: Database, state: State, limit: int) -> Changes | None:
+    """Return the next changes that the index has not seen; None if there are none."""
+    rows = truth.query(
+        "select id, kind, ref from index_queue where id > ? order by id limit ?", (state.queue, limit)
+    )
+    if not rows:
+        return None
+    changes = Changes(rows[-1][0], len(rows), [], [])
+    for source in SOURCES:
+        # Later rows are not indexed yet and will be read as they are then.
+        refs = {ref for _, kind, ref in rows if kind == source.queued_as and ref <= state.reached(source)}
+        if source.table == "facts":
+            refs |= _origins(truth, refs)
+        docs = read_docs(truth, source, refs, truth.clock.now())
+        changes.changed.extend(docs.values())
+        changes.erased.extend((source.kind, ref) for ref in refs - docs.keys())
+    return changes
+
+
+def apply_changes(tx: Transaction, changes: Changes) -> None:
+    """Bring the index in line with changes, unless another process has done so."""
+    if get_meta(tx, "queue") >= changes.upto:
+        return
+    for kind, ref in changes.erased:
+        remove_doc(tx, kind, ref)
+    for doc in changes.changed:
+        replace_doc(tx, doc)
+    trim_removals(tx)
+    set_meta(tx, "queue", changes.upto)
+
+
+def purge(tx: Transaction) -> None:
+    """Leave no trace of docs that were taken out."""
+    tx.execute("delete from people where name not in (select who from docs where who is not null)")
+    drop_sounds(tx)
+    # FTS5 only marks what is deleted, until its segments are merged.
+    tx.execute("insert into words (words) values ('optimize')")
+
+
+def shorten_queue(truth: Database, upto: int) -> None:
+    """Drop old changes from the truth's queue, not waiting for it."""
+    old = min(upto, int(truth.clock.now() * 1e6) - _KEEP_US)
+    if truth.query("select 1 from index_queue where id <= ? limit 1", (old,)):
+        truth.submit(lambda tx: tx.execute("delete from index_queue where id <= ?", (old,)), durable=False)
+
+
+def _origins(truth: Database, refs: Collection[int]) -> set[int]:
+    """Return the statements that pieces of facts belong to."""
+    return {
+        origin for ref in refs for (origin,) in truth.query("select origin from facts where id = ?", (ref,))
+    }

@@ -1,0 +1,249 @@
+"""The index file: made when missing, thrown away when it is of no use.
+
+It may be deleted at any moment. One that is damaged, belongs to another truth, or has other tables than ours is deleted and
+made again. One whose words were made by other rules keeps its vectors while they are made anew (see `renewal`).
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from edgemem.errors import (
+    BusyError,
+    DiskFullError,
+    ForeignError,
+    InvalidInputError,
+    ReadOnlyError,
+    StoreError,
+)
+from edgemem.recall.index.docs import rules_number
+from edgemem.recall.index.renewal import follow_rules
+from edgemem.recall.index.state import set_meta
+from edgemem.store.database import Database, read_value
+from edgemem.store.filelock import FileLock
+from edgemem.store.migrations import Migration
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from edgemem.store.database import Transaction
+
+NOT_BROKEN = (BusyError, DiskFullError, ReadOnlyError, ForeignError)
+"""What can go wrong with a file that is sound, or not ours."""
+
+_TABLES = (
+    "create table meta (key text primary key, value) without rowid",
+    # Messages are numbered from 1 and everything else from 2^40 on, in the order in which they were learnt, so the messages
+    # before and after another have the numbers beside it. kind, subject, relation: see `sources`. at: when it happened. past:
+    # a fact that does not hold any more. terms: the stems of the text, which FTS5 must be told again when it shall forget
+    # them. marks, called, times: see `traits`. length: how many stems it has. rules: the number of those that made it of its
+    # text. digest: of its text, which says whether its vectors are still right.
+    """
+    create table docs (
+      id integer primary key,
+      kind integer not null,
+      ref integer not null,
+      level integer not null,
+      owner text,
+      who text,
+      session_id integer,
+      turn integer,
+      at real not null,
+      past integer not null default 0,
+      subject text,
+      relation text,
+      marks integer not null default 0,
+      called text,
+      times text,
+      length integer not null default 0,
+      terms text not null,
+      rules integer not null,
+      digest integer not null
+    )
+    """,
+    "create unique index docs_by_ref on docs (ref, kind)",
+    "create index docs_by_subject on docs (subject) where subject is not null",
+    # What anybody reads and what only its owner does; nearly all texts are of the level between.
+    "create index docs_by_level on docs (level, owner) where level <> 1",
+    # The terms are stems already: nothing but spaces may part them.
+    """
+    create virtual table words using fts5 (terms, content = 'docs', content_rowid = 'id',
+      tokenize = "unicode61 remove_diacritics 0 categories 'L* N* M* Co'")
+    """,
+    "create virtual table vocabulary using fts5vocab ('words', 'row')",
+    "create virtual table occurrences using fts5vocab ('words', 'instance')",
+    # What today's rules make of docs that others made, until all of it is there: see `renewal`.
+    """
+    create table remade (
+      id integer primary key,
+      subject text,
+      relation text,
+      marks integer not null,
+      called text,
+      times text,
+      length integer not null,
+      terms text not null,
+      digest integer not null
+    )
+    """,
+    "create trigger docs_gone after delete on docs begin delete from remade where id = old.id; end",
+    # How many docs there are that the same people read, and how many stems they have. owner: '' where it does not matter.
+    """
+    create table sizes (
+      level integer not null,
+      owner text not null,
+      docs integer not null,
+      terms integer not null,
+      primary key (level, owner)
+    ) without rowid
+    """,
+    # The models that made vectors: see `spaces`. fingerprint null: what is left of it is being taken out. The even number
+    # after an id is that of the vectors of facts which do not hold any more.
+    """
+    create table spaces (
+      id integer primary key check (id % 2 = 1),
+      fingerprint text,
+      dimensions integer not null,
+      used integer not null
+    )
+    """,
+    "create unique index spaces_by_model on spaces (fingerprint, dimensions) where fingerprint is not null",
+    # seq: the tick at which a vector was written, so that a process finds what others have added. vector: float16. A long
+    # text has several.
+    """
+    create table vectors (
+      seq integer primary key,
+      space integer not null,
+      doc integer not null,
+      vector blob not null
+    )
+    """,
+    "create index vectors_by_space on vectors (space)",
+    "create index vectors_by_doc on vectors (doc, space)",
+    # The sign bits of each vector: a sixteenth of its bytes.
+    "create table signs (seq integer primary key, space integer not null, bits blob not null)",
+    "create trigger vectors_gone after delete on vectors begin delete from signs where seq = old.seq; end",
+    # The docs that wait for a vector. urgent: 1 for what came or changed since the space began, or was shown of late.
+    """
+    create table unembedded (
+      space integer not null,
+      urgent integer not null,
+      doc integer not null,
+      primary key (space, urgent, doc)
+    ) without rowid
+    """,
+    # What was taken out, for those who hold a part of the index in memory. space: null where all of a doc went.
+    "create table removals (seq integer primary key, doc integer not null, space integer)",
+    "create table people (name text primary key) without rowid",
+    # How the names of people and of what facts are about may sound: see `phonetic`.
+    "create table sounds (sound text not null, name text not null, primary key (sound, name)) without rowid",
+)
+SCHEMA = (Migration("i001_index", _TABLES),)
+"""The tables of the file. They are not migrated: where they change, the file is made again."""
+_SCHEMA_STAMP = str(crc32(repr(SCHEMA).encode()))
+
+_log = logging.getLogger(__name__)
+
+
+def open_index_file(path: Path, truth: Database) -> Database:
+    """Open the index of a truth, making it if need be.
+
+    Raises:
+        InvalidInputError: something that is no file stands at the path.
+        ForeignError: a database of another program does; it is left alone.
+    """
+    if path.exists() and not path.is_file():
+        raise InvalidInputError(f"{path} is not a file.")
+    known = file_at(path)
+    try:
+        return _open(path, truth)
+    except StoreError as error:
+        # Also the tables of another version; but not what another file would suffer as well.
+        if isinstance(error, NOT_BROKEN):
+            raise
+        _log.warning("The index cannot be used and is made again: %s", error)
+        remake_index_file(path, known)
+        return _open(path, truth)
+
+
+def truth_of(path: Path) -> str:
+    """Return which truth an index was made from; empty where there is none, or it cannot be read."""
+    if not path.is_file():
+        return ""
+    try:
+        return str(read_value(path, "select value from meta where key = 'truth'") or "")
+    except StoreError:
+        return ""
+
+
+def file_at(path: Path) -> tuple[int, int] | None:
+    """Return what tells the file at a path from any that takes its place; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def is_sound(database: Database) -> bool:
+    """Tell whether SQLite finds no damage, and the words are those of the docs; reads all of both."""
+    if database.quick_check():
+        return False
+    try:
+        database.write(lambda tx: tx.execute("insert into words (words, rank) values ('integrity-check', 1)"))
+    except StoreError as error:
+        if isinstance(error, NOT_BROKEN):
+            raise
+        return False
+    return True
+
+
+def remake_index_file(path: Path, known: tuple[int, int] | None) -> None:
+    """Delete an index that is closed, unless another process has made it again meanwhile; it is made from the truth."""
+    with closing(FileLock(path.with_name(path.name + ".lock"), timeout_s=5.0)) as lock, lock.held():
+        if file_at(path) in (None, known):
+            _delete(path)
+
+
+def _delete(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def _open(path: Path, truth: Database) -> Database:
+    database = Database(
+        path, migrations=SCHEMA, clock=truth.clock, durable=False, page_size=1024, load_vec=True, derived=True
+    )
+    try:
+        if _is_of(database, truth):
+            # What is taken out must not stay readable in free pages; it costs 6 % more bytes.
+            database.write(lambda tx: tx.execute("pragma secure_delete = on"))
+            return database
+    except BaseException:
+        database.close()
+        raise
+    known = file_at(path)
+    database.close()
+    remake_index_file(path, known)
+    return _open(path, truth)
+
+
+def _is_of(database: Database, truth: Database) -> bool:
+    """Tell whether an index was made from this truth, in tables as we know them; stamp one that is new."""
+    stamp = {"truth": str(truth.born()), "schema": _SCHEMA_STAMP}
+    meta = dict(database.query("select key, value from meta where key in ('truth', 'schema', 'rules')"))
+    rules = meta.pop("rules", None)
+    if meta != stamp and (meta or database.query("select 1 from docs limit 1")):
+        return False
+    if meta != stamp or rules != rules_number():
+        database.write(lambda tx: _stamp(tx, stamp))
+    return True
+
+
+def _stamp(tx: Transaction, stamp: dict[str, str]) -> None:
+    for key, value in stamp.items():
+        set_meta(tx, key, value)
+    follow_rules(tx)

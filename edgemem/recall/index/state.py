@@ -1,0 +1,150 @@
+"""State: how far the index has come, and what was taken out of it, for those who hold a part of it in memory.
+
+Who reads the removals up to the newest tick and what was added since knows all that has happened, in whichever process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from edgemem.errors import CorruptError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from edgemem.recall.index.sources import Source
+    from edgemem.store.database import Database, Transaction
+
+FIRST_OTHER = 1 << 40
+"""The number of the first doc that is not a message."""
+PRIVATE = 2
+"""The level of what only its owner reads."""
+KEPT = 5000
+"""Removals that are kept; who has missed more reads everything again."""
+
+T = TypeVar("T")
+
+
+class DamagedIndexError(CorruptError):
+    """Something stands in the index file that we never wrote; upkeep makes the file again."""
+
+
+def sound(value: Any, type_: type[T], what: str) -> T:
+    """Return what stands in the file, if it is what it should be."""
+    try:
+        return msgspec.convert(value, type_)
+    except msgspec.ValidationError as error:
+        raise DamagedIndexError(
+            f"The index is damaged: {what} cannot be such ({error}); it is made again by itself."
+        ) from error
+
+
+class State(msgspec.Struct, frozen=True):
+    """How far the index has come; the names of the sources' tables hold the highest id taken from them."""
+
+    facts: int = 0
+    preferences: int = 0
+    episodes: int = 0
+    messages: int = 0
+    epochs: int = 0
+    queue: int = 0
+    erased: int = 0
+    """The newest forgetting of which no byte is left in the file and its log."""
+    docs: int = 0
+    terms: int = 0
+    last_message: int = 0
+    """The highest number of a message's doc, and below of any other doc."""
+    last_other: int = FIRST_OTHER - 1
+    notes: str = ""
+    rules: int = 0
+    """Those of whoever opened the file last, see `renewal`."""
+    older: int = 0
+    """Whether other rules may have made some docs: 0 or 1."""
+
+    def reached(self, source: Source) -> int:
+        """Return the highest id taken from a source."""
+        return int(getattr(self, source.table))
+
+
+def get_meta(tx: Transaction, key: str, default: int = 0) -> int:
+    """Return a number that the index remembers."""
+    rows = tx.execute("select value from meta where key = ?", (key,))
+    return sound(rows[0][0], int, f"meta.{key}") if rows else default
+
+
+def set_meta(tx: Transaction, key: str, value: int | str) -> None:
+    """Have the index remember something."""
+    tx.execute("insert or replace into meta (key, value) values (?, ?)", (key, value))
+
+
+def tally_docs(tx: Transaction, level: int, owner: str | None, *, docs: int, terms: int) -> None:
+    """Count docs and their stems more or less: all together, and apart for those who may read them."""
+    set_meta(tx, "docs", get_meta(tx, "docs") + docs)
+    set_meta(tx, "terms", get_meta(tx, "terms") + terms)
+    whose = level, (owner or "") if level == PRIVATE else ""
+    tx.execute(
+        """
+        insert into sizes (level, owner, docs, terms) values (?, ?, ?, ?)
+          on conflict (level, owner) do update set docs = docs + excluded.docs, terms = terms + excluded.terms
+        """,
+        (*whose, docs, terms),
+    )
+    tx.execute("delete from sizes where level = ? and owner = ? and docs <= 0", whose)
+
+
+def tally_anew(tx: Transaction) -> None:
+    """Count the stems of all docs again."""
+    tx.execute("delete from sizes")
+    tx.execute(
+        """
+        insert into sizes (level, owner, docs, terms)
+          select level, case level when ? then coalesce(owner, '') else '' end, count(*), sum(length) from docs group by 1, 2
+        """,
+        (PRIVATE,),
+    )
+    set_meta(tx, "terms", tx.execute("select coalesce(sum(length), 0) from docs")[0][0])
+
+
+def note_removals(tx: Transaction, docs: Iterable[int], *, space: int | None = None) -> None:
+    """Log docs that are taken out or replaced, or whose vectors of one space are."""
+    tx.executemany(
+        "insert into removals (seq, doc, space) values (?, ?, ?)", [(tx.tick(), doc, space) for doc in docs]
+    )
+
+
+def trim_removals(tx: Transaction) -> None:
+    """Drop old removals."""
+    old = tx.execute("select seq from removals order by seq desc limit 1 offset ?", (KEPT,))
+    if old:
+        tx.execute("delete from removals where seq <= ?", old[0])
+        set_meta(tx, "removals_from", old[0][0])
+
+
+def remove_all(tx: Transaction) -> None:
+    """Have everybody who holds a part of the index in memory read all of it again."""
+    tx.execute("delete from removals")
+    note_removals(tx, [0])  # the number of no doc
+    set_meta(tx, "removals_from", tx.execute("select max(seq) from removals")[0][0])
+
+
+def newest_removal(database: Database) -> int:
+    """Return the tick of the newest removal; 0 if there was none."""
+    return int(database.query("select coalesce(max(seq), 0) from removals")[0][0])
+
+
+def read_removals(
+    database: Database, after: int, limit: int, *, space: int | None = None
+) -> list[tuple[int, int]] | None:
+    """Return ticks and docs removed after a tick, the oldest first; None if that is not known or more than `limit`.
+
+    Args:
+        space: also those that lost their vectors of this space only.
+    """
+    rows = database.query(
+        "select seq, doc from removals where seq > ? and (space is null or space = ?) order by seq limit ?",
+        (after, space, limit + 1),
+    )
+    since = database.query("select value from meta where key = 'removals_from'")
+    return None if len(rows) > limit or (since and since[0][0] > after) else rows
