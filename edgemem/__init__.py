@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from edgemem.clock import Clock
     from edgemem.config import Profile, load_profile
-    from edgemem.context.compactor import Compactor
+    from edgemem.context.compaction.compactor import Compactor
     from edgemem.errors import EdgememError
     from edgemem.hooks import (
         AuditLogHook,
@@ -50,7 +50,7 @@ _HOMES = {
     "AgentLoop": "edgemem.loop",
     "AuditLogHook": "edgemem.hooks.audit_log",
     "Clock": "edgemem.clock",
-    "Compactor": "edgemem.context.compactor",
+    "Compactor": "edgemem.context.compaction.compactor",
     "ContextCompactionHook": "edgemem.hooks.compaction",
     "EdgememError": "edgemem.errors",
     "Episode": "edgemem.records",

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.layout import Layout
-from edgemem.context.plan import PARTS, Budget, Share, bounds_of, divide_with
-from edgemem.context.shown import IN_A_LINE_ABOVE, Shown
+from edgemem.context.block.render import IN_A_LINE_ABOVE, BlockLine
+from edgemem.context.budget import PARTS, Budget, Share, bounds_of, divide_with
+from edgemem.context.prompt.log import PromptLog
 from edgemem.errors import ContextOverflowError, InvalidInputError
 from edgemem.fence import BULLET, is_alone
 from edgemem.hooks.compaction import ContextCompactionHook
@@ -64,7 +64,7 @@ WHY = {
 """Why a line is there that recall did not find, by the first part of its id."""
 
 
-class BlockLine(msgspec.Struct, frozen=True, omit_defaults=True):
+class InspectedLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of the memory block, or what is remembered and did not become one."""
 
     id: str
@@ -92,10 +92,10 @@ class Inspection(msgspec.Struct, frozen=True):
     """The next prompt, and what it leaves for the answer."""
 
     parts: list[Part]
-    lines: list[BlockLine]
+    lines: list[InspectedLine]
     """Of memory."""
-    note_lines: list[BlockLine]
-    left_out: list[BlockLine]
+    note_lines: list[InspectedLine]
+    left_out: list[InspectedLine]
     """What the utterance finds and is not in the block, best first."""
     recall: RecallStats
     """How the block's recall went."""
@@ -213,7 +213,7 @@ def _laid_out(
     speaker: str | None,
     instructions: str,
     tools: Sequence[dict[str, Any]],
-) -> tuple[Layout, dict[str, Any]]:
+) -> tuple[PromptLog, dict[str, Any]]:
     """Have the hooks lay out a turn that never ends; return the layout, and what the model would be handed."""
     ctx = TurnContext(Session(), speaker=speaker)
     registry.fire(ON_RUN_START, ctx, {"task": utterance, "speaker": speaker})
@@ -228,7 +228,7 @@ def _laid_out(
     return conversation.layout, fired.payload
 
 
-def _parts(payload: Mapping[str, Any], layout: Layout, tokenizer: Tokenizer) -> list[Part]:
+def _parts(payload: Mapping[str, Any], layout: PromptLog, tokenizer: Tokenizer) -> list[Part]:
     """Return the parts of a prompt with their tokens, tools among them."""
 
     def size(messages: Sequence[Message], *, opening: bool = False, tools: Any = None) -> int:
@@ -289,25 +289,25 @@ def _resume(hooks: Iterable[Hook], ctx: TurnContext, conversation: Conversation)
         epoch = journal.latest_epoch(hook.session_id)
         turns = journal.read_turns(hook.session_id, from_n=epoch.first_turn if epoch else 0)
         conversation.layout.resume(turns, epoch)
-        ctx.session.messages.extend(conversation.layout.said)
+        ctx.session.messages.extend(conversation.layout.messages)
 
 
-def _line(item: Shown, recalled: Sequence[Recalled], size_of: Callable[[str], int]) -> BlockLine:
+def _line(item: BlockLine, recalled: Sequence[Recalled], size_of: Callable[[str], int]) -> InspectedLine:
     tokens = size_of(item.line) if item.line else 0
     told = item.line or IN_A_LINE_ABOVE
     found = next((one for one in recalled if f"{one.kind}:{one.id}" == item.item), None)
     if found is not None:
-        return BlockLine(item.id, told, tokens, found.score, found.why)
-    return BlockLine(item.id, told, tokens, why=(WHY.get(item.id.partition(":")[0], "told anyway"),))
+        return InspectedLine(item.id, told, tokens, found.score, found.why)
+    return InspectedLine(item.id, told, tokens, why=(WHY.get(item.id.partition(":")[0], "told anyway"),))
 
 
-def _left_out(item: Recalled, judge: Judge) -> BlockLine:
+def _left_out(item: Recalled, judge: Judge) -> InspectedLine:
     text = "" if judge.is_closed(item) else item.text
-    return BlockLine(f"{item.kind}:{item.id}", text, 0, item.score, item.why, judge.reason(item))
+    return InspectedLine(f"{item.kind}:{item.id}", text, 0, item.score, item.why, judge.reason(item))
 
 
 def _notes(
-    hooks: Iterable[Hook], registry: HookRegistry, layout: Layout, stats: RecallStats
+    hooks: Iterable[Hook], registry: HookRegistry, layout: PromptLog, stats: RecallStats
 ) -> Iterable[str]:
     for failure in registry.failures():
         yield f"{failure.hook} failed, so its part is missing: {failure.message}"

@@ -10,21 +10,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from edgemem.context.block import (
-    VALUES,
-    least_scores,
-    newest_values,
-    only_asks,
-    worth_saying,
-)
-from edgemem.context.repeated import adds
+from edgemem.context.block.delta import VALUES, newest_values
+from edgemem.context.block.select import adds, least_scores, only_asks, worth_saying
 from edgemem.fence import storable
 from edgemem.records import Recalled
 from edgemem.store.rights import readable
 
 if TYPE_CHECKING:
-    from edgemem.context.layout import Layout
-    from edgemem.context.shown import About, Shown
+    from edgemem.context.block.render import About, BlockLine
+    from edgemem.context.prompt.log import PromptLog
     from edgemem.hooks.injection import MemoryInjectionHook
 
 Look = Callable[..., Sequence[Recalled]]
@@ -53,7 +47,7 @@ class Judge:
     """
 
     def __init__(
-        self, injection: MemoryInjectionHook, layout: Layout, shown: Sequence[Shown], *, k: int
+        self, injection: MemoryInjectionHook, layout: PromptLog, shown: Sequence[BlockLine], *, k: int
     ) -> None:
         self._injection = injection
         self._layout = layout

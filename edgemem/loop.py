@@ -14,14 +14,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from edgemem.context.spoken import (
-    Timed,
-    heard_part,
-    heard_speeches,
-    keep_heard,
-    speeches_of,
-    tells_of_earlier,
-)
+from edgemem.context.bargein import Timed, heard_part, heard_speeches, keep_heard, tells_of_earlier
+from edgemem.context.messages import speeches_of
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import reader_of
 from edgemem.hooks.points import (

@@ -21,7 +21,7 @@ import msgspec
 
 from edgemem.clock import Clock
 from edgemem.config import Profile
-from edgemem.context.plan import Budget
+from edgemem.context.budget import Budget
 from edgemem.errors import ClosedError
 from edgemem.extras import Extras
 from edgemem.fence import check_session_id
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.context.summarizer import Summarizer
+    from edgemem.context.compaction.extractive import Summarizer
     from edgemem.hooks.warming import Prefix
     from edgemem.idle import IdleFailure
     from edgemem.llama.kept_state import KeptState

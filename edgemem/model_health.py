@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.context.model_summarizer import ModelSummarizer
-from edgemem.context.summary_counts import SummaryCounts, memory_of
+from edgemem.context.compaction.model import ModelSummarizer, SummaryCounts, memory_of
 from edgemem.errors import ClosedError, ContextOverflowError, ServerError, TemplateError
 from edgemem.hooks.window_plan import WINDOW
 from edgemem.llama.growth import grows_by_appending
@@ -15,7 +14,7 @@ from edgemem.records import Check
 from edgemem.store.epochs import count_reasons
 
 if TYPE_CHECKING:
-    from edgemem.context.plan import Budget
+    from edgemem.context.budget import Budget
     from edgemem.llama.protocols import Tokenizer
     from edgemem.memory import Memory
     from edgemem.records import Message
@@ -140,7 +139,7 @@ def check_compaction(memory: Memory) -> Check:
     told, slotless = _writer(memory)
     counts = SummaryCounts.of(count_reasons(memory.database))
     ahead = _read_ahead(memory, counts) if settings.warm else ""
-    detail = "; ".join(filter(None, (told, counts.told(), ahead)))
+    detail = "; ".join(filter(None, (told, counts.as_text(), ahead)))
     faults = [prefix.off for prefix in memory.prefixes() if prefix.off]
     if faults:
         advice = "The first turn of a new epoch reads its whole prompt, as without [compaction] warm."

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem.context.shown import Shown
-from edgemem.context.told import day_of
+from edgemem.context.block.render import BlockLine, day_of
 from edgemem.errors import InvalidInputError
 from edgemem.fence import clean
 from edgemem.hooks.conversation import STATE_KEY, Conversation
@@ -17,7 +16,7 @@ from edgemem.toolbox import Tool, ToolTurn
 
 if TYPE_CHECKING:
     from edgemem.clock import Clock
-    from edgemem.context.layout import Layout
+    from edgemem.context.prompt.log import PromptLog
     from edgemem.store.notes import NotesFile
 
 NAME = "notes"
@@ -94,14 +93,14 @@ def _read(notes: NotesFile, turn: ToolTurn | None, most: int) -> str:
     return "\n".join([_MORE, *lines] if len(notes.read()) > len(tail) + 1 else lines)
 
 
-def _put(layout: Layout | None, notes: NotesFile, lines: list[str]) -> None:
+def _put(layout: PromptLog | None, notes: NotesFile, lines: list[str]) -> None:
     """Have the turn know what stands in it now: it is as closed as the notes, and need not be told them again."""
     for line in lines if layout is not None else ():
-        item = Shown(f"note:{shown_line(line)}", "", notes.level)
+        item = BlockLine(f"note:{shown_line(line)}", "", notes.level)
         layout.put(f"tool {item.id}", [item])  # type: ignore[union-attr]  # there are no lines without it
 
 
-def _layout_of(turn: ToolTurn | None) -> Layout | None:
+def _layout_of(turn: ToolTurn | None) -> PromptLog | None:
     conversation = turn.session.state.get(STATE_KEY) if turn is not None else None
     if isinstance(conversation, Conversation) and conversation.layout.running is not None:
         return conversation.layout

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from edgemem.context.epoch_head import head_of
-from edgemem.context.grouping import split_turns
-from edgemem.context.laid_turn import LaidTurn
-from edgemem.context.layout import Layout, Section
+from edgemem.context.block.head import head_of
+from edgemem.context.messages import split_turns
+from edgemem.context.prompt.log import BlockSection, PromptLog
+from edgemem.context.prompt.turn import PromptTurn
 from edgemem.errors import TemplateError
 from edgemem.fence import fence
 from edgemem.llama.template import text_of
@@ -29,7 +29,7 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many of an earlier turn's tokens are memory that was put before it."""
 
 
-def parts_of(messages: Sequence[Message], layout: Layout, size: Callable[..., int]) -> list[Part]:
+def parts_of(messages: Sequence[Message], layout: PromptLog, size: Callable[..., int]) -> list[Part]:
     """Cut a prompt into its parts; each takes what the whole grows by when it is added.
 
     Args:
@@ -79,7 +79,7 @@ def parts_of(messages: Sequence[Message], layout: Layout, size: Callable[..., in
 def _block_parts(
     block: str,
     tokens: int,
-    layout: Layout,
+    layout: PromptLog,
     before: list[Message],
     turn: list[Message],
     size: Callable[..., int],
@@ -95,7 +95,7 @@ def _block_parts(
     return [*parts, Part("notes", noted, "\n".join(_lines_of(notes)))]
 
 
-def _lines_of(section: Section) -> list[str]:
+def _lines_of(section: BlockSection) -> list[str]:
     lines = [item.line for item in section.shown]
     return [section.header, *lines] if section.header and lines else lines
 
@@ -122,8 +122,8 @@ def _without(turn: Sequence[Message], lead: str, instead: str = "") -> list[Mess
     return out
 
 
-def _turn_part(turn: Sequence[Message], laid: LaidTurn | None, tokens: int, block_tokens: int) -> Part:
-    said = laid.said if laid is not None else turn
+def _turn_part(turn: Sequence[Message], laid: PromptTurn | None, tokens: int, block_tokens: int) -> Part:
+    said = laid.messages if laid is not None else turn
     text = " / ".join(filter(None, (text_of(message) for message in said)))
     if laid is None:
         return Part("turn", tokens, text)

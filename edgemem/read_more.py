@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem.context.shown import Shown
+from edgemem.context.block.render import BlockLine
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import STATE_KEY, Conversation
 from edgemem.records import Reader
@@ -82,5 +82,5 @@ def _mark(turn: ToolTurn | None, pointer: str, found: ToolOutput) -> None:
     """Make this turn as private as the one that it quotes."""
     conversation = turn.session.state.get(STATE_KEY) if turn is not None else None
     if isinstance(conversation, Conversation) and conversation.layout.running is not None:
-        item = Shown(f"output:{pointer}", "", LEVELS[found.level], found.owner)
+        item = BlockLine(f"output:{pointer}", "", LEVELS[found.level], found.owner)
         conversation.layout.put(f"tool {item.id}", [item])  # without a line: the prompt stays as it is

@@ -16,8 +16,8 @@ from edgemem.hooks.points import Hook
 
 if TYPE_CHECKING:
     from edgemem.config import ChatSettings
-    from edgemem.context.plan import Budget
-    from edgemem.context.summarizer import Summarizer
+    from edgemem.context.budget import Budget
+    from edgemem.context.compaction.extractive import Summarizer
     from edgemem.hooks.warming import Prefix
     from edgemem.idle import Stop
     from edgemem.llama.kept_state import KeptState

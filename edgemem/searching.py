@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from edgemem.context.block import Floors
+from edgemem.context.block.select import Floors
 from edgemem.records import Kind
 
 if TYPE_CHECKING:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from edgemem.context.epochs import EpochPlanner
-from edgemem.context.layout import Layout
-from edgemem.context.quick_summary import QuickSummarizer
-from edgemem.context.summarizer import ExtractiveSummarizer
+from edgemem.context.compaction.extractive import ExtractiveSummarizer, QuickSummarizer
+from edgemem.context.compaction.planner import EpochPlanner
+from edgemem.context.prompt.log import PromptLog
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import Conversation
 from edgemem.hooks.early_recall import EarlyRecallHook
@@ -29,8 +28,8 @@ from edgemem.searching import floors_of, searching
 
 if TYPE_CHECKING:
     from edgemem.config import Profile
-    from edgemem.context.plan import Budget, Plan
-    from edgemem.context.summarizer import Summarizer
+    from edgemem.context.budget import Budget, Plan
+    from edgemem.context.compaction.extractive import Summarizer
     from edgemem.hooks.tool_output import ToolOutputTruncatorHook
     from edgemem.hooks.upkeep import UpkeepHook
     from edgemem.llama.protocols import ChatModel
@@ -62,7 +61,7 @@ class SessionHooks:
         self._memory, self._budget, self._model = memory, budget, model
         self._session_id, self._speaker, self._agent = session_id, speaker, agent
         settings = memory.profile
-        self._layout = Layout(session_id, default_level=settings.memory.default_level)
+        self._layout = PromptLog(session_id, default_level=settings.memory.default_level)
         self._layout.utterance_bytes = settings.context.utterance_bytes
         self._layout.epoch = Epoch(session_id, 0, reason="begin", started_at=memory.clock.now())
         self._conversation = Conversation(self._layout, commit_wait_s=settings.store.commit_wait_s)
@@ -207,7 +206,7 @@ class SessionHooks:
             floors=floors_of(injection),
             recall=self._early.recall,
             tokenizer=self._budget.tokenizer,
-            sizes=self._planner.gauge.sizes,
+            sizes=self._planner.prompt_size.cache,
             conversation=self._conversation,
             now=self._memory.clock.now,
         )
@@ -244,7 +243,7 @@ class SessionHooks:
             )
             return extractive
         # Its checks of what a model wrote are a dozen modules, which most robots never need.
-        from edgemem.context.model_summarizer import ModelSummarizer
+        from edgemem.context.compaction.model import ModelSummarizer
 
         return ModelSummarizer(side, extractive)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from edgemem.context.grouping import NO_RESULT
+from edgemem.context.messages import NO_RESULT
 from edgemem.errors import EdgememError
 from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
 from edgemem.hooks.registry import HookRegistry

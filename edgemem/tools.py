@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.block import lines_for, value_as_recalled
-from edgemem.context.layout import Layout
+from edgemem.context.block.delta import lines_for, value_as_recalled
+from edgemem.context.block.render import BlockLine, day_of
 from edgemem.context.level import is_closer
-from edgemem.context.shown import Shown
-from edgemem.context.told import day_of
+from edgemem.context.prompt.log import PromptLog
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, clean, storable
 from edgemem.hooks.conversation import STATE_KEY, Conversation
@@ -279,7 +278,7 @@ class _MemoryTools:
         _forget_in_turn(turn, Erased.of(fact.scope, fact.key, values))
         self._forget(fact.key, fact.scope)
         # The prompt is told here that it is gone; the next turn must not quote it once more.
-        gone = Shown(f"gone:fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), "")
+        gone = BlockLine(f"gone:fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), "")
         self._put(turn, [gone])
         older = len({version.value for version in versions} - {fact.value})
         return f"{FORGOTTEN} It was: {quote}" + (
@@ -296,7 +295,7 @@ class _MemoryTools:
         self._rights.check_erasable([episode], turn)
         text = episode_text(episode.kind, episode.payload, episode.outcome)
         quote = clean(text, max_chars=self._max_chars)
-        shown = Shown(f"episode:{episode.id}", "", episode.level, episode.owner)
+        shown = BlockLine(f"episode:{episode.id}", "", episode.level, episode.owner)
         self._put(turn, [shown])
         if self._confirm or (turn is not None and not asks_to_forget(turn.utterance)):
             self._ask(turn, ("episode", name), quote)
@@ -372,12 +371,14 @@ class _MemoryTools:
         self._put(
             turn,
             [
-                Shown(f"fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), storable(fact.value))
+                BlockLine(
+                    f"fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), storable(fact.value)
+                )
                 for fact in facts
             ],
         )
 
-    def _put(self, turn: ToolTurn | None, shown: Iterable[Shown]) -> None:
+    def _put(self, turn: ToolTurn | None, shown: Iterable[BlockLine]) -> None:
         """Have the turn know what stands in it now: it is as private as that, and need not be told it again."""
         layout = _layout_of(turn)
         if layout is not None:
@@ -390,7 +391,7 @@ class _MemoryTools:
         layout = _layout_of(turn)
         running = layout.running if layout is not None else None
         if running is not None and is_closer((level, owner), (running.level, running.owner)):
-            self._put(turn, [Shown(f"closed:{level}:{owner or ''}", "", level, owner)])
+            self._put(turn, [BlockLine(f"closed:{level}:{owner or ''}", "", level, owner)])
 
     def _as_closed(self, scope: str, turn: ToolTurn | None, key: str, value: str) -> str:
         """Return a scope, or the one that what is to be written belongs to, if it repeats what is more closed."""
@@ -420,7 +421,7 @@ class _MemoryTools:
         )
 
 
-def _with_id(line: Shown) -> str:
+def _with_id(line: BlockLine) -> str:
     """Return a line, with the name under which an episode can be forgotten."""
     return f"{line.line} [{line.id}]" if line.id.startswith(_EPISODE) else line.line
 
@@ -432,7 +433,7 @@ def _forget_in_turn(turn: ToolTurn | None, erased: Erased) -> None:
         conversation.forget(erased)
 
 
-def _layout_of(turn: ToolTurn | None) -> Layout | None:
+def _layout_of(turn: ToolTurn | None) -> PromptLog | None:
     """Return the layout that the hooks of this turn share, if there are any."""
     conversation = turn.session.state.get(STATE_KEY) if turn is not None else None
     if isinstance(conversation, Conversation) and conversation.layout.running is not None:

@@ -32,7 +32,8 @@ from operator import is_
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from edgemem.context.spoken import Timed, heard_part, heard_speeches, keep_heard, speeches_of
+from edgemem.context.bargein import Timed, heard_part, heard_speeches, keep_heard
+from edgemem.context.messages import speeches_of
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.calls_in_words import ToldInWords, inward, outward, told_in_words
 from edgemem.hooks.conversation import reader_of

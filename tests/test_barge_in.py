@@ -13,8 +13,8 @@ from ggufs import write_llama_gguf
 
 import edgemem
 from edgemem import AgentLoop, JSONSessionStore, Memory
-from edgemem.context.layout import Layout
-from edgemem.context.spoken import tells_of_earlier
+from edgemem.context.bargein import tells_of_earlier
+from edgemem.context.prompt.log import PromptLog
 from edgemem.hooks import AgentResult, HookRegistry, PersistSessionHook, TurnContext
 from edgemem.llama.chat import LlamaChat
 from edgemem.loop import Reply
@@ -485,12 +485,12 @@ def test_a_reply_of_which_nothing_was_heard_is_not_recalled(memory: Memory, inde
 
 def test_a_rough_report_loses_nothing_of_what_was_said() -> None:
     """What was heard need not be the reply's beginning; then all of the reply counts as not heard."""
-    layout = Layout("k")
+    layout = PromptLog("k")
     layout.begin()
     layout.take([{"role": "user", "content": "count"}, {"role": "assistant", "content": COUNT}])
     turn = layout.commit()
     assert turn is not None
     assert layout.hear(turn, {1: "three"}) is turn
-    assert (turn.said[1]["content"], turn.unheard(1), turn.text(1)) == ("three", COUNT, COUNT)
+    assert (turn.messages[1]["content"], turn.unheard(1), turn.text(1)) == ("three", COUNT, COUNT)
     layout.hear(turn, {1: COUNT})
-    assert (turn.said[1]["content"], turn.unheard(1), turn.uncut) == (COUNT, "", {})
+    assert (turn.messages[1]["content"], turn.unheard(1), turn.uncut) == (COUNT, "", {})

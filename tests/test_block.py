@@ -1,9 +1,14 @@
-"""The block: a delta, said in few words, within its budget."""
+"""The block: what is worth its tokens, what the prompt lacks, and what fits."""
 
 from __future__ import annotations
 
-from edgemem.context.block import BESIDE, NEAR, NEAR_TOLD, Floors, changes, lines_for, within, worth_saying
-from edgemem.context.shown import Shown
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemem.context.block.delta import changes, lines_for
+from edgemem.context.block.render import BlockLine
+from edgemem.context.block.select import BESIDE, NEAR, NEAR_TOLD, Floors, adds, within, worth_saying
 from edgemem.records import Held, Recalled
 
 
@@ -13,8 +18,8 @@ def fact(id_: str, text: str, scope: str = "global") -> Recalled:
 
 
 def lines(
-    *recalled: Recalled, visible: dict[str, Shown] | None = None, turns: frozenset[int] = frozenset()
-) -> list[Shown]:
+    *recalled: Recalled, visible: dict[str, BlockLine] | None = None, turns: frozenset[int] = frozenset()
+) -> list[BlockLine]:
     return lines_for(recalled, visible=visible or {}, visible_turns=turns, session="kitchen")
 
 
@@ -71,7 +76,11 @@ def test_a_private_scope_names_its_person() -> None:
 
 def test_the_budget_holds_and_short_lines_may_pass_long_ones() -> None:
     """Lines are taken best first while they fit."""
-    shown = [Shown("a", "one two three"), Shown("b", "one two three four five six"), Shown("c", "one")]
+    shown = [
+        BlockLine("a", "one two three"),
+        BlockLine("b", "one two three four five six"),
+        BlockLine("c", "one"),
+    ]
     kept = within(shown, tokens=8, count=lambda text: len(text.split()), spent=3).lines
     assert [item.id for item in kept] == ["a", "c"]
 
@@ -214,3 +223,54 @@ def test_the_summary_of_this_conversation_stands_in_the_prompt_already() -> None
     assert lines(told) == []
     (line,) = lines_for([told], visible={}, visible_turns=frozenset(), session="hall")
     assert line.line == "- 2 Feb summary: Ann likes tea."
+
+
+SOCKS = "Why do socks vanish in the wash?"
+
+
+@pytest.mark.parametrize(
+    ("said", "utterance"),
+    [
+        (SOCKS, SOCKS),
+        ("Thanks, Pip.", "thanks pip"),
+        (f"{SOCKS} You should have been there.", SOCKS),
+        (f"{SOCKS} And nobody says a thing.", f"{SOCKS} It made my day."),
+        (f"Good morning! {SOCKS}", SOCKS),
+        ("The tram was full again. It's the same every day.", "The tram was full again. I'm tired."),
+        ("the tram was full again and nobody said sorry", "the tram was full again"),
+        (f"{SOCKS} Where does the wind go?", SOCKS),
+        ("Warum ist der Keller nass?", "warum ist der Keller nass"),
+        (
+            "Can you believe that Ann has never seen the sea? I need a nap.",
+            "Can you believe that Jo has never seen the sea?",
+        ),
+    ],
+)
+def test_what_only_repeats_tells_nothing(said: str, utterance: str) -> None:
+    """Neither the same words, nor the same with a phrase or another question behind."""
+    assert not adds(said, utterance)
+
+
+@pytest.mark.parametrize(
+    ("said", "utterance"),
+    [
+        ("What is the wifi password? It's sunflower.", "What is the wifi password?"),
+        (f"{SOCKS} The socks hide behind the drum of the machine.", f"{SOCKS} I miss my blue socks."),
+        ("I am not tired at all.", "I am tired at all."),
+        ("Jo snores, I heard it through the wall.", "Ann snores, I heard it through the wall."),
+        ("The key hangs in the shed.", "Where does the key hang?"),
+        ("Hello.", "Good morning."),
+        ("我明天去上海。", "我明天去哪里？"),
+        ("", "Where is it?"),
+    ],
+)
+def test_what_says_anything_else_does(said: str, utterance: str) -> None:
+    """An answer behind the same question, another person, a negation, and whatever was not said just now."""
+    assert adds(said, utterance)
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_anything_may_be_said(said: str, utterance: str) -> None:
+    """Whatever both are, there is an answer, and the same words never add anything."""
+    assert adds(said, utterance) in {True, False}
+    assert not adds(said, said)

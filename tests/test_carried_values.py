@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem import AgentLoop
 from edgemem.cli import main
-from edgemem.context.epoch_head import (
+from edgemem.context.block.head import (
     SUMMARY_HEADER,
     carried_by,
     carrying,
@@ -25,8 +25,8 @@ from edgemem.context.epoch_head import (
     to_carry,
     up_to_date,
 )
-from edgemem.context.gauge import about
-from edgemem.context.shown import Shown
+from edgemem.context.block.render import BlockLine
+from edgemem.context.size import estimate
 from edgemem.loop import Reply
 from edgemem.memory import Memory
 from edgemem.records import Epoch, Heard, Held, Message
@@ -265,8 +265,8 @@ def test_an_export_carries_them_too(robot: Robot, tmp_path: Path) -> None:
         assert list(other.export()) == lines
 
 
-def fact(key: str, value: str, **more: Any) -> Shown:
-    return Shown(f"fact:{key}", f"- {key}: {value}", fact=("global", key), value=value, **more)
+def fact(key: str, value: str, **more: Any) -> BlockLine:
+    return BlockLine(f"fact:{key}", f"- {key}: {value}", fact=("global", key), value=value, **more)
 
 
 def test_a_head_has_values_and_a_summary() -> None:
@@ -294,8 +294,8 @@ def test_only_the_newest_of_each_key_that_leaves_is_carried() -> None:
         fact("c", ""),
         fact("d", "4", level="private"),
         fact("e", "5"),
-        Shown("doubt:7:x", "- perhaps misheard: f: x", fact=("global", "f"), value="x"),
-        Shown("turn:7", "- mara said: hello"),
+        BlockLine("doubt:7:x", "- perhaps misheard: f: x", fact=("global", "f"), value="x"),
+        BlockLine("turn:7", "- mara said: hello"),
     ]
     carried = to_carry(told, {("fact", "global", "e")})
     assert [item.line for item in carried] == ["- a: 2", "- b: 1"]
@@ -320,9 +320,9 @@ def test_the_newest_fit(values: list[str], tokens: int) -> None:
     left = tokens
     for item in items:
         if item in fit:
-            left -= about(item.line) + 1
+            left -= estimate(item.line) + 1
         else:
-            assert about(item.line) + 1 > left
+            assert estimate(item.line) + 1 > left
     assert left >= 0
     assert fit == [item for item in reversed(items) if item in fit]
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from word_tokenizer import WordTokenizer
 
-from edgemem.context.compactor import Compactor, plan_epoch
-from edgemem.context.grouping import repair_orphans, split_turns
-from edgemem.context.summarizer import ExtractiveSummarizer
+from edgemem.context.compaction.compactor import Compactor, plan_epoch
+from edgemem.context.compaction.extractive import ExtractiveSummarizer
+from edgemem.context.messages import repair_orphans, split_turns
 from edgemem.errors import InvalidInputError
 from edgemem.fence import is_fenced
 

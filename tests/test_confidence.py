@@ -12,7 +12,7 @@ from test_cli import run
 
 import edgemem
 from edgemem.clock import Clock
-from edgemem.context.block import lines_for
+from edgemem.context.block.delta import lines_for
 from edgemem.records import Heard, Reader
 from edgemem.store.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore

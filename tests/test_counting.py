@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ggufs import write_llama_gguf
 
-from edgemem.context.compactor import Compactor
+from edgemem.context.compaction.compactor import Compactor
 from edgemem.errors import InvalidInputError
 from edgemem.hooks import ContextCompactionHook, HookRegistry, TokenBudgetHook, TurnContext
 from edgemem.llama.backend import llama

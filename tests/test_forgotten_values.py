@@ -20,7 +20,7 @@ from edgemem import (
     SQLiteMemoryStore,
     SQLiteSessionStore,
 )
-from edgemem.context.block import ERASED
+from edgemem.context.block.delta import ERASED
 from edgemem.fence import fence
 from edgemem.loop import Reply
 from edgemem.records import Heard, Message, StoredMessage, Turn

@@ -10,7 +10,7 @@ import pytest
 
 import edgemem
 from edgemem.clock import Clock
-from edgemem.context.compactor import Compactor
+from edgemem.context.compaction.compactor import Compactor
 from edgemem.hooks import (
     ContextCompactionHook,
     EpisodeLoggerHook,

@@ -14,7 +14,7 @@ from llama_server import RunningServer, free_port
 import edgemem
 from edgemem.chatting import ChatReplies
 from edgemem.config import ChatSettings
-from edgemem.context.model_summarizer import ModelSummarizer
+from edgemem.context.compaction.model import ModelSummarizer
 from edgemem.errors import ClosedError, ContextOverflowError, ServerError
 from edgemem.health import check
 from edgemem.hooks.compaction import ContextCompactionHook

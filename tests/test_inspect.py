@@ -20,7 +20,7 @@ from word_tokenizer import WordTokenizer
 import edgemem
 from edgemem.cli import main
 from edgemem.config import ContextSettings, NotesSettings, Profile
-from edgemem.context.block import NEAR
+from edgemem.context.block.select import NEAR
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.points import BEFORE_LLM
 from edgemem.inspecting import Inspection, inspect_prompt

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import edgemem
 from edgemem import AgentLoop, Memory
-from edgemem.context.grouping import repair_orphans
+from edgemem.context.messages import repair_orphans
 from edgemem.errors import TemplateError
 from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL
 from edgemem.llama.template import ChatTemplate

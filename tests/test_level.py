@@ -10,8 +10,8 @@ import pytest
 
 import edgemem
 from edgemem import AgentLoop, Memory
-from edgemem.context.layout import Layout
-from edgemem.context.shown import Shown
+from edgemem.context.block.render import BlockLine
+from edgemem.context.prompt.log import PromptLog
 from edgemem.hooks.audit_log import AuditLogHook
 from edgemem.hooks.turn_levels import turns_of
 from edgemem.loop import Reply
@@ -254,7 +254,7 @@ def test_what_nobody_heard_of_a_reply_counts(robot: Robot) -> None:
 
 def test_what_the_epochs_head_tells_is_the_households() -> None:
     """A turn that everybody may read is the household's once its reply repeats the summary."""
-    layout = Layout("kitchen", default_level="shared")
+    layout = PromptLog("kitchen", default_level="shared")
     layout.switch(Epoch("kitchen", 0, "Bob: the wifi is tulip99."))
     said: list[Message] = []
     for reply, level in (("Hello.", "shared"), ("It is tulip99.", "household")):
@@ -279,7 +279,7 @@ def test_no_summary_has_it(robot: Robot) -> None:
 
 def test_two_owners_are_nobody(clock: edgemem.clock.Clock) -> None:
     """A reply that repeats what two people keep to themselves is read by the operator alone."""
-    layout, said = Layout("kitchen"), []
+    layout, said = PromptLog("kitchen"), []
     for speaker, utterance in (("alice", "my pin is 4711"), ("bob", "my pin is 8822")):
         layout.begin(Reader(speaker), level="private")
         said += [{"role": "user", "content": utterance}, {"role": "assistant", "content": "Good."}]
@@ -389,10 +389,10 @@ def test_what_was_told_for_a_tool_is_seen(robot: Robot) -> None:
 
 def test_a_shown_line_still_closes(robot: Robot) -> None:
     """Memory's own private line stands in the turn, so the turn is private whatever the reply says."""
-    layout, said = Layout("kitchen"), [{"role": "user", "content": "hello"}]
+    layout, said = PromptLog("kitchen"), [{"role": "user", "content": "hello"}]
     layout.begin(Reader("alice"))
     layout.take(said)
-    layout.put("memory", [Shown("fact:1", "- diary: 4711", "private", "alice")])
+    layout.put("memory", [BlockLine("fact:1", "- diary: 4711", "private", "alice")])
     said.append({"role": "assistant", "content": "Hello."})
     layout.take(said)
     turn = layout.commit()

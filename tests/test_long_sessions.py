@@ -9,7 +9,7 @@ from typing import Any
 
 import edgemem
 from edgemem import AgentLoop, Memory
-from edgemem.context.layout import Layout
+from edgemem.context.prompt.log import PromptLog
 from edgemem.hooks.conversation import conversation_of
 from edgemem.loop import Reply
 from edgemem.records import Epoch, Message
@@ -28,7 +28,7 @@ class Model:
         """Nothing to forget."""
 
 
-def live(loop: AgentLoop, layout: Layout, turns: int) -> None:
+def live(loop: AgentLoop, layout: PromptLog, turns: int) -> None:
     """Put turns straight into the loop and its layout, as a process that has lived through them holds them."""
     for n in range(turns):
         said: list[Message] = [
@@ -36,7 +36,7 @@ def live(loop: AgentLoop, layout: Layout, turns: int) -> None:
             {"role": "assistant", "content": f"hello yourself, number {n}"},
         ]
         loop.session.messages += said
-        layout.begin().said = list(said)
+        layout.begin().messages = list(said)
         layout.commit()
 
 
@@ -89,7 +89,7 @@ def test_a_turn_costs_the_same_after_ten_thousand(tmp_path: Path) -> None:
 
 def test_a_change_before_the_epoch_changes_no_prompt() -> None:
     """A loop that edits what left the prompt long ago gets the same prompt; one that drops messages is followed."""
-    layout = Layout("s")
+    layout = PromptLog("s")
     messages: list[Message] = []
     for n in range(20):
         messages += [{"role": "user", "content": f"u{n}"}, {"role": "assistant", "content": f"a{n}"}]
@@ -104,4 +104,4 @@ def test_a_change_before_the_epoch_changes_no_prompt() -> None:
     assert [turn.n for turn in layout.epoch_turns()] == list(range(15, 20))
     layout.take(messages[10:])
     assert [message["content"] for message in layout.view()][-1] == "and now?"
-    assert layout.said == messages[10:-1]
+    assert layout.messages == messages[10:-1]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from edgemem.context.layout import Layout
-from edgemem.context.shown import Shown
+from edgemem.context.block.render import BlockLine
+from edgemem.context.prompt.log import PromptLog
 from edgemem.llama.manners import SILENCE, Manners
 from edgemem.llama.template import CHATML, ChatTemplate
 from edgemem.records import Epoch, Message
@@ -85,7 +85,7 @@ SCENES: dict[str, list[list[Message]]] = {
 
 def played(turns: Sequence[list[Message]], *, system: bool, summary: str = "") -> list[list[Message]]:
     """Return the layout's view at each point where the model is asked."""
-    layout = Layout("kitchen")
+    layout = PromptLog("kitchen")
     layout.epoch = Epoch("kitchen", 0, summary)
     history: list[Message] = [SYSTEM] if system else []
     views = []
@@ -97,7 +97,7 @@ def played(turns: Sequence[list[Message]], *, system: bool, summary: str = "") -
             if asked and (m + 1 == len(turn) or turn[m + 1]["role"] == "assistant"):
                 layout.take(history)
                 if message["role"] == "user":
-                    layout.put("memory", [Shown(f"fact:{n}", f"- Remembered {n}.")])
+                    layout.put("memory", [BlockLine(f"fact:{n}", f"- Remembered {n}.")])
                 views.append(layout.view())
         layout.take(history)
         layout.commit()

@@ -13,7 +13,7 @@ from ggufs import write_llama_gguf
 import edgemem
 from edgemem import AgentLoop, JSONSessionStore, Memory, PersistSessionHook, SQLiteSessionStore
 from edgemem.chatting import ChatReplies
-from edgemem.context.grouping import NO_RESULT
+from edgemem.context.messages import NO_RESULT
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.points import ON_RUN_START
 from edgemem.llama.chat import LlamaChat

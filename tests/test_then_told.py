@@ -12,7 +12,7 @@ from test_recall import Robot
 import edgemem
 from edgemem.clock import Clock
 from edgemem.config import Profile
-from edgemem.context.block import worth_saying
+from edgemem.context.block.select import worth_saying
 from edgemem.loop import AgentLoop, Reply
 from edgemem.recall import word_search
 from edgemem.recall.postings import ResidentPostings

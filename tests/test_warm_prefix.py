@@ -22,8 +22,8 @@ from llama_cpp import Llama
 import edgemem
 from edgemem.chatting import ChatReplies
 from edgemem.config import Profile
-from edgemem.context.layout import Layout
-from edgemem.context.summary_counts import SummaryCounts, read_ahead, way
+from edgemem.context.compaction.model import SummaryCounts, read_ahead, way
+from edgemem.context.prompt.log import PromptLog
 from edgemem.errors import ClosedError
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
@@ -112,7 +112,7 @@ class Kitchen:
         self.turns = 0
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> PromptLog:
         """Return what the model sees."""
         return conversation_of(self.loop.ctx).layout
 
@@ -696,13 +696,17 @@ def test_killed_in_the_middle(file: Path, tmp_path: Path, chat: LlamaChat) -> No
 
 def test_looking_ahead_changes_nothing() -> None:
     """The prompt of an epoch that has not begun holds its summary and its turns; the present one stays as it was issued."""
-    layout = Layout("kitchen")
+    layout = PromptLog("kitchen")
     for n in range(4):
         layout.begin(Reader("mara"))
-        layout.take([*layout.said, {"role": "user", "content": f"Cup {n}."}])
+        layout.take([*layout.messages, {"role": "user", "content": f"Cup {n}."}])
         layout.view()
         layout.take(
-            [*layout.said, {"role": "user", "content": f"Cup {n}."}, {"role": "assistant", "content": "Yes."}]
+            [
+                *layout.messages,
+                {"role": "user", "content": f"Cup {n}."},
+                {"role": "assistant", "content": "Yes."},
+            ]
         )
         layout.commit()
     before = layout.view()

@@ -19,7 +19,7 @@ from edgemem.records import Reader
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from edgemem.inspecting import BlockLine, Inspection
+    from edgemem.inspecting import InspectedLine, Inspection
     from edgemem.prompt_parts import Part
     from edgemem.records import Recalled
 
@@ -206,7 +206,7 @@ def _name(part: Part) -> str:
     return f"turn{number}{f' {part.speaker}' if part.speaker else ''}{block}"
 
 
-def _print_lines(lines: Iterable[BlockLine], chars: int | None) -> None:
+def _print_lines(lines: Iterable[InspectedLine], chars: int | None) -> None:
     for line in lines:
         score = "" if line.score is None else f"{line.score:.2f} "
         why = "; ".join(filter(None, (line.left_out, ", ".join(line.why))))

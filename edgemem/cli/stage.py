@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.shown import IN_A_LINE_ABOVE
+from edgemem.context.block.render import IN_A_LINE_ABOVE
 from edgemem.hooks.conversation import conversation_of
 from edgemem.llama.tokenlog import common_prefix
 from edgemem.replay import PlayedTurn, Player

@@ -15,8 +15,8 @@ from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-from edgemem.context.grouping import tool_calls
-from edgemem.context.shown import RANK, Shown
+from edgemem.context.block.render import RANK, BlockLine
+from edgemem.context.messages import tool_calls
 from edgemem.llama.template import text_of
 from edgemem.patterns import Pattern
 from edgemem.recall.number_words import with_digits
@@ -49,12 +49,12 @@ class Terms:
 
     def repeated_from(self, source: Terms) -> set[str]:
         """Return what these texts repeat of others."""
-        found = {term for term in self._stems if term in source._stems}
+        repeated = {term for term in self._stems if term in source._stems}
         spelled = {*self._spelled, *(self._digits_in(language) for language in source._languages)}
-        found |= {code for code in source._codes if any(code in signs for signs in spelled)}
-        found |= {number for number in self._long_numbers if number in source._digits}
-        found |= self._spelled_out(source._words)
-        return found | source._spelled_out(self._words)
+        repeated |= {code for code in source._codes if any(code in signs for signs in spelled)}
+        repeated |= {number for number in self._long_numbers if number in source._digits}
+        repeated |= self._spelled_out(source._words)
+        return repeated | source._spelled_out(self._words)
 
     def say(self, term: str) -> bool:
         """Tell whether something that was repeated stands in these texts, too."""
@@ -174,7 +174,7 @@ def _key(owner: str | None) -> str | None:
 
 
 def closing_of(
-    said: Sequence[Message], closing: Closing, prompt: Iterable[Passage], *, more: Iterable[str] = ()
+    messages: Sequence[Message], closing: Closing, prompt: Iterable[Passage], *, more: Iterable[str] = ()
 ) -> Closing:
     """Return who may read a turn.
 
@@ -185,31 +185,31 @@ def closing_of(
         more: what the model says that is no message yet.
     """
     more = list(more)
-    if not more and not any(message.get("role") == "assistant" for message in said):
+    if not more and not any(message.get("role") == "assistant" for message in messages):
         return closing  # the model has said nothing yet
     passages = list(prompt)
     closed = [passage for passage in passages if is_closer(passage.closing, closing)]
     if not closed:
         return closing
-    heard = [Terms([ROLES, *(text_of(message) for message in said if message.get("role") == "user")])]
+    heard = [Terms([ROLES, *(text_of(message) for message in messages if message.get("role") == "user")])]
     heard += [passage.terms for passage in passages if not is_closer(passage.closing, closing)]
-    found = [closing]
-    for texts, answered in _steps(said, more):
+    closings = [closing]
+    for texts, answered in _steps(messages, more):
         spoken = Terms(texts)
         for passage in closed:
             repeated = spoken.repeated_from(passage.terms)
             if any(not any(terms.say(term) for terms in heard) for term in repeated):
-                found.append(passage.closing)
+                closings.append(passage.closing)
         heard.append(Terms(answered))
-    return joined(found)
+    return joined(closings)
 
 
 def passages_of(
-    said: Sequence[Message], closing: Closing, block: str, shown: Sequence[Shown]
+    messages: Sequence[Message], closing: Closing, block: str, shown: Sequence[BlockLine]
 ) -> list[Passage]:
     """Return the parts of a turn; in a private one, memory may have told what others know."""
     spoken = Passage(
-        closing, Terms([text for message in said for text in (text_of(message), *_given(message))])
+        closing, Terms([text for message in messages for text in (text_of(message), *_given(message))])
     )
     lines: dict[Closing, list[str]] = {}
     for item in shown:
@@ -224,11 +224,11 @@ def passages_of(
     return [spoken, *(Passage(whose, Terms(texts)) for whose, texts in lines.items())]
 
 
-def _steps(said: Sequence[Message], more: Iterable[str]) -> Iterable[tuple[list[str], list[str]]]:
+def _steps(messages: Sequence[Message], more: Iterable[str]) -> Iterable[tuple[list[str], list[str]]]:
     """Yield what the model said before tools answered it, and what they answered."""
     texts: list[str] = []
     answered: list[str] = []
-    for message in said:
+    for message in messages:
         role = message.get("role")
         if role == "assistant":
             if answered:

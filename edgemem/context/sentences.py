@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from edgemem.context.grouping import call_name, repair_orphans, tool_calls
+from edgemem.context.messages import call_name, repair_orphans, tool_calls
 from edgemem.languages.words import all_words
 from edgemem.llama.template import text_of
 from edgemem.patterns import Pattern
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from edgemem.languages.words import Items
     from edgemem.records import Message
+
 
 MAX_CHARS = 240
 """Longer sentences are cut between two words: speech recognisers often write no full stops."""
@@ -172,9 +173,9 @@ def spoken_lines(
     turns: Iterable[Sequence[Message]], *, previous: str, user: str, assistant: str
 ) -> list[str]:
     """Return an earlier summary and all that was told, one line for each message; arguments as for `gather`."""
-    told = _told(turns, user=user, assistant=assistant)
+    texts = _told(turns, user=user, assistant=assistant)
     lines = (
-        f"{speaker}: {_one_line(text)}" if speaker else text for text, speaker, _ in told if text.strip()
+        f"{speaker}: {_one_line(text)}" if speaker else text for text, speaker, _ in texts if text.strip()
     )
     return [*(line for line in previous.splitlines() if line.strip()), *lines]
 
@@ -201,7 +202,7 @@ def split_sentences(text: str) -> list[str]:
     out: list[str] = []
     for line in text.splitlines():
         start = 0
-        short = [found.span() for found in _no_ends(language_in(line)).finditer(line)] if "." in line else []
+        short = [match.span() for match in _no_ends(language_in(line)).finditer(line)] if "." in line else []
         for stop in _STOP.finditer(line):
             if not _goes_on(line, stop, short):
                 out += _pieces(line[start : stop.end()])
@@ -232,8 +233,8 @@ def tool_lines(turn: Sequence[Message]) -> list[str]:
 def _sentence(text: str, speaker: str, teller: Teller, source: int) -> Sentence:
     words = [word.lower().replace("’", "'") for word in _WORD.findall(text)]
     values = frozenset(_values(words))
-    told = {value for _, value in values}
-    meaning = (word.removesuffix("'s") for word in words if word not in told)
+    plain = {value for _, value in values}
+    meaning = (word.removesuffix("'s") for word in words if word not in plain)
     return Sentence(text, speaker, teller, source, frozenset(meaning) - _EMPTY, values)
 
 
@@ -278,7 +279,7 @@ def _no_ends(language: str) -> re.Pattern[str]:
     article and before a month it is one in any text: a date is too short to tell its language.
     """
     languages = all_words()
-    found = [
+    patterns = [
         rf"(?<![\w.])(?:{_listed(words.abbreviations for words in languages.values())})\.",
         rf"(?<![\w.])(?:{_listed(words.before_numbers for words in languages.values())})\.(?=\s*\d)",
     ]
@@ -286,12 +287,12 @@ def _no_ends(language: str) -> re.Pattern[str]:
         if not words.ordinal_months.items:
             continue
         articles, months = "|".join(words.before_ordinals.items), "|".join(words.ordinal_months.items)
-        found.append(rf"(?<!\w)(?:{articles})\s+\d{{1,2}}\.(?=\s+(?:{months})(?!\w))")
+        patterns.append(rf"(?<!\w)(?:{articles})\s+\d{{1,2}}\.(?=\s+(?:{months})(?!\w))")
         if code == language:
             little = "|".join(empty_words(code))
-            found.append(rf"(?<![\w.])\d{{1,2}}\.(?=\s+(?:{months})(?!\w))")
-            found.append(rf"(?<!\w)(?:{articles})\s+\d{{1,2}}\.(?!\s+(?:{little})(?!\w))")
-    return re.compile("|".join(found), re.IGNORECASE)
+            patterns.append(rf"(?<![\w.])\d{{1,2}}\.(?=\s+(?:{months})(?!\w))")
+            patterns.append(rf"(?<!\w)(?:{articles})\s+\d{{1,2}}\.(?!\s+(?:{little})(?!\w))")
+    return re.compile("|".join(patterns), re.IGNORECASE)
 
 
 def _listed(lists: Iterable[Items]) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.quick_summary import QuickSummarizer
-from edgemem.context.summary_counts import read_ahead
+from edgemem.context.compaction.extractive import QuickSummarizer
+from edgemem.context.compaction.model import read_ahead
 from edgemem.errors import ClosedError, ModelError
 from edgemem.hooks.arguments import attachable
 from edgemem.hooks.conversation import Conversation, conversation_of
@@ -18,9 +18,9 @@ from edgemem.hooks.points import BEFORE_LLM, ON_IDLE, ON_RUN_END, ON_RUN_START, 
 from edgemem.store.turn_steps import BeginEpoch
 
 if TYPE_CHECKING:
-    from edgemem.context.compactor import Compactor
-    from edgemem.context.epochs import EpochPlanner
-    from edgemem.context.summarizer import Summarizer
+    from edgemem.context.compaction.compactor import Compactor
+    from edgemem.context.compaction.extractive import Summarizer
+    from edgemem.context.compaction.planner import EpochPlanner
     from edgemem.hooks.warming import Warming
     from edgemem.records import Epoch, Message
     from edgemem.store.erase.copies import Erased
@@ -81,7 +81,7 @@ class ContextCompactionHook:
         if planner is None:
             return self._compact(ctx, payload) if point == BEFORE_LLM else None
         conversation = conversation_of(ctx, self._conversation)
-        if conversation.layout is not planner.layout:
+        if conversation.layout is not planner.log:
             return None  # an agent within a tool has a prompt of its own
         if point == ON_IDLE:
             self.work(stop=payload.get("stop"))
@@ -186,13 +186,13 @@ class ContextCompactionHook:
         tools = self._tools = payload.get("tools")
         # That the high-water mark is passed is found in idle time; here it only matters that the prompt fits. Nothing
         # is counted for that where an epoch can begin: a bound is some tokens too high, and one may begin a little early.
-        measure = planner.gauge.bound if hop == 0 else planner.gauge.tokens
+        measure = planner.prompt_size.bound if hop == 0 else planner.prompt_size.tokens
         tokens = measure(payload["messages"], tools=tools, limit=planner.room)
         if tokens is None:
-            tokens = planner.gauge.tokens(payload["messages"], tools=tools, limit=planner.room)
+            tokens = planner.prompt_size.tokens(payload["messages"], tools=tools, limit=planner.room)
         self._tokens = tokens
         running = conversation.layout.running
-        if hop == 0 and running is not None and planner.gauge.exact:
+        if hop == 0 and running is not None and planner.prompt_size.exact:
             planner.measured(running.n, tokens)
         if tokens <= planner.room:
             # The budget behind this hook need not count the same list once more.
@@ -203,7 +203,7 @@ class ContextCompactionHook:
             return None
         self._begin(conversation, epoch)
         view = conversation.layout.view()
-        tokens = self._tokens = planner.gauge.tokens(view, tools=tools, limit=planner.room)
+        tokens = self._tokens = planner.prompt_size.tokens(view, tools=tools, limit=planner.room)
         if running is not None:
             planner.measured(running.n, tokens)
         return HookResult.replace(

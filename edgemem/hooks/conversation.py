@@ -13,12 +13,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from edgemem.context.grouping import tool_calls
-from edgemem.context.laid_turn import LaidTurn
-from edgemem.context.layout import Layout
+from edgemem.context.bargein import heard_part, heard_speeches, tells_of_earlier
+from edgemem.context.block.render import BlockLine
 from edgemem.context.level import Closing
-from edgemem.context.shown import Shown
-from edgemem.context.spoken import heard_part, heard_speeches, speeches_of, tells_of_earlier
+from edgemem.context.messages import speeches_of, tool_calls
+from edgemem.context.prompt.log import PromptLog
+from edgemem.context.prompt.turn import PromptTurn
 from edgemem.hooks.points import ON_ABORT
 from edgemem.llama.template import text_of
 from edgemem.records import Epoch, Heard, Level, Reader, Session, StoredMessage, Turn, TurnState
@@ -70,8 +70,8 @@ class Journal(Protocol):
 class Conversation:
     """The layout of one session, and what the running turn has collected for its commit."""
 
-    def __init__(self, layout: Layout | None = None, *, commit_wait_s: float = 0.25) -> None:
-        self.layout = layout or Layout()
+    def __init__(self, layout: PromptLog | None = None, *, commit_wait_s: float = 0.25) -> None:
+        self.layout = layout or PromptLog()
         self.journal: Journal | None = None
         self.commit_wait_s = commit_wait_s
         self.also: list[Callable[[Any], Any]] = []
@@ -99,13 +99,13 @@ class Conversation:
         self._erased_now: list[Erased] = []
         self.opened_as_of: int | None = None
         """The newest forgetting that was known when the session was taken up; what was said since stands here as it was."""
-        self.kept: Callable[[Shown], bool] | None = None
+        self.kept: Callable[[BlockLine], bool] | None = None
         """Tells whether a value that was shown was not erased; None: the file of the session knows by itself."""
         self._forgotten: int | None = None
         """The newest forgetting that was known when memory was put before the model."""
         self.caller: Session | None = None
         """The loop's session while one of its tools runs."""
-        self._committed: tuple[LaidTurn, Future[int]] | None = None
+        self._committed: tuple[PromptTurn, Future[int]] | None = None
         self._told: dict[str, Any] | None = None
         """What a voice told of the running turn when it was cut off; the rest of its reply may still come."""
         self._running: list[Future[Any]] = []
@@ -164,7 +164,7 @@ class Conversation:
             StoreError: as `write`.
         """
         running = self.layout.running
-        if running is None or not running.said:
+        if running is None or not running.messages:
             self.layout.discard()
             self.reset()
             return False
@@ -225,7 +225,7 @@ class Conversation:
         self._erased_now = []
         self._forgotten = None
 
-    def lay_out(self, kept: Callable[[Shown], bool] | None) -> None:
+    def lay_out(self, kept: Callable[[BlockLine], bool] | None) -> None:
         """Note what was forgotten until now: what is put before the model from here on may be forgotten meanwhile.
 
         Args:
@@ -234,7 +234,7 @@ class Conversation:
         self._forgotten = self.newest_forgetting()
         self.kept = kept
 
-    def record(self, turn: LaidTurn, state: TurnState, closing: Closing | None = None) -> Turn:
+    def record(self, turn: PromptTurn, state: TurnState, closing: Closing | None = None) -> Turn:
         """Return the record of a laid turn.
 
         Args:
@@ -243,7 +243,7 @@ class Conversation:
         replies = iter(self.generated)
         messages: list[StoredMessage] = [
             stored_message(message, next(replies, ()) if message.get("role") == "assistant" else ())
-            for message in turn.said
+            for message in turn.messages
         ]
         for n in turn.uncut:
             messages[n] = msgspec.structs.replace(messages[n], unheard=turn.unheard(n) or None)
@@ -280,7 +280,7 @@ class Conversation:
             self._running = [future for future in self._running if future is not before]
             self._running.append(self.accepted)
 
-    def write(self, turn: Turn, laid: LaidTurn, *, wait_s: float | None = None) -> None:
+    def write(self, turn: Turn, laid: PromptTurn, *, wait_s: float | None = None) -> None:
         """Commit the turn; a slow disk goes on in the background.
 
         Args:
@@ -309,7 +309,7 @@ class Conversation:
 
     def interrupt(
         self, told: dict[str, Any], *, prepared: bool | None = None
-    ) -> tuple[list[str], LaidTurn | None]:
+    ) -> tuple[list[str], PromptTurn | None]:
         """Keep of a turn's speech what was heard; return that, message by message, and the turn if it was committed.
 
         Args:
@@ -334,7 +334,7 @@ class Conversation:
         self._hear(self.layout.running, self._told)
         return True
 
-    def _spoken(self, told: dict[str, Any], prepared: bool | None) -> LaidTurn | None:
+    def _spoken(self, told: dict[str, Any], prepared: bool | None) -> PromptTurn | None:
         """Return the turn that a voice was cut off in: the reply before may still play while the next is prepared."""
         running = self.layout.running
         committed = self.layout.turns[-1] if self.layout.turns else None
@@ -347,21 +347,21 @@ class Conversation:
             return running if prepared else committed
         return running
 
-    def _hear(self, turn: LaidTurn, told: dict[str, Any]) -> tuple[list[str], LaidTurn | None]:
-        spoken = speeches_of(turn.said)
+    def _hear(self, turn: PromptTurn, told: dict[str, Any]) -> tuple[list[str], PromptTurn | None]:
+        spoken = speeches_of(turn.messages)
         heard = heard_speeches(_speeches(turn), **told)
         # A committed turn without a reply is one in which the model failed: it stays as it is.
-        if turn is not self.layout.running and all(tool_calls(turn.said[n]) for n in spoken):
+        if turn is not self.layout.running and all(tool_calls(turn.messages[n]) for n in spoken):
             return heard, None
         return heard, self.layout.hear(turn, dict(zip(spoken, heard, strict=True)))
 
-    def amend(self, turn: LaidTurn) -> None:
+    def amend(self, turn: PromptTurn) -> None:
         """Keep of a committed turn what was heard, in a transaction of its own."""
         if self.journal is None:
             return
         committed = self._committed[1] if self._committed and self._committed[0] is turn else None
-        session, spoken = self.layout.session, speeches_of(turn.said)
-        heard = [text_of(turn.said[n]) for n in spoken]
+        session, spoken = self.layout.session, speeches_of(turn.messages)
+        heard = [text_of(turn.messages[n]) for n in spoken]
         also: list[Callable[[Any], Any]] = []
         if len(spoken) > 1:
 
@@ -439,12 +439,12 @@ def task_of(payload: Any) -> str | None:
     return task if isinstance(task, str) else None
 
 
-def _speeches(turn: LaidTurn) -> list[str]:
+def _speeches(turn: PromptTurn) -> list[str]:
     """Return what was said in a turn, message by message, also what nobody heard of it."""
-    return [turn.text(n) for n in speeches_of(turn.said)]
+    return [turn.text(n) for n in speeches_of(turn.messages)]
 
 
-def _shown(item: Shown) -> str:
+def _shown(item: BlockLine) -> str:
     if item.fact is None and item.preference is None and item.level == "household":
         return item.id
     return msgspec.json.encode(msgspec.structs.replace(item, line="")).decode()

@@ -80,7 +80,7 @@ class EpisodeLoggerHook:
         else:
             record["error"] = _short(payload.error)
         turn = conversation.layout.running
-        if turn is not None and not turn.said:  # no other hook has looked at what was said
+        if turn is not None and not turn.messages:  # no other hook has looked at what was said
             conversation.layout.take(ctx.session.messages)
         given = values_in(payload.arguments)
         level, owner = conversation.layout.level_of(turn, *given) if turn is not None else ("household", None)

@@ -8,19 +8,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from edgemem.context.block import (
-    Floors,
-    Within,
-    changes,
-    lines_for,
-    value_as_recalled,
-    within,
-    worth_saying,
-)
-from edgemem.context.laid_turn import interruption
-from edgemem.context.shown import About, Shown
-from edgemem.context.sizes import Sizes
-from edgemem.context.told import LINE_CHARS
+from edgemem.context.block.delta import changes, lines_for, value_as_recalled
+from edgemem.context.block.render import LINE_CHARS, About, BlockLine
+from edgemem.context.block.select import Floors, Within, within, worth_saying
+from edgemem.context.prompt.turn import interruption
+from edgemem.context.size import TokenCache
 from edgemem.fence import CLOSE, OPEN, clean, storable
 from edgemem.hooks.arguments import attachable, header_line, needs, one_store
 from edgemem.hooks.conversation import Conversation, conversation_of
@@ -75,7 +67,7 @@ class MemoryInjectionHook:
         floors: Floors | None = None,
         recall: Recaller | None = None,
         tokenizer: Tokenizer | None = None,
-        sizes: Sizes | None = None,
+        sizes: TokenCache | None = None,
         conversation: Conversation | None = None,
         now: Callable[[], float] | None = None,
     ) -> None:
@@ -113,7 +105,7 @@ class MemoryInjectionHook:
         self._counted = ("", 0)
         self._listing = Listing(store)
         self._recall = recall or self._listed
-        self._sizes = sizes or Sizes(tokenizer or EstimateTokenizer())
+        self._sizes = sizes or TokenCache(tokenizer or EstimateTokenizer())
         self._conversation = conversation
         self._now = now
 
@@ -152,7 +144,7 @@ class MemoryInjectionHook:
         if cut_off is not None:
             heard = clean((cut_off.heard_until or "")[-120:], max_chars=120)
             lines.append(
-                Shown(
+                BlockLine(
                     interruption(cut_off),
                     f"- you were interrupted after: {heard}" if heard else "- you were interrupted",
                     cut_off.level,
@@ -210,12 +202,12 @@ class MemoryInjectionHook:
             embed(stop=lambda: monotonic() > end)
 
     def _changed(
-        self, reader: Reader | None, visible: Mapping[str, Shown], conversation: Conversation
-    ) -> list[Shown]:
+        self, reader: Reader | None, visible: Mapping[str, BlockLine], conversation: Conversation
+    ) -> list[BlockLine]:
         """Return what is not true any more; not asked again while nothing was written and little time has passed."""
-        gone: list[Shown] = []
+        gone: list[BlockLine] = []
 
-        def kept(item: Shown) -> bool:
+        def kept(item: BlockLine) -> bool:
             if self._kept(item):
                 return True
             gone.append(item)
@@ -267,7 +259,7 @@ class MemoryInjectionHook:
     def _preferences(self) -> list[Recalled]:
         return [value_as_recalled(as_ours(one, Preference)) for one in self.store.preferences()]
 
-    def _kept(self, item: Shown) -> bool:
+    def _kept(self, item: BlockLine) -> bool:
         """Tell whether the store still holds the value that was shown, at least as history: it was not erased."""
         if item.fact is not None:
             scope, key = item.fact

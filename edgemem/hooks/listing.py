@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.context.block import value_as_recalled
+from edgemem.context.block.delta import value_as_recalled
 from edgemem.records import Episode, Fact, Preference, Reader, Recalled
 from edgemem.store.own_records import as_ours
 from edgemem.store.rights import readable

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from edgemem.context.gauge import about
-from edgemem.context.shown import Shown
+from edgemem.context.block.render import BlockLine
+from edgemem.context.size import estimate
 from edgemem.fence import clean
 from edgemem.hooks.arguments import attachable, header_line, needs
 from edgemem.hooks.conversation import Conversation, conversation_of
@@ -96,13 +96,13 @@ class NotesInjectorHook:
         lines = []
         for text in tail:
             line = shown_line(text)
-            item = Shown(f"note:{line}", f"- {line}", level)
+            item = BlockLine(f"note:{line}", f"- {line}", level)
             if line and item.id not in visible and not seen.holds_note(text):
                 lines.append(item)
         if not lines:
             return None
         # Those that stand in the prompt already count to their bound too, so this is for the log alone: about how many.
-        tokens = about("\n".join([self.header, *(line.line for line in lines)]))
+        tokens = estimate("\n".join([self.header, *(line.line for line in lines)]))
         layout.put("notes", lines, header=self.header, tokens=tokens)
         return HookResult.replace({**payload, "messages": layout.view()}, reason="notes")
 

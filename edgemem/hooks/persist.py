@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.grouping import tool_calls
-from edgemem.context.spoken import CHARS_A_SECOND
+from edgemem.context.bargein import CHARS_A_SECOND
+from edgemem.context.messages import tool_calls
 from edgemem.errors import InvalidInputError, StoreError
 from edgemem.fence import check_session_id
 from edgemem.hooks.arguments import attachable, needs
@@ -275,14 +275,16 @@ class PersistSessionHook:
         A robot that crashes while it speaks has said what it said; the turn comes back unfinished.
         """
         running, reply = conversation.layout.running, conversation.answered
-        if running is None or not running.said or conversation.journal is None:
+        if running is None or not running.messages or conversation.journal is None:
             return
-        said = [*running.said, {"role": "assistant", "content": reply}] if reply else running.said
+        said = [*running.messages, {"role": "assistant", "content": reply}] if reply else running.messages
         closing: Closing | None = None
         if conversation.called_tools or any(map(tool_calls, said)):
             # How private it is depends on what its tools tell; if nobody lives to know, it stays the speaker's.
             closing = "private", conversation.layout.level_told(running)[1]
-        conversation.accept(conversation.record(msgspec.structs.replace(running, said=said), "open", closing))
+        conversation.accept(
+            conversation.record(msgspec.structs.replace(running, messages=said), "open", closing)
+        )
 
     def _commit(self, ctx: Any, conversation: Conversation, payload: Any) -> None:
         layout = conversation.layout
@@ -296,7 +298,7 @@ class PersistSessionHook:
         failed = getattr(payload, "error", None) is not None
         if conversation.journal is None:
             conversation.finish("complete")
-            kept = Session(layout.said, with_levels(ctx.session.state, layout))
+            kept = Session(layout.messages, with_levels(ctx.session.state, layout))
             self.session_store.save(self.session_id, kept)
             return
         state = state_text(ctx.session.state, self._warned)
@@ -327,7 +329,7 @@ class PersistSessionHook:
         )
         if conversation.journal is None:
             if changed is not None:
-                kept = Session(layout.said, with_levels(ctx.session.state, layout))
+                kept = Session(layout.messages, with_levels(ctx.session.state, layout))
                 self.session_store.save(self.session_id, kept)
         elif changed is not None:
             conversation.amend(changed)

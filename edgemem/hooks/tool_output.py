@@ -12,8 +12,8 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from edgemem.context.gauge import MARGIN, Markers, at_most, measure_markers
-from edgemem.context.grouping import split_turns
+from edgemem.context.messages import split_turns
+from edgemem.context.size import MARGIN, Markers, measure_markers, upper_bound
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, HookResult
@@ -211,7 +211,7 @@ class ToolOutputTruncatorHook:
             self._markers = measure_markers(tokenizer)
         measure = size or tokens
         answers = sum(measure(told) + MARGIN for told in left.answers)
-        return at_most(left.asked, self._markers, measure) + answers
+        return upper_bound(left.asked, self._markers, measure) + answers
 
     def _room(self, text: str, most_tokens: int | None, most_chars: int) -> int:
         """Return how many characters may stay: a text of few letters a token is cut earlier.

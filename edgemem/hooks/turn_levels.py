@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.grouping import split_turns
 from edgemem.context.level import joined
+from edgemem.context.messages import split_turns
 from edgemem.records import Level, Turn
 from edgemem.store.messages import stored_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgemem.context.layout import Layout
+    from edgemem.context.prompt.log import PromptLog
     from edgemem.records import Message
 
 STATE_KEY = "edgemem_turns"
@@ -23,13 +23,13 @@ _Turns = list[tuple[int, Level, str | None]]
 """Of each turn: how many messages it has, its level, and its owner."""
 
 
-def with_levels(state: dict[str, Any], layout: Layout) -> dict[str, Any]:
+def with_levels(state: dict[str, Any], layout: PromptLog) -> dict[str, Any]:
     """Return what is kept of a state, and with it who may read the turns, unless all are as usual.
 
     Names that begin with two underscores belong to the running process.
     """
     kept = {name: value for name, value in state.items() if not str(name).startswith("__")}
-    turns: _Turns = [(len(turn.said), turn.level, turn.owner) for turn in layout.turns]
+    turns: _Turns = [(len(turn.messages), turn.level, turn.owner) for turn in layout.turns]
     if all(level == layout.default_level for _, level, _ in turns):
         return kept
     return {**kept, STATE_KEY: turns}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.gauge import about
+from edgemem.context.size import estimate
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import AFTER_LLM, BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.hooks.turn_figures import TurnFigures, named
@@ -244,7 +244,7 @@ def _compared(talk: _Talk, running: _Running) -> tuple[int, int]:
     if messages[:same] != before:  # compared in C first: prompts grow
         pairs = zip(before, messages, strict=False)
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-    new = [about(text_of(message)) for message in messages[same:]]
+    new = [estimate(text_of(message)) for message in messages[same:]]
     talk.seen = (messages, [*sizes[:same], *new])
     return sum(new), sum(sizes[:same])
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from edgemem.context.layout import Layout
+    from edgemem.context.prompt.log import PromptLog
     from edgemem.llama.warm_prefix import WarmCounts
     from edgemem.records import Epoch, Message
 
@@ -63,7 +63,7 @@ class Warming:
         layout: of the session.
     """
 
-    def __init__(self, prefix: Prefix, layout: Layout) -> None:
+    def __init__(self, prefix: Prefix, layout: PromptLog) -> None:
         self.prefix = prefix
         self._layout = layout
         self._tools: Sequence[dict[str, Any]] | None = None

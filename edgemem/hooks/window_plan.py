@@ -11,7 +11,7 @@ from edgemem.hooks.points import BEFORE_LLM, ON_RUN_END, HookResult
 from edgemem.hooks.registry import HookFailure
 
 if TYPE_CHECKING:
-    from edgemem.context.plan import Budget, Plan
+    from edgemem.context.budget import Budget, Plan
 
 WINDOW = "the model's window"
 """Under this name `check` finds what is noted here."""

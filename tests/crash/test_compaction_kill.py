@@ -21,7 +21,7 @@ from word_tokenizer import WordTokenizer
 import edgemem
 from edgemem.bench.ground import KEEP_PLAN, Robot
 from edgemem.config import Profile
-from edgemem.context.grouping import repair_orphans
+from edgemem.context.messages import repair_orphans
 from edgemem.script import Line, ScriptedCall
 
 ROOT = Path(__file__).parents[2]
@@ -31,9 +31,9 @@ STEPS = ("planning", "summarising", "switching", "writing", "written")
 TALKER = """
 import json, sys, time
 from test_compaction_kill import line, open_home, robot_of
-from edgemem.context.epochs import EpochPlanner
-from edgemem.context.layout import Layout
-from edgemem.context.summarizer import ExtractiveSummarizer
+from edgemem.context.compaction.planner import EpochPlanner
+from edgemem.context.prompt.log import PromptLog
+from edgemem.context.compaction.extractive import ExtractiveSummarizer
 from edgemem.hooks.conversation import conversation_of
 from edgemem.store import turn_steps
 
@@ -57,7 +57,7 @@ def watched(owner, name, at, before=False, happened=lambda result: True):
 
 watched(EpochPlanner, "plan", "planning", happened=lambda first: first is not None)
 watched(ExtractiveSummarizer, "_fill", "summarising", before=True)
-watched(Layout, "switch", "switching")
+watched(PromptLog, "switch", "switching")
 watched(turn_steps, "append_epoch", "writing", happened=lambda epoch: epoch.first_turn > 0)
 
 with open_home(home, worker=step == "random") as memory:

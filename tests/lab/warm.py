@@ -28,7 +28,7 @@ from edgemem.loop import AgentLoop
 from edgemem.replay import INSTRUCTIONS
 
 if TYPE_CHECKING:
-    from edgemem.context.layout import Layout
+    from edgemem.context.prompt.log import PromptLog
     from edgemem.hooks.warming import Prefix
     from edgemem.loop import TurnResult
     from edgemem.memory import Memory
@@ -104,7 +104,7 @@ class _Robot:
         """Tokens that turns within an epoch read beside their own."""
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> PromptLog:
         return conversation_of(self.loop.ctx).layout
 
     def turn(self) -> tuple[TurnResult, _First]:

@@ -1,0 +1,273 @@
+"""Barge-in: what of a turn's speech was heard when somebody cut it off.
+
+A voice reports the text that it has played, the time that it has played for, or both and when each word was played. What
+it played is rarely what was written: numbers become words, signs vanish. So the words are matched, and the reply is cut
+where they end; history keeps the reply's own text. Who speaks before a tool runs and again behind it has said two things.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from edgemem.context.messages import speeches_of
+from edgemem.errors import InvalidInputError
+from edgemem.llama.template import text_of
+from edgemem.patterns import Pattern
+
+if TYPE_CHECKING:
+    from edgemem.records import Message
+
+
+CHARS_A_SECOND = 15.0
+"""How fast a voice speaks where nobody has measured it: 150 words of 6 characters a minute, as English is read aloud.
+
+An estimate: languages, voices and their settings differ by half.
+"""
+
+Timed = tuple[str, float, float]
+"""A word, and when it was begun and was over; milliseconds since the voice began with the reply."""
+
+# Chinese and Japanese write no blanks: there each sign can be the last that was heard.
+_SIGN = "[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+_WORD = Pattern(rf"{_SIGN}[^\w\s]*|(?:(?!{_SIGN})\S)+")
+_SILENT = re.compile(r"[\W_]+")
+_DIGIT = re.compile(r"\d")
+
+_LONGEST_NUMBER = 12
+"""Words that a number may be spoken in: "one million two hundred thousand three hundred and forty-five" has 10."""
+_LONGEST_OTHER = 3
+"""Words that anything else may be spoken in: "Dr." is one, "e.g." two."""
+
+_AHEAD = 2 * _LONGEST_NUMBER
+"""Words that are looked at to find out which stand for one another."""
+
+
+class _Word(NamedTuple):
+    sound: str
+    """The letters and digits of it, in lower case; empty where nothing is spoken."""
+    end: int
+    """Where it ends in its text."""
+    number: bool
+
+
+def heard_part(
+    reply: str,
+    *,
+    heard_text: str | None = None,
+    heard_ms: float | None = None,
+    words: Sequence[Timed] | None = None,
+    chars_per_s: float = CHARS_A_SECOND,
+) -> str:
+    """Return the beginning of a reply that was heard; all of it if nothing tells how much.
+
+    The reply's own beginning is taken as it is; everything else ends at a word. What is told exactly goes before what is
+    estimated: the text, then the times of the words, then the time alone.
+
+    Args:
+        heard_text: what was played, as written or as the voice spelled it; "" is nothing.
+        heard_ms: milliseconds that the voice had spoken the reply for.
+        words: when each word was played, in their order; without `heard_ms`, all of them were heard.
+        chars_per_s: how fast the voice speaks, for `heard_ms` alone.
+
+    Raises:
+        InvalidInputError: what was handed over is no text, no number, or no word with its times.
+    """
+    if heard_text is not None:
+        if not isinstance(heard_text, str):
+            raise InvalidInputError(f"What was heard must be text; got {type(heard_text).__name__}.")
+        return heard_text if reply.startswith(heard_text) else reply[: _end_of(reply, _words_of(heard_text))]
+    until = None if heard_ms is None else _milliseconds(heard_ms)
+    if words is not None:
+        return reply[: _end_of_timed(reply, words, until)]
+    if until is None:
+        return reply
+    return reply[: _end_of_time(reply, until * chars_per_s / 1e3)]
+
+
+def heard_speeches(
+    speeches: Sequence[str],
+    *,
+    heard_text: str | None = None,
+    heard_ms: float | None = None,
+    words: Sequence[Timed] | None = None,
+    chars_per_s: float = CHARS_A_SECOND,
+) -> list[str]:
+    """Return what was heard of each thing that was said in one turn, before a tool ran and behind it.
+
+    A voice may tell of all of them, or of the one that it was cut off in: then those before it were heard.
+
+    Args:
+        speeches: oldest first; the other arguments as for `heard_part`, where all of them are one reply.
+    """
+    pieces = [*(f"{speech} " if speech else "" for speech in speeches[:-1]), *speeches[-1:]]
+    together = "".join(pieces)
+    begins = list(accumulate(map(len, pieces), initial=0))[:-1]
+    begin = next(
+        (at for at in begins if heard_text is not None and together.startswith(heard_text, at)), None
+    )
+    if begin is None:
+        # What tells of one speech matches most from where that one begins; it may begin like another.
+        matching = [len(heard_part(together[at:], heard_text=heard_text, words=words)) for at in begins]
+        begin = begins[matching.index(max(matching))] if matching else 0
+    report: dict[str, Any] = {"heard_text": heard_text, "heard_ms": heard_ms, "words": words}
+    end = begin + len(heard_part(together[begin:], chars_per_s=chars_per_s, **report))
+    heard = [speech[: max(0, end - at)] for speech, at in zip(speeches, begins, strict=True)]
+    # Where only blanks are left of one that another followed, no word is missing: it stays as the model has seen it.
+    for n, speech in enumerate(speeches[:-1]):
+        if not speech[len(heard[n]) :].strip():
+            heard[n] = speech
+    return heard
+
+
+def tells_of_earlier(
+    earlier: Sequence[str],
+    prepared: Sequence[str],
+    *,
+    heard_text: str | None = None,
+    words: Sequence[Timed] | None = None,
+    **_: Any,
+) -> bool:
+    """Tell whether what a voice played is of the speeches of a turn, and not of those of the next one, prepared meanwhile.
+
+    The earlier one goes first, since of what is prepared nothing has been spoken yet. A time alone tells neither.
+
+    Args:
+        prepared: as far as they are known; where none is, all that was played must be of the earlier ones.
+    """
+    played = heard_text or " ".join(str(entry[0]) for entry in words or () if entry)
+    of_earlier = _played_of(earlier, played)
+    whole = of_earlier == len(played)
+    return of_earlier > 0 and (whole or (any(prepared) and of_earlier > _played_of(prepared, played)))
+
+
+def _played_of(speeches: Sequence[str], played: str) -> int:
+    """Return how many characters of what was played are of these speeches, from where one of them begins."""
+    parts = (heard_part(" ".join(speeches[n:]), heard_text=played) for n in range(len(speeches)))
+    # A number may be spelt in any way, but one that is written in digits is no other one.
+    numbers = _numbers_in(played)
+    same = [part for part in parts if part and numbers <= _numbers_in(part)]
+    return max((len(heard_part(played, heard_text=part)) for part in same), default=0)
+
+
+def _numbers_in(text: str) -> frozenset[str]:
+    return frozenset(word.sound for word in _words_of(text) if word.number)
+
+
+def keep_heard(messages: list[Message], heard: Sequence[str]) -> int | None:
+    """Put what was heard in the place of what was spoken; return the number of the newest message that was cut, if any.
+
+    Args:
+        heard: of each spoken message, the newest last.
+    """
+    cut = None
+    for n, part in zip(reversed(speeches_of(messages)), reversed(heard), strict=False):
+        if part != text_of(messages[n]):
+            messages[n] = {**messages[n], "content": part}
+            cut = n if cut is None else cut
+    return cut
+
+
+def _end_of(reply: str, heard: Sequence[_Word]) -> int:
+    ends = _ends(reply, heard)
+    return ends[-1] if ends else 0
+
+
+def _end_of_timed(reply: str, words: Sequence[Timed], until: float | None) -> int:
+    heard: list[_Word] = []
+    played = 0
+    for entry in words:
+        if not isinstance(entry, (tuple, list)) or len(entry) != 3:
+            raise InvalidInputError(f"A word must be (word, start_ms, end_ms); got {entry!r:.80}.")
+        text, _, over = entry
+        # What one entry holds may be two words, and both are over when it is.
+        heard += _words_of(str(text))
+        if until is None or _milliseconds(over) <= until:
+            played = len(heard)
+    # All of the words, also those that nobody heard, tell which belong to a number.
+    ends = _ends(reply, heard)
+    return ends[played - 1] if played else 0
+
+
+def _end_of_time(reply: str, characters: float) -> int:
+    if characters >= len(reply.rstrip()):
+        return len(reply)
+    return max((word.end for word in _words_of(reply) if word.end <= characters), default=0)
+
+
+def _words_of(text: str) -> list[_Word]:
+    return [
+        _Word(_SILENT.sub("", match.group().casefold()), match.end(), bool(_DIGIT.search(match.group())))
+        for match in _WORD.finditer(text)
+    ]
+
+
+def _ends(reply: str, heard: Sequence[_Word]) -> list[int]:
+    """Return for each word that was heard where the reply had come to when it was over; it never goes back."""
+    written = [word for word in _words_of(reply) if word.sound]
+    ends: list[int] = []
+    at = end = 0
+    spoken = [(n, word) for n, word in enumerate(heard) if word.sound]
+    sounds = [word for _, word in spoken]
+    n = 0
+    while n < len(spoken):
+        step = _step(sounds[n : n + _AHEAD], written[at : at + _AHEAD])
+        if step is None:
+            break
+        mine, theirs = step
+        # What was heard of several words that stand for one another ends with the last of them.
+        ends += [end] * (spoken[n + mine - 1][0] - len(ends))
+        n, at = n + mine, at + theirs
+        end = len(reply) if at == len(written) else written[at - 1].end
+        ends.append(end)
+    if n < len(spoken) and at < len(written) and written[at].number:
+        # It was cut off within a number, or right behind it: how it reads aloud is not known here.
+        end = len(reply) if at + 1 == len(written) else written[at].end
+    return ends + [end] * (len(heard) - len(ends))
+
+
+def _step(heard: Sequence[_Word], written: Sequence[_Word]) -> tuple[int, int] | None:
+    """Return how many heard and written words stand for one another at the head of both; None if none do."""
+    same = _same(heard, written)
+    if same is not None or not written:
+        return same
+    mine_most = min(_LONGEST_NUMBER if written[0].number else _LONGEST_OTHER, len(heard) - 1)
+    theirs_most = min(_LONGEST_NUMBER if heard[0].number else _LONGEST_OTHER, len(written) - 1)
+    for both in range(2, mine_most + theirs_most + 1):
+        for theirs in range(max(1, both - mine_most), min(theirs_most, both - 1) + 1):
+            # What differs is passed over only where both go on alike behind it.
+            if _same(heard[both - theirs :], written[theirs:]) is not None:
+                return both - theirs, theirs
+    return None
+
+
+def _same(heard: Sequence[_Word], written: Sequence[_Word]) -> tuple[int, int] | None:
+    """Return how many words at the head of both sound the same together, such as "ice cream" and "ice-cream"."""
+    mine = theirs = 0
+    ours = yours = ""
+    while True:
+        if len(ours) <= len(yours):
+            if mine == len(heard):
+                return None
+            ours, mine = ours + heard[mine].sound, mine + 1
+        else:
+            if theirs == len(written):
+                return None
+            yours, theirs = yours + written[theirs].sound, theirs + 1
+        if ours == yours:
+            return mine, theirs
+        if not (ours.startswith(yours) or yours.startswith(ours)):
+            return None
+
+
+def _milliseconds(value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"A time must be a number of milliseconds; got {value!r:.80}.") from error
+    if math.isnan(number):
+        raise InvalidInputError("A time must be a number of milliseconds; got one that is no number.")
+    return number

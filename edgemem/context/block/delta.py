@@ -1,0 +1,243 @@
+"""The delta: the lines of what was recalled that the prompt does not hold yet, and of what it holds and holds no more.
+
+A fact that changed since it was shown is told as a change. Every line is clean (`fence.clean`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import msgspec
+
+from edgemem.context.block.excerpt import MOST_CHARS
+from edgemem.context.block.render import (
+    LINE_CHARS,
+    RANK,
+    About,
+    BlockLine,
+    VisibleLines,
+    asked_for,
+    day_of,
+    line_text,
+    part_of,
+    past_of,
+)
+from edgemem.fence import BULLET, clean, storable
+from edgemem.recall.words import terms
+from edgemem.records import Fact, Held, Level, Preference, Recalled
+from edgemem.scopes import level_of_scope
+
+ERASED = "something private above is no longer known"
+"""What is said, to that person only, when a private value was erased which the prompt still holds."""
+
+_CHANGE = re.compile(r"changed:(.*):(\d+)")
+
+VALUES = ("fact", "preference")
+"""Kinds that give a key its value: they say what holds now."""
+
+
+def lines_for(
+    recalled: Iterable[Recalled],
+    *,
+    visible: Mapping[str, BlockLine],
+    visible_turns: frozenset[int],
+    session: str,
+    kept: Callable[[BlockLine], bool] = lambda _: True,
+    stands: Callable[[Recalled], bool] = lambda _: False,
+    question: str = "",
+    now: float | None = None,
+) -> list[BlockLine]:
+    """Return the lines for what was recalled and is not in the prompt already, best first.
+
+    Args:
+        kept: whether the value that was shown was not erased since, so that it may be said once more.
+        stands: whether an item stands in the conversation itself.
+        question: what may be answered by that part of a turn which was not shown.
+        now: seconds since the epoch; a day of another year is said with it.
+    """
+    before = newest_values(visible)
+    out = []
+    for item in recalled:
+        name = f"{item.kind}:{item.id}"
+        if name in visible or (item.session == session and item.turn in visible_turns) or stands(item):
+            continue
+        if item.kind == "summary" and item.session == session:
+            continue  # it stands at the head of the prompt, or what it was made from does
+        if item.past:
+            out.append(_line_of_past(name, item, now=now))
+            continue
+        if item.kind not in VALUES:
+            if part_of(name) not in visible or _asks_for_the_rest(item, question, visible):
+                out.append(BlockLine(name, f"{BULLET}{line_text(item, now=now)}", item.level, item.owner))
+            continue
+        about = (item.kind, item.scope, storable(item.key or ""))
+        value = storable(item.value or "")
+        seen = before.get(about)
+        # A change is told under another id, and once.
+        if seen is None or seen.value != value:
+            who = item.level, item.owner
+            if seen is not None:
+                who = stricter(who, (seen.level, seen.owner))
+            out.append(_line_of(name, about, value, *who, before=_before(seen, kept)))
+        if item.doubt is not None:
+            # The model may ask whether it heard rightly; saying it again settles it.
+            doubt = storable(item.doubt)
+            heard = clean(f"perhaps misheard: {_named(about)}: {doubt}", max_chars=LINE_CHARS)
+            known = [line for line in visible.values() if line.id.startswith(f"doubt:{item.id}:")]
+            if all(line.value != doubt for line in known):
+                name = f"doubt:{item.id}:{len(known)}"
+                out.append(BlockLine(name, f"- {heard}", item.level, item.owner, about[1:], doubt))
+    return [line for line in out if line.id not in visible]
+
+
+def _line_of_past(name: str, item: Recalled, *, now: float | None) -> BlockLine:
+    """Return the line of a fact that does not hold any more; it gives its key no value."""
+    about = ("fact", item.scope, storable(item.key or ""))
+    until = f"until {day_of(item.valid_to, now=now)}" if item.valid_to else "not any more"
+    text = clean(f"before: {_named(about)}: {storable(item.value or '')}", max_chars=LINE_CHARS)
+    return BlockLine(past_of(name), f"- {text} ({until})", item.level, item.owner, about[1:])
+
+
+def _asks_for_the_rest(item: Recalled, question: str, visible: Mapping[str, BlockLine]) -> bool:
+    """Tell whether a question has words of an item that no excerpt shows."""
+    asked = asked_for(question, [item]).intersection(terms(item.text[:MOST_CHARS]))
+    return bool(asked.difference(*(terms(line.line) for line in visible.values() if line.item != line.id)))
+
+
+def newest_values(visible: Mapping[str, BlockLine]) -> dict[About, BlockLine]:
+    """Return of what the prompt holds what it says last of each key."""
+    return (visible if isinstance(visible, VisibleLines) else VisibleLines(visible)).newest
+
+
+def changes(
+    visible: Mapping[str, BlockLine],
+    current: Callable[[Collection[About]], Mapping[About, Held]],
+    *,
+    kept: Callable[[BlockLine], bool] = lambda _: True,
+) -> list[BlockLine]:
+    """Return a line for each shown fact and preference that does not hold any more.
+
+    Args:
+        current: for several of them, whether the value may be read now, and if so, the value or None, and who may.
+        kept: whether the value that was shown was not erased since, so that it may be said once more.
+    """
+    newest = newest_values(visible)
+    out = []
+    now = current(newest) if newest else {}
+    for about, item in newest.items():
+        held = now[about]
+        if not held.readable:
+            continue  # that it changed is as private as what it changed to
+        value = None if held.value is None else storable(held.value)
+        if (value or "") == item.value:
+            continue
+        before = _before(item, kept)
+        if value is not None:
+            who = stricter((item.level, item.owner), (held.level, held.owner))
+            out.append(_line_of(_change_of(item, visible), about, value, *who, before=before))
+        elif before:
+            text = f"no longer true: {_named(about)}: {before}"
+            out.append(_line_of(f"gone:{item.id}", about, "", item.level, item.owner, text=text))
+        else:
+            # The value still stands above, so the model is asked not to use it. Of a person, not even the name is said.
+            text = ERASED if item.level == "private" else f"{_named(about)} is no longer known"
+            line = _line_of(f"erased:{item.id}", about, "", item.level, item.owner, text=text)
+            again = any(line.line == other.line for other in out)
+            out.append(msgspec.structs.replace(line, line="" if again else line.line, passing=True))
+    return out
+
+
+def line_of_value(shown: BlockLine, about: About, held: Held) -> BlockLine:
+    """Return the plain line of a value that was shown before, perhaps as a change, or of the one that holds instead."""
+    value = storable(held.value or "")
+    name = shown.id if value == shown.value else _change_of(shown, {})
+    return _line_of(name, about, value, held.level, held.owner)
+
+
+def stricter(first: tuple[Level, str | None], other: tuple[Level, str | None]) -> tuple[Level, str | None]:
+    """Return the level and owner of a line that tells of both."""
+    return other if RANK[other[0]] > RANK[first[0]] else first
+
+
+def _change_of(item: BlockLine, visible: Mapping[str, BlockLine]) -> str:
+    """Return an id for a change of an item that was shown: counted, since no id may hold a value that is forgotten some day."""
+    root = _CHANGE.sub(r"\1", item.id)
+    before = [
+        int(match[2])
+        for name in (item.id, *visible)
+        if (match := _CHANGE.fullmatch(name)) and match[1] == root
+    ]
+    return f"changed:{root}:{max(before, default=0) + 1}"
+
+
+def _before(seen: BlockLine | None, kept: Callable[[BlockLine], bool]) -> str | None:
+    """Return the value that the prompt holds; empty if there is none, or it was erased; None: nothing was shown."""
+    if seen is None:
+        return None
+    return seen.value if seen.value and kept(seen) else ""
+
+
+def _line_of(
+    name: str,
+    about: About,
+    value: str,
+    level: Level,
+    owner: str | None,
+    *,
+    before: str | None = None,
+    text: str = "",
+) -> BlockLine:
+    """Return the line of a value, said as a change when the prompt holds an older one."""
+    if not text:
+        text = f"{_named(about)}: {value if before is None else f'now {value}'}"
+        text += f" (before: {before})" if before else ""
+    line = f"- {clean(text, max_chars=LINE_CHARS)}"
+    kind, *pair = about
+    fact, preference = ((pair[0], pair[1]), None) if kind == "fact" else (None, (pair[0], pair[1]))
+    return BlockLine(name, line, level, owner, fact, value, preference)
+
+
+def _named(about: About) -> str:
+    return f"{_subject(about[1])}{about[2]}"
+
+
+def value_as_recalled(of: Fact | Preference) -> Recalled:
+    """Return a fact or a preference in the form that recall returns, for stores without an index."""
+    # A user's own store may know only scopes; a scope that is closed closes what is in it.
+    level, owner = level_of_scope(of.scope) if of.level == "shared" else (of.level, of.owner)
+    if isinstance(of, Preference):
+        return Recalled(
+            "preference",
+            f"{of.scope}/{of.key}",
+            f"{of.key}: {of.value}",
+            0.5,
+            ("listed",),
+            recorded_at=of.updated_at,
+            scope=of.scope,
+            level=level,
+            owner=owner,
+            key=of.key,
+            value=of.value,
+        )
+    fact = of
+    return Recalled(
+        "fact",
+        fact.id or f"{fact.scope}/{fact.key}",
+        f"{fact.key}: {fact.value}",
+        0.5,
+        ("listed",),
+        recorded_at=fact.recorded_at or fact.updated_at,
+        valid_from=fact.valid_from,
+        source=fact.source,
+        scope=fact.scope,
+        level=level,
+        owner=owner,
+        key=fact.key,
+        value=fact.value,
+    )
+
+
+def _subject(scope: str) -> str:
+    kind, _, name = scope.partition(":")
+    return f"{name}'s " if kind == "user" and name else f"{name}, " if name else ""

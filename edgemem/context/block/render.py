@@ -1,0 +1,266 @@
+"""Rendering: a line of a block, and how what was said, done and noted stands in it, with who said it and when.
+
+Where not everything fits, each item has a share of the room, the larger the surer recall is of it: one that it is sure of is
+told whole, and of several that are as likely the sentence of each that should answer. What is left over goes to the best.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgemem.context.block.excerpt import Excerpt, excerpt, whole
+from edgemem.fence import BULLET, clean
+from edgemem.recall.words import terms
+from edgemem.records import Level
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from edgemem.records import Recalled
+
+
+RANK: dict[Level, int] = {"shared": 0, "household": 1, "private": 2}
+"""How closed a level is."""
+
+About = tuple[str, str, str]
+"""What a line gives the value of: `fact` or `preference`, scope and key."""
+
+IN_A_LINE_ABOVE = "(in a line above)"
+"""How a person is told of an item whose line is empty: what one person said on a day stands in one line."""
+
+_PART = "/part"
+_PAST = "/past"
+
+
+def part_of(name: str) -> str:
+    """Return the id of an excerpt of an item: the rest of it was not shown."""
+    return name + _PART
+
+
+def past_of(name: str) -> str:
+    """Return the id of the line that tells of a fact that it does not hold any more."""
+    return name + _PAST
+
+
+class BlockLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of a block: which item it is, and who may read it."""
+
+    id: str
+    line: str
+    level: Level = "household"
+    owner: str | None = None
+    fact: tuple[str, str] | None = None
+    """Scope and key, when the item is of a fact."""
+    value: str = ""
+    preference: tuple[str, str] | None = None
+    """Scope and key, when the item is of a preference."""
+    passing: bool = False
+    """Whether it is said now and stored nowhere: it tells that something was erased."""
+
+    @property
+    def item(self) -> str:
+        """Return the id of the item, also where only an excerpt of it is shown, or that it is past."""
+        return self.id.removesuffix(_PART).removesuffix(_PAST)
+
+    @property
+    def about(self) -> About | None:
+        """Return what the model takes this for the value of; a doubt only stands beside one, and so does what is past."""
+        if self.fact is None:
+            return None if self.preference is None else ("preference", *self.preference)
+        beside = self.id.startswith("doubt:") or self.id.endswith(_PAST)
+        return None if beside else ("fact", *self.fact)
+
+
+class VisibleLines(dict[str, BlockLine]):
+    """What a prompt holds, by item id, in the order in which it was told; never changed once it is made."""
+
+    @cached_property
+    def _about(self) -> dict[str, About]:
+        return {name: about for name, item in self.items() if (about := item.about) is not None}
+
+    @cached_property
+    def newest(self) -> dict[About, BlockLine]:
+        """What it says last of each key."""
+        return {about: self[name] for name, about in self._about.items()}
+
+    @cached_property
+    def valued(self) -> frozenset[str]:
+        """The ids of lines that give a key its value."""
+        return frozenset(self._about)
+
+    @cached_property
+    def others(self) -> frozenset[str]:
+        """The ids of all other lines."""
+        return frozenset(self).difference(self.valued)
+
+
+LINE_CHARS = 240
+"""A recalled item longer than this is cut where nobody shortens it; the whole of it stays retrievable."""
+
+SHORT_CHARS = 120
+"""What somebody said in no more is told whole."""
+
+_MOST_CHARS = 2 * LINE_CHARS
+"""Of an item that is said, however much room there is."""
+
+_SURE = 3
+"""The power of its score to which an item has a share of the room. Measured with `make lab ARGS="recall --block 80"`."""
+
+ASIDE = " / "
+"""Between things that one person said."""
+
+FIRST = {"episode": 0.15}
+"""What a tool did is told ahead of a turn that scores a little more: it is short, and it is what happened."""
+
+_A_YEAR_S = 300 * 86_400.0
+"""From then on a day is said with its year."""
+
+
+def line_text(item: Recalled, *, now: float | None = None) -> str:
+    """Return what a line says of a whole item, without its bullet."""
+    lead = _lead(item, _day(item, now))
+    text = f"{item.kind}: {item.text}" if item.kind in ("note", "summary") else item.text
+    return clean(f"{lead}{text}", max_chars=LINE_CHARS)
+
+
+def fitting(
+    lines: Sequence[BlockLine],
+    items: Mapping[str, Recalled],
+    *,
+    question: str,
+    room: int,
+    sizes: Sequence[int],
+    count: Callable[[Sequence[BlockLine]], int],
+    taken: int = 0,
+    now: float | None = None,
+) -> list[BlockLine]:
+    """Return those lines that fit, best first: long turns in an excerpt, what one person said in one line.
+
+    Args:
+        lines: of items that are not facts, best first.
+        items: what they tell of, by their ids.
+        question: what a turn is shortened by.
+        room: tokens of the whole block.
+        sizes: tokens of each line.
+        count: tokens of the whole block, with some lines.
+        taken: those of the block without any, about.
+    """
+    told_of = [items[line.id] for line in lines]
+    asked = asked_for(question, told_of)
+    shares = [max(item.score, 0.0) ** _SURE for item in told_of]
+    kept: dict[int, Excerpt] = {}
+
+    def fits(number: int, part: Excerpt) -> bool:
+        some = {**kept, number: part}
+        if len(part.text) > _MOST_CHARS or count(_said(lines, told_of, some, now)) > room:
+            return False
+        kept[number] = part
+        return True
+
+    for n, (line, item) in enumerate(zip(lines, told_of, strict=True)):
+        if item.kind != "turn":
+            fits(n, whole(line.line))
+            continue
+        share = shares[n] / (sum(shares) or 1.0) * (room - taken) * len(line.line) / max(sizes[n], 1)
+        # The share is of the room without who said it and when; what is more than short may be told in less.
+        chars = min(max(SHORT_CHARS, share), _MOST_CHARS)
+        if not fits(n, excerpt(item.text, asked, chars=chars)) and len(item.text) > SHORT_CHARS:
+            fits(n, excerpt(item.text, asked, chars=SHORT_CHARS))
+    for n in tuple(kept):
+        while any(fits(n, longer) for longer in kept[n].longer()):
+            pass
+    return _said(lines, told_of, kept, now)
+
+
+def as_text(lines: Iterable[BlockLine]) -> str:
+    """Return lines as they stand in a block."""
+    return "".join(f"{line.line}\n" for line in lines if line.line)
+
+
+def asked_for(question: str, items: Sequence[Recalled]) -> frozenset[str]:
+    """Return the stems of a question, without the names of those who speak in the items: each line bears one."""
+    names = {stem for item in items for stem in terms(item.speaker or "")}
+    return frozenset(terms(question)).difference(names)
+
+
+def day_of(seconds: float, *, now: float | None = None) -> str:
+    """Return a short date such as `2 Nov`, in local time; with its year where that is not plain from `now`."""
+    if seconds <= 0:
+        return ""
+    when = time.localtime(seconds)
+    day = f"{when.tm_mday} {time.strftime('%b', when)}"
+    return day if now is None or abs(now - seconds) < _A_YEAR_S else f"{day} {when.tm_year}"
+
+
+def _lead(item: Recalled, day: str) -> str:
+    """Return who told it and when, in as few tokens as tell it: `Ann 7 May: `."""
+    if item.kind == "note":
+        return ""
+    if item.kind != "turn":
+        return f"{day} " if day else ""
+    return f"{_who(item)} {day}: " if day else f"{_who(item)}: "
+
+
+def _who(item: Recalled) -> str:
+    return item.speaker or ("you" if item.source == "assistant" else "somebody")
+
+
+def _day(item: Recalled, now: float | None) -> str:
+    return day_of(item.event_time or item.recorded_at, now=now)
+
+
+def _said(
+    lines: Sequence[BlockLine], items: Sequence[Recalled], kept: Mapping[int, Excerpt], now: float | None
+) -> list[BlockLine]:
+    """Return the lines; of what one person said the first bears it all, in the order in which it was said, and the others are empty.
+
+    Args:
+        kept: what is told, by its number among the lines.
+    """
+    groups: dict[str, list[int]] = {}
+    for n in kept:
+        groups.setdefault(_group(items[n]) or str(n), []).append(n)
+    out = []
+    for group in groups.values():
+        ordered = sorted(group, key=lambda n: items[n].recorded_at)
+        line = clean(
+            _joined([(items[n], kept[n].text) for n in ordered], now), max_chars=2 * _MOST_CHARS * len(group)
+        )
+        for n in group:
+            name = lines[n].id if kept[n].whole else part_of(lines[n].id)
+            out.append(BlockLine(name, line, lines[n].level, lines[n].owner))
+            line = ""
+    return out
+
+
+def _group(item: Recalled) -> str:
+    """Return what those have in common that stand in one line; empty: nothing does beside it.
+
+    What may be read by others stands in another line, and so does what has no day.
+    """
+    dated = (item.event_time or item.recorded_at) > 0
+    return f"{item.level} {item.owner} {dated} {_who(item)}" if item.kind == "turn" else ""
+
+
+def _joined(group: Sequence[tuple[Recalled, str]], now: float | None) -> str:
+    """Return a line of what one person said, earliest first: `- Ann 7 May: one / another / 9 May: a third`."""
+    out, before = "", ""
+    for item, text in group:
+        if item.kind != "turn":
+            return text
+        day = _day(item, now)
+        if out:
+            # Behind a full stop the sign is plain without it.
+            out = f"{_without_stop(out)}{ASIDE}{f'{day}: ' if day != before else ''}{text}"
+        else:
+            out = f"{BULLET}{_lead(item, day)}{text}"
+        before = day
+    return out
+
+
+def _without_stop(text: str) -> str:
+    return text[:-1] if text.endswith(".") and not text.endswith("..") else text

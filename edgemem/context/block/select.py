@@ -1,0 +1,308 @@
+"""The selection: which recalled items are worth their tokens, and which of their lines fit the budget of a block.
+
+A turn that says again what its speaker has just said is worth nothing. Of such a turn a sentence that the utterance holds
+tells nothing, nor does one that only asks; what is left tells something if it goes on from there: it shares a word with the
+utterance, or refers back ("It's on the shelf.").
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from edgemem.context.block.delta import VALUES
+from edgemem.context.block.excerpt import tells
+from edgemem.context.block.render import (
+    FIRST,
+    LINE_CHARS,
+    BlockLine,
+    as_text,
+    fitting,
+)
+from edgemem.context.sentences import split_sentences
+from edgemem.fence import fence
+from edgemem.patterns import Pattern
+from edgemem.provisions import provided
+from edgemem.recall import echoes
+from edgemem.recall.common_words import COMMON_WORDS
+from edgemem.recall.stemmer import stem
+from edgemem.recall.words import plain_words, terms
+from edgemem.records import Recalled
+
+NEAR, NEAR_TOLD, BESIDE = 0.4, 0.25, 0.6
+"""A fact that scores less than this share of the best item that tells anything is left out, and so is what was said or done: each
+token costs silence. Where the best is a fact, what is said beside it must come nearer: a fact says in few words what holds now. On
+three households that the gate is learnt on facts from .4 on leave .1 more of the answers that were said in the block than from .25 on,
+and turns from .25 or from .6 on the same; on our own corpus, where many say the same, .11 of the answers need .25."""
+
+_CHARS_A_TOKEN = 3
+"""Where letters are Latin a token has more; where they are not, lines are counted that need not be."""
+
+_FEWEST = 3
+"""Words of a sentence, from which on it is no chance that both have it."""
+_ALIKE = 0.75
+"""The share of words that two questions have in common which ask the same, perhaps of another thing. Of the messages that answer
+our own and LoCoMo's questions, one or two in a thousand have a sentence that is so much alike to the question."""
+_MOST_CHARS = 2000
+_REFERS = Pattern(
+    r"(?:and |so |but |because |no,? |yes,? )?(?:it|it['’]s|that|that['’]s|this|they|they['’]re|he|he['’]s|she|she['’]s|there|there['’]s)\b",
+    flags=re.IGNORECASE,
+)
+
+
+class Floors(NamedTuple):
+    """From which score on something is said."""
+
+    any: float = 0.0
+    """Of the best item: less, and nothing helps; see `edgemem.recall.gate`."""
+    safety: float = 0.0
+    """Of a fact that concerns somebody's safety."""
+
+    @property
+    def lowest(self) -> float:
+        """Return the score below which nothing is ever said."""
+        return min(NEAR_TOLD * self.any, self.safety)
+
+
+def worth_saying(recalled: Sequence[Recalled], floors: Floors, *, utterance: str = "") -> list[Recalled]:
+    """Return what is worth its tokens: facts first, then what tools did and what was said, each best first.
+
+    A fact says what holds now in few words, while the turn in which it was told may have been corrected since; a
+    turn that only asks answers nothing, and one that says again what the speaker has just said tells nothing.
+    """
+    least = least_scores(recalled, floors)
+    worth = [item for item in recalled if not only_asks(item) and item.score >= least.of(item)]
+    settled = sorted((item for item in worth if item.kind in VALUES), key=lambda item: -item.score)
+    others = [item for item in worth if item.kind not in VALUES]
+    return settled + _each_once(
+        sorted(others, key=lambda item: -item.score - FIRST.get(item.kind, 0.0)), settled, utterance
+    )
+
+
+class Least(NamedTuple):
+    """From which score on an item is worth its tokens, beside others."""
+
+    best: float
+    """What the best item that tells anything scores; without end where nothing helps."""
+    beside: bool
+    """Whether that is a fact or a preference."""
+    safety: float
+
+    def of(self, item: Recalled) -> float:
+        """Return it for one item."""
+        least = self.best * self.share(item)
+        return min(least, self.safety) if item.safety else least
+
+    def share(self, item: Recalled) -> float:
+        """Return the share of the best that an item must score."""
+        return NEAR if item.kind in VALUES else BESIDE if self.beside else NEAR_TOLD
+
+
+def least_scores(recalled: Iterable[Recalled], floors: Floors) -> Least:
+    """Return the score from which on each of some items is worth its tokens.
+
+    How likely it is that any helps, the best of all tells, also if it only asks; what is near, the best that tells anything.
+    """
+    best, telling, beside = 0.0, 0.0, False
+    for item in sorted((item for item in recalled if not item.safety), key=lambda item: -item.score):
+        best = max(best, item.score)
+        if not only_asks(item):
+            telling, beside = item.score, item.kind in VALUES
+            break
+    return Least(telling if best >= floors.any else math.inf, beside, floors.safety)
+
+
+def only_asks(item: Recalled) -> bool:
+    """Tell whether an item is a turn that asks something and answers nothing: beside the question it says small talk, if anything."""
+    if item.kind != "turn" or len(item.text) > echoes.MOST_CHARS:
+        return False
+    return echoes.only_asks(item.text) or (
+        echoes.asks(item.text)
+        and not any(
+            tells(sentence) for sentence in split_sentences(item.text) if not echoes.only_asks(sentence)
+        )
+    )
+
+
+def _each_once(items: Iterable[Recalled], settled: Sequence[Recalled], utterance: str) -> list[Recalled]:
+    """Return what somebody told, without what the utterance or a line before it says.
+
+    A turn that holds the whole value of a fact is where the fact comes from, and says it at length. Of everything else
+    little words count, since "not" is one of them; and what two people said stands for both.
+    """
+    values = [words for item in settled if len(words := frozenset(plain_words(item.value or ""))) > 1]
+    kept: list[tuple[str | None, frozenset[str]]] = [
+        (None, frozenset(plain_words(item.text))) for item in settled
+    ]
+    out = []
+    for item in items:
+        words, who = frozenset(plain_words(item.text)), item.speaker
+        if item.kind == "turn" and (
+            not adds(item.text, utterance) or any(value <= words for value in values)
+        ):
+            continue
+        if any(words <= other and by in (None, who) for by, other in kept):
+            continue
+        kept.append((who, words))
+        out.append(item)
+    return out
+
+
+class Within(NamedTuple):
+    """The lines of a block that fit its budget."""
+
+    lines: list[BlockLine]
+    tokens: int
+    """Of them, and of what was spent before."""
+
+
+def within(
+    shown: Sequence[BlockLine],
+    *,
+    tokens: float,
+    count: Callable[[str], int],
+    spent: int = 0,
+    alone: bool = False,
+    recalled: Iterable[Recalled] = (),
+    question: str = "",
+    now: float | None = None,
+) -> Within:
+    """Return the lines that fit, best first; one that is too long lets a shorter one behind it pass.
+
+    Where they do not all fit, facts come first, and what was said is shortened, so that more of it may be told.
+
+    Args:
+        tokens: the budget of the whole block.
+        count: tokens of a text.
+        spent: tokens that the fence and other lines take already.
+        alone: whether they stand in a fence of their own, in which a single line takes less (`fence`).
+        recalled: what the lines tell of; a line of anything else stands as it is or not at all.
+        question: by what a turn is shortened.
+        now: as for `lines_for`.
+    """
+    count = cache(count)  # a block that was tried is the one that is said
+    items = {
+        name: item for item in recalled if item.kind not in VALUES and (name := f"{item.kind}:{item.id}")
+    }
+    # Most often all of them fit; where a text is cut, it had better be shortened.
+    cut = any(len(items[line.id].text) > LINE_CHARS for line in shown if line.id in items)
+    may_fit = bool(shown) and not (cut and math.isfinite(tokens))
+    if may_fit:
+        whole = _size(shown, count, spent, alone=alone, most=tokens)
+        if whole <= tokens:
+            return Within(list(shown), whole)
+    sizes = [count(f"{line.line}\n") for line in shown]
+    out: list[BlockLine] = []
+    taken = spent
+    for item, size in zip(shown, sizes, strict=True):
+        if item.id not in items and taken + size <= tokens:
+            taken += size
+            out.append(item)
+    told_of = [(item, size) for item, size in zip(shown, sizes, strict=True) if item.id in items]
+    if told_of:
+        out += fitting(
+            [item for item, _ in told_of],
+            items,
+            question=question,
+            room=int(tokens),
+            sizes=[size for _, size in told_of],
+            count=lambda some: _size([*out, *some], count, spent, alone=alone, most=tokens),
+            taken=taken,
+            now=now,
+        )
+    return Within(out, _size(out, count, spent, alone=alone) if out else 0)
+
+
+def _size(
+    shown: Sequence[BlockLine],
+    count: Callable[[str], int],
+    spent: int,
+    *,
+    alone: bool,
+    most: float = math.inf,
+) -> int:
+    """Return what a block of some lines takes, where the fence of several lines takes `spent`; about, if it is more than `most`."""
+    lines = [line.line for line in shown if line.line]
+    if alone and len(lines) == 1:
+        return count(fence(lines))
+    text = as_text(shown)
+    # What is short fits for sure. A few tokens go where two lines meet, so what seems too long by as many is counted as a whole.
+    if len(text) >= _CHARS_A_TOKEN * (most - spent):
+        about = spent + sum(count(f"{line}\n") for line in lines) - len(lines)
+        if about > most:
+            return about
+    return spent + count(text)
+
+
+def adds(text: str, utterance: str) -> bool:
+    """Tell whether what somebody said once tells more than the utterance; in doubt it does."""
+    whole, uttered, repeated = _words_of(utterance)
+    words = plain_words(text)
+    if words == whole:
+        return False
+    if sum(word in uttered for word in words) < _FEWEST:
+        return True  # too few for any sentence that both have, or that is much alike
+    left, again = [], False
+    for sentence in split_sentences(text[:_MOST_CHARS]):
+        words = plain_words(sentence)
+        rest = _without(words, repeated)
+        if rest != words:
+            again = True
+            sentence = " ".join(rest)  # noqa: PLW2901
+        elif echoes.only_asks(sentence) or echoes.asks(sentence):
+            alike = any(_much_alike(words, other) for other in repeated)
+            again = again or alike
+            if alike or echoes.only_asks(sentence):
+                continue
+        left.append(sentence)
+    if not again:
+        return True
+    asked = frozenset(terms(utterance))
+    return any(_goes_on(sentence, asked) for sentence in left)
+
+
+@lru_cache(maxsize=4)  # all that is recalled is held against the same utterance
+def _words_of(utterance: str) -> tuple[list[str], frozenset[str], list[list[str]]]:
+    """Return the words of an utterance, each of them once, and those of each of its sentences that can be said again."""
+    words = plain_words(utterance)
+    sentences = map(plain_words, split_sentences(utterance[:_MOST_CHARS]))
+    return words, frozenset(words), [sentence for sentence in sentences if len(sentence) >= _FEWEST]
+
+
+def _goes_on(sentence: str, asked: frozenset[str]) -> bool:
+    """Tell whether a sentence says more of what it stands beside."""
+    if _REFERS.match(sentence):
+        return any(term not in _common_stems() for term in terms(sentence))
+    return not asked.isdisjoint(terms(sentence)) and tells(sentence)
+
+
+def _much_alike(first: list[str], other: list[str]) -> bool:
+    """Tell whether two sentences have nearly all of their words in common, in the same order."""
+    longest = [0] * (len(other) + 1)
+    for word in first:
+        before = 0
+        for n, other_word in enumerate(other, 1):
+            before, longest[n] = (
+                longest[n],
+                before + 1 if word == other_word else max(longest[n], longest[n - 1]),
+            )
+    return longest[-1] >= _ALIKE * max(len(first), len(other), _FEWEST)
+
+
+def _without(words: list[str], repeated: Sequence[list[str]]) -> list[str]:
+    """Return words without those sentences that stand in them as a whole."""
+    for sentence in repeated:
+        size = len(sentence)
+        for start in range(len(words) - size + 1):
+            if words[start : start + size] == sentence:
+                words = words[:start] + words[start + size :]
+                break
+    return words
+
+
+@provided
+def _common_stems() -> frozenset[str]:
+    return frozenset(map(stem, COMMON_WORDS))

@@ -1,0 +1,286 @@
+"""The planner of epochs: it decides when a session's prompt begins anew, and with which summary.
+
+A new epoch costs the model the whole prompt once, so it begins only when the high-water mark is passed, and
+then goes down to the low-water mark in one step. Planning and summarising read a snapshot and change nothing:
+they run in idle time, and the result is switched in between two turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from edgemem.context.block.head import (
+    CARRIED_SHARE,
+    Current,
+    carried_by,
+    carrying,
+    fitting,
+    head_of,
+    still_holding,
+    to_carry,
+    up_to_date,
+)
+from edgemem.context.compaction.compactor import plan_epoch
+from edgemem.context.prompt.log import PromptLog
+from edgemem.context.prompt.turn import PromptTurn
+from edgemem.context.size import PromptSize, estimate, texts_of
+from edgemem.llama.template import text_of
+from edgemem.records import Epoch, Message
+
+if TYPE_CHECKING:
+    from edgemem.context.block.render import BlockLine
+    from edgemem.context.compaction.extractive import QuickSummarizer, Summarizer
+    from edgemem.llama.protocols import Tokenizer
+
+
+_NEAR = 0.8
+"""Share of the room from which a turn's end prepares for a next prompt that does not fit: what is left holds any question
+but a pasted page, and that only makes the next epoch begin a few milliseconds later."""
+
+
+class _Measured(NamedTuple):
+    """How large the prompt of a turn was."""
+
+    n: int = -1
+    tokens: int = 0
+    answered: bool = False
+    first_turn: int = -1
+    """Of the epoch."""
+
+
+class EpochPlanner:
+    """Plans the epochs of one prompt log for one window."""
+
+    def __init__(
+        self,
+        log: PromptLog,
+        tokenizer: Tokenizer,
+        summarizer: Summarizer,
+        *,
+        window_tokens: int = 4096,
+        reply_tokens: int = 512,
+        high_water: float = 0.85,
+        low_water: float = 0.5,
+        keep_last_turns: int = 4,
+        summary_tokens: int = 300,
+        current: Current | None = None,
+        now: Callable[[], float],
+    ) -> None:
+        """Make the planner.
+
+        Args:
+            summarizer: used in idle time.
+            high_water: share of the window (less the reply) at which a new epoch begins.
+            low_water: share that the new epoch may take.
+            summary_tokens: what stands at the head of an epoch may take: the summary, and the values that are carried.
+            current: tells which values hold; None: none are carried.
+            now: the wall time that the new epoch freezes, seconds since the epoch UTC.
+        """
+        self.log = log
+        self.tokenizer = tokenizer
+        self.summarizer = summarizer
+        self.window_tokens = window_tokens
+        self.reply_tokens = reply_tokens
+        self.high_water = high_water
+        self.low_water = low_water
+        self.keep_last_turns = keep_last_turns
+        self.summary_tokens = summary_tokens
+        self._current = current
+        self._now = now
+        self._counted: dict[int, tuple[int, int]] = {}
+        self._newest = _Measured()
+        self.prompt_size = PromptSize(tokenizer)
+
+    @property
+    def room(self) -> int:
+        """Return how many tokens a prompt may have."""
+        return self.window_tokens - self.reply_tokens
+
+    def plan(self) -> int | None:
+        """Return the first turn of the next epoch, or None while there is room."""
+        turns = self._turns()
+        if not turns or self.size() <= self.high_water * self.room:
+            return None
+        return self._first([self._cost(turn) for turn in turns], self._fixed())
+
+    def plan_now(self, messages: Sequence[Message], tokens: int) -> int | None:
+        """Return the first turn of an epoch for a prompt that did not fit; None: not even that would help.
+
+        Nothing is tokenised: the prompt was just counted, and its tokens are shared out by the size of the texts.
+
+        Args:
+            messages: the prompt.
+            tokens: its exact size.
+        """
+        turns = self._turns()
+        if not turns:
+            return None
+        ratio = tokens / max(1, sum(map(_estimate, messages)))
+        costs = [int(ratio * (sum(map(_estimate, turn.messages)) + estimate(turn.block))) for turn in turns]
+        summaries = self.summary_tokens - int(ratio * estimate(head_of(self.log.epoch)))
+        return self._first(costs, max(0, tokens - sum(costs)) + summaries)
+
+    def _first(self, costs: Sequence[int], fixed: int) -> int | None:
+        """Return the first turn that stays, given what each turn and everything else costs."""
+        turns = self._turns()
+        index = plan_epoch(
+            costs,
+            fixed_tokens=fixed,
+            window_tokens=self.window_tokens,
+            reply_tokens=self.reply_tokens,
+            high_water=0.0,
+            low_water=self.low_water,
+            keep_last_turns=self.keep_last_turns,
+        )
+        if index is None or index <= 0:
+            return None
+        return turns[min(index, len(turns) - 1)].n
+
+    def measured(self, n: int, tokens: int, *, answered: bool = False) -> None:
+        """Learn how large the prompt of turn `n` was when it was counted exactly, before its answer or with it."""
+        self._newest = _Measured(n, tokens, answered, self.log.epoch.first_turn)
+
+    def forget(self) -> None:
+        """Keep nothing of turns that were measured ahead."""
+        self.prompt_size.forget()
+
+    def settle(
+        self, tokens: int, *, tools: Sequence[dict[str, Any]] | None, quick: QuickSummarizer | None
+    ) -> None:
+        """Do when a turn is over what the next one would have to do if its prompt does not fit: measure, and cut sentences.
+
+        While that is far away nothing is done: it takes a millisecond, and most turns are far from it.
+
+        Args:
+            tokens: what the newest prompt had at most, without its answer.
+            tools: what the model is offered.
+            quick: what would write the summary then.
+        """
+        turns = self._turns()
+        if not turns or tokens + _most(turns[-1].messages[-1:]) <= _NEAR * self.room:
+            return
+        epoch = self.log.epoch
+        counted = self.prompt_size.settle(self.log.view_in(epoch), tools=tools, limit=self.room)
+        if counted is not None:
+            self.measured(turns[-1].n, counted, answered=True)
+        if quick is not None:
+            spoken = [_attributed(turn) for turn in turns if turn.level != "private"]
+            quick.read(spoken, previous=epoch.summary)
+
+    def size(self) -> int:
+        """Return how large the prompt has grown: as last counted, and what was said since."""
+        turns = self._turns()
+        n, tokens, answered, first_turn = self._newest
+        # What was measured before the epoch began says nothing of it.
+        if not turns or first_turn != self.log.epoch.first_turn:
+            return self._fixed() + sum(self._cost(turn) for turn in turns)
+        since = [message for turn in turns if turn.n == n and not answered for message in turn.messages[1:]]
+        later = sum(self._cost(turn) for turn in turns if turn.n > n)
+        return tokens + later + sum(self._tokens_of(message) for message in since)
+
+    def prepare(
+        self,
+        first_turn: int,
+        *,
+        summarizer: Summarizer | None = None,
+        stop: Callable[[], bool] | None = None,
+        reason: str = "high water",
+    ) -> Epoch | None:
+        """Write the next epoch: a summary of what leaves the prompt. None when `stop` became true."""
+        used = summarizer or self.summarizer
+        carried = self._carried(first_turn)
+        values = self._tokens_in(carried)
+        leaving = [turn for turn in self._turns() if turn.n < first_turn and turn.level != "private"]
+        summary = used.summarize(
+            [_attributed(turn) for turn in leaving],
+            max_tokens=max(1, self.summary_tokens - values),
+            previous=self.log.epoch.summary,
+            stop=stop,
+        )
+        # One that was finished at the very moment at which somebody began to speak is finished all the same.
+        if not summary and stop is not None and stop():
+            return None
+        how = getattr(used, "how", "")  # only what has several ways tells which one it took
+        reason = f"{reason}; {how}" if how else reason
+        epoch = Epoch(self.log.session, first_turn, summary, reason=reason, started_at=self._now())
+        return carrying(epoch, carried)
+
+    def still_holding(self, epoch: Epoch) -> Epoch:
+        """Return an epoch that is going to begin without values of which there is nothing any more."""
+        return epoch if self._current is None else still_holding(epoch, self._current)
+
+    def _carried(self, first_turn: int) -> list[BlockLine]:
+        """Return what of memory goes on standing in the prompt when the turns before one leave it."""
+        if self._current is None:
+            return []
+        turns = self._turns()
+        shown = [item for turn in turns if turn.n < first_turn for item in turn.shown]
+        stays = {
+            item.about
+            for turn in turns
+            if turn.n >= first_turn and turn.level != "private"
+            for item in turn.shown
+            if item.about is not None
+        }
+        candidates = to_carry([*carried_by(self.log.epoch), *shown], stays)
+        holds = up_to_date(candidates, self._current) if candidates else []
+        carried = fitting(holds, tokens=CARRIED_SHARE * self.summary_tokens)
+        # The estimate is a guess in scripts of few letters a token.
+        while carried and self._tokens_in(carried) > CARRIED_SHARE * self.summary_tokens:
+            carried = carried[len(carried) // 4 + 1 :]
+        return carried
+
+    def _tokens_in(self, carried: Sequence[BlockLine]) -> int:
+        """Return what values take, counted as one text."""
+        return len(self.tokenizer.encode("".join(f"{item.line}\n" for item in carried))) if carried else 0
+
+    def _turns(self) -> list[PromptTurn]:
+        return self.log.epoch_turns()
+
+    def _fixed(self) -> int:
+        """Return the tokens that every prompt has: the system's messages, and room for the summary."""
+        return self.summary_tokens + sum(
+            self.prompt_size.cache.of(str(m.get("content"))) + 8 for m in self.log.system
+        )
+
+    def _cost(self, turn: PromptTurn) -> int:
+        """Return a turn's tokens, counted once."""
+        size = sum(len(str(message)) for message in turn.messages) + len(turn.block)
+        known = self._counted.get(turn.n)
+        if known is None or known[0] != size:
+            tokens = sum(self._tokens_of(message) for message in turn.messages)
+            known = (size, tokens + self.prompt_size.cache.of(turn.block))
+            self._counted[turn.n] = known
+        return known[1]
+
+    def _tokens_of(self, message: Message) -> int:
+        """Return a message's tokens, with those of the template's markers.
+
+        Templates refuse some messages that stand alone (a tool result, say), so the parts are counted as text; 8
+        tokens a message and 12 a call cover the markers of all templates at hand. The prompt itself is counted exactly. The
+        prompt size knows the parts from then on, so that no turn has to tokenise what idle time has looked at.
+        """
+        texts = texts_of(message)
+        return 8 + 12 * (len(texts) - 1) + sum(map(self.prompt_size.cache.of, texts))
+
+
+def _most(messages: Sequence[Message]) -> int:
+    """Return tokens that messages without calls do not exceed: their bytes."""
+    return sum(len(text_of(message).encode(errors="replace")) for message in messages)
+
+
+def _estimate(message: Message) -> int:
+    """Return about a message's tokens, in a microsecond."""
+    calls = message.get("tool_calls")
+    return 8 + estimate(text_of(message)) + (12 + estimate(str(calls)) if calls else 0)
+
+
+def _attributed(turn: PromptTurn) -> Sequence[Message]:
+    speaker = turn.heard.speaker if turn.heard is not None else None
+    if speaker is None:
+        return turn.messages
+    return [
+        {**message, "name": speaker} if message.get("role") == "user" else message
+        for message in turn.messages
+    ]

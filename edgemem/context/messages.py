@@ -1,0 +1,220 @@
+"""Messages: a loop's list cut into turns, and the messages of a turn as every template takes them.
+
+The first half repairs and groups a list; the second keeps what a user said, bounded, with a block before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from edgemem.config import ContextSettings
+from edgemem.fence import storable
+from edgemem.llama.template import text_of
+from edgemem.records import Message
+
+NO_RESULT = "no result: interrupted"
+"""What stands in for the result of a tool that never answered; templates want one for each call."""
+
+INSTRUCTIONS = ("system", "developer")
+"""Roles of whoever runs the robot."""
+
+
+class TurnSpan(msgspec.Struct, frozen=True):
+    """One turn of a message list: `messages[start:stop]`."""
+
+    start: int
+    stop: int
+
+
+def group_turns(messages: Sequence[Message]) -> list[TurnSpan]:
+    """Return the turns, which follow one another without a gap up to the end of the list.
+
+    A turn starts at a user message and holds everything up to the next one, so tool calls and their results
+    stay together. The system messages at the head are in no turn. Whatever else stands before the first user
+    message (a greeting) is a turn of its own, the only one that may lack a user message.
+    """
+    first = 0
+    while first < len(messages) and messages[first].get("role") in INSTRUCTIONS:
+        first += 1
+    starts = [i for i in range(first, len(messages)) if i == first or messages[i].get("role") == "user"]
+    return [TurnSpan(*span) for span in pairwise([*starts, len(messages)])]
+
+
+def split_turns(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:
+    """Return the instructions and the turns, as the same message objects.
+
+    A system message that stands behind a greeting, but before the first user message, counts as instructions.
+    """
+    turns = [list(messages[span.start : span.stop]) for span in group_turns(messages)]
+    head = list(messages[: len(messages) - sum(map(len, turns))])
+    if turns and turns[0][0].get("role") != "user":
+        head += [message for message in turns[0] if message.get("role") in INSTRUCTIONS]
+        turns[0] = [message for message in turns[0] if message.get("role") not in INSTRUCTIONS]
+        turns = [turn for turn in turns if turn]
+    return head, turns
+
+
+def repair_orphans(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages with exactly one result behind each tool call, and no result without its call.
+
+    A result without a call is dropped; so is one that comes after the turn went on, because by then the
+    model has been shown that there was none, and what it was shown does not change. A call without a result
+    gets one that says so. Messages that need no repair stay the same objects; repairing twice changes nothing.
+    """
+    out: list[Message] = []
+    waiting: list[dict[str, Any]] = []
+    for message in messages:
+        role = message.get("role")
+        if role == "tool":
+            answered = next((i for i, call in enumerate(waiting) if _answers(message, call)), None)
+            if answered is None:
+                continue
+            del waiting[answered]
+        elif role not in INSTRUCTIONS:
+            out += map(_no_result, waiting)
+            waiting = tool_calls(message)
+        out.append(message)
+    return out + list(map(_no_result, waiting))
+
+
+def tool_calls(message: Message) -> list[dict[str, Any]]:
+    """Return the tool calls of an assistant message; none for any other message."""
+    calls = message.get("tool_calls") if message.get("role") == "assistant" else None
+    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, (list, tuple)) else []
+
+
+def call_name(call: dict[str, Any]) -> str:
+    """Return the name of the tool that is called, in OpenAI's nested or in the flat spelling."""
+    function = call.get("function")
+    return str((function if isinstance(function, dict) else call).get("name") or "")
+
+
+def speeches_of(messages: Sequence[Message]) -> list[int]:
+    """Return the numbers of the messages that were spoken since the newest user message; a bare tool call was not."""
+    begin = next((n for n in range(len(messages), 0, -1) if messages[n - 1].get("role") == "user"), 0)
+    return [
+        n
+        for n in range(begin, len(messages))
+        if messages[n].get("role") == "assistant"
+        and (messages[n].get("content") is not None or not tool_calls(messages[n]))
+    ]
+
+
+def _answers(result: Message, call: dict[str, Any]) -> bool:
+    given, called = result.get("tool_call_id"), call.get("id")
+    if given and called:
+        return bool(given == called)
+    # Small models and older templates leave ids out; then the name tells, and failing that the order.
+    return not result.get("name") or result["name"] == call_name(call)
+
+
+def _no_result(call: dict[str, Any]) -> Message:
+    message: Message = {"role": "tool"}
+    if call.get("id"):
+        message["tool_call_id"] = call["id"]
+    if name := call_name(call):
+        message["name"] = name
+    message["content"] = NO_RESULT
+    return message
+
+
+UTTERANCE_BYTES = ContextSettings().utterance_bytes
+"""As much is kept of an utterance where no profile says how much."""
+
+CUT = "… (cut here)"
+"""Ends an utterance that was longer."""
+
+UNANSWERED: Message = {"role": "assistant", "content": "…"}
+"""Stands in the prompt where a turn never got its answer."""
+
+
+def newest_user(messages: Sequence[Message]) -> int | None:
+    """Return the number of the newest user message, or None."""
+    return next((n for n in range(len(messages) - 1, -1, -1) if messages[n].get("role") == "user"), None)
+
+
+def instructions(messages: Sequence[Message]) -> int:
+    """Return how many system messages a list begins with."""
+    return next((n for n, message in enumerate(messages) if message.get("role") != "system"), len(messages))
+
+
+def heard_in(messages: Sequence[Message]) -> str:
+    """Return what was said in a turn, before tools ran and behind them."""
+    return " ".join(text for n in speeches_of(messages) if (text := text_of(messages[n])).strip())
+
+
+def is_part(message: Message, uncut: Message) -> bool:
+    """Tell whether a message is another one, or begins as that does and ends earlier."""
+    if message == uncut:
+        return True
+    alike = {**message, "content": None} == {**uncut, "content": None}
+    return alike and text_of(uncut).startswith(text_of(message))
+
+
+def whole(messages: Sequence[Message]) -> list[Message]:
+    """Return a turn as every template takes it, however it was cut off.
+
+    Strict ones refuse a call without a result, two user messages in a row, and a reply without a word.
+    """
+    tools = any(message.get("role") == "tool" or tool_calls(message) for message in messages)
+    out = repair_orphans(messages) if tools else list(messages)
+    out = [{**message, **UNANSWERED} if _is_mute(message) else message for message in out]
+    last = next(
+        (role for message in reversed(out) if (role := message.get("role")) not in INSTRUCTIONS), None
+    )
+    return out if last in ("assistant", None) else [*out, dict(UNANSWERED)]
+
+
+def _is_mute(message: Message) -> bool:
+    return message.get("role") == "assistant" and not tool_calls(message) and not text_of(message).strip()
+
+
+def bounded(message: Message, most_bytes: int) -> Message:
+    """Return a message with at most so many bytes of text, the mark of the cut among them; 0: all of it.
+
+    Args:
+        message: one whose text fits is returned itself; of a content list, what is no text stays.
+    """
+    content = message.get("content")
+    if not most_bytes or not isinstance(content, (str, list)):
+        return message
+    if isinstance(content, str):
+        kept = _beginning(content, most_bytes)
+        return message if kept is content else {**message, "content": kept}
+    left, parts = most_bytes, []
+    for part in content:
+        text = part.get("text") if isinstance(part, dict) else None
+        if isinstance(text, str):
+            kept = _beginning(text, left)
+            left -= len(storable(kept).encode())
+            parts.append(part if kept is text else {**part, "text": kept})
+        else:
+            parts.append(part)
+    return (
+        message
+        if all(kept is part for kept, part in zip(parts, content, strict=True))
+        else {**message, "content": parts}
+    )
+
+
+def _beginning(text: str, most_bytes: int) -> str:
+    """Return the text, or as much of it as fits with a mark behind it."""
+    if 4 * len(text) <= most_bytes:
+        return text  # no character has more bytes than that
+    data = storable(text[: max(0, most_bytes) + 1]).encode()
+    if len(text) <= most_bytes and len(data) <= most_bytes:
+        return text
+    room = most_bytes - len(CUT.encode())
+    return data[:room].decode(errors="ignore").rstrip() + CUT if room > 0 else ""
+
+
+def prefixed(message: Message, lead: str) -> Message:
+    """Return a message with a text before its own; a content list keeps its parts."""
+    content = message.get("content")
+    if isinstance(content, list):
+        return {**message, "content": [{"type": "text", "text": lead}, *content]}
+    return {**message, "content": lead + (content or "")}

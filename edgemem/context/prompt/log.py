@@ -1,0 +1,547 @@
+"""The prompt log: what the model sees of one session, as an epoch that only grows.
+
+    [system, frozen] [summary + first turn] [turn] … [turn] [<memory> delta + the newest utterance]
+
+Within an epoch nothing that was shown changes: a turn keeps its `<memory>` block byte for byte where it was
+put, and new memory stands only in the newest user message, so the model's cache of the prefix stays valid. A
+turn is *prepared* while it runs, and becomes *committed* at its end; a discarded one was never shown.
+
+What a person may not read is not in that person's prompt: turns are filtered by the reader (law 7), which is
+a function of the turn and the reader alone, so that the same listener always gets the same prefix back.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from typing import NamedTuple
+
+import msgspec
+
+from edgemem.context.block.head import carried_by, head_of
+from edgemem.context.block.render import BlockLine, VisibleLines
+from edgemem.context.level import Closing, Passage, Terms, closing_of, is_closer, joined, passages_of
+from edgemem.context.messages import UTTERANCE_BYTES, heard_in, instructions, newest_user, prefixed
+from edgemem.context.prompt.history import History, unknown_turns
+from edgemem.context.prompt.turn import INTERRUPTION, Dedupe, PromptTurn, interruption, reports_cut, turn_of
+from edgemem.fence import fence
+from edgemem.llama.template import text_of
+from edgemem.records import Epoch, Heard, Level, Message, Reader, Turn
+from edgemem.store.rights import readable
+
+_HEAD: Closing = ("household", None)
+"""Who may read the block at an epoch's head."""
+
+
+class BlockSection(NamedTuple):
+    """What one hook put into a block."""
+
+    header: str
+    shown: tuple[BlockLine, ...]
+    tokens: int = 0
+
+
+class _Of(NamedTuple):
+    """What the committed part of a prompt hangs on."""
+
+    epoch: Epoch
+    reader: Reader | None
+    changes: int
+    turns: int
+    """How many there are, also before the epoch."""
+
+
+class _Holding(NamedTuple):
+    """What the committed part of the present reader's prompt holds; each hook asks for it, and it is found out once a turn."""
+
+    of: _Of
+    turns: list[PromptTurn]
+    visible: VisibleLines
+    numbers: frozenset[int]
+    seen: Dedupe
+    closings: frozenset[Closing]
+    """Who may read its parts."""
+
+
+class _View(NamedTuple):
+    """The newest view, and what it was made of."""
+
+    messages: list[Message]
+    of: _Of
+    open: PromptTurn | None
+
+
+class PromptLog:
+    """The prompt of one session; not thread-safe, it belongs to the loop's thread."""
+
+    def __init__(self, session: str = "", *, default_level: Level = "household") -> None:
+        self.session = session
+        self.default_level = default_level
+        self.utterance_bytes = UTTERANCE_BYTES
+        """As much is kept of an utterance; 0: all of it."""
+        self.epoch = Epoch(session=session, first_turn=0)
+        self.reader: Reader | None = None
+        self._system: list[Message] = []
+        self._history = History()
+        self._open: PromptTurn | None = None
+        self._sections: dict[str, BlockSection] = {}
+        self._head: tuple[Epoch, str, tuple[BlockLine, ...]] = (self.epoch, "", ())
+        """An epoch, the block that stands at its head, and what of memory that shows."""
+        self._aborted: list[Message] | None = None
+        """What the turn said that was aborted since the newest one began."""
+        self._held: _Holding | None = None
+        self._viewed: _View | None = None
+        self._committed: tuple[_Of | None, list[Message], str] = (None, [], "")
+        """Of what, which committed turns the present reader is shown; and their messages, with what of the head is left."""
+
+    # -- what was said -------------------------------------------------------------------------------
+
+    def resume(self, turns: Iterable[Turn], epoch: Epoch | None) -> None:
+        """Take up a stored session: its turns from the epoch's first on, with their blocks as shown.
+
+        A turn that was cut off between a tool call and its result is mended, or no template would take it.
+        """
+        if epoch is not None:
+            self.epoch = epoch
+        laid = [turn_of(turn) for turn in turns if turn.messages]
+        for n, turn in enumerate(laid):
+            if turn.heard_until is not None:
+                turn.reported = any(reports_cut(later, turn) for later in laid[n + 1 :])
+        self._history.replace(laid)
+        self._history.begin_at(self.epoch.first_turn)
+
+    def recognise(self, turns: Iterable[Turn], messages: Sequence[Message]) -> None:
+        """Take up those turns of a stored session that stand in a list that a loop has from elsewhere."""
+        laid = [turn_of(turn) for turn in turns if turn.messages]
+        for turn in laid:
+            if len(turn.messages) > 1 and turn.messages[-1].get("role") == "assistant":
+                turn.listed = len(turn.messages) - 1  # the list may be from before its reply
+        known = any(message in turn.messages for turn in laid for message in messages)
+        self._history.replace(laid if known else [])
+
+    @property
+    def turns(self) -> Sequence[PromptTurn]:
+        """Return the committed turns, oldest first."""
+        return self._history.turns
+
+    @property
+    def system(self) -> Sequence[Message]:
+        """Return the system messages of the newest prompt."""
+        return self._system
+
+    @property
+    def messages(self) -> list[Message]:
+        """Return the committed messages as they were said, without anything injected."""
+        return list(self._history.messages)
+
+    @property
+    def next_n(self) -> int:
+        """Return the number of the turn that runs now or comes next."""
+        return self._history.turns[-1].n + 1 if self._history.turns else self.epoch.first_turn
+
+    def begin(
+        self, reader: Reader | None = None, heard: Heard | None = None, *, level: Level | None = None
+    ) -> PromptTurn:
+        """Open a turn for a reader and return it; one that is still open is discarded.
+
+        What an unknown voice says is shared: whoever can hear a stranger may also hear what it said.
+        """
+        self.discard()
+        self.reader = reader
+        speaker = reader.speaker if reader is not None else None
+        if level is None:
+            level = self.default_level if speaker is not None or reader is None else "shared"
+        turn = self._open = PromptTurn(
+            self.next_n, [], level=level, owner=speaker, heard=heard, utterance_bytes=self.utterance_bytes
+        )
+        return turn
+
+    def take(self, messages: Sequence[Message]) -> None:
+        """Learn what has been said from a loop's message list.
+
+        The list is either what was said, or (loops that keep what hooks return) the view issued before with
+        something behind it. Injected text is told apart by the very messages that were issued, never by
+        what it looks like. If the past was changed, the turns up to the change keep their place. What stands before the
+        epoch is not looked at as long as the rest has its place: a turn costs what its epoch holds, not all that was said.
+        """
+        current = self._opened()
+        viewed = self._viewed
+        if (
+            viewed is not None
+            and viewed.open is current
+            and viewed.of == self._shown_now()
+            and viewed.messages == messages
+        ):
+            return  # one hook after the other is given the newest view, and says nothing new with it
+        start = instructions(messages)
+        if start:  # the list that a loop ends a turn with may come without its instructions
+            self._system = list(messages[:start])
+        current.n = self.next_n
+        new = self._history.beyond(messages[start:], current.as_listed())
+        if not new and not current.messages:
+            new = self._history.asked_again(messages)
+        if new:  # a loop that takes back what was said has not aborted the turn
+            current.n = self.next_n
+            current.take(new)
+
+    def arrive(self, messages: Sequence[Message], task: str | None) -> list[PromptTurn]:
+        """Look at a loop's list as a turn begins; return turns that were laid of what no turn had brought.
+
+        What an aborted turn has left there is left out from now on. Messages from before the first turn are history that
+        the loop has from elsewhere, and as open as what is said now; whoever said the others is not known.
+
+        Args:
+            task: the utterance, which may stand at the end already.
+        """
+        current, aborted = self._opened(), self._aborted
+        self._aborted = None
+        listed = list(messages[instructions(messages) :])
+        self._history.list.look(listed)
+        early = self._history.is_early(listed, task, aborted or ())
+        if aborted:
+            place = next((n for n, message in enumerate(listed) if message is aborted[0]), len(listed))
+            self._history.list.leave_out(place, listed[place : len(listed) - early])
+        new = self._history.beyond(listed[: len(listed) - early], (), early=True)
+        current.n = self.next_n
+        if not new:
+            return []
+        if aborted is not None:
+            place = len(listed) - early - len(new)
+            self._history.list.leave_out(place, listed[place : place + len(new)])
+            return []
+        before = self._history.turns[-1] if self._history.turns else None
+        if before is None and not any(message.get("role") == "user" for message in new):
+            return []  # a greeting belongs to the turn that follows it
+        if before is None:
+            level = self.default_level if current.level == "private" else current.level
+            laid = [PromptTurn(current.n, new, level=level)]
+        else:
+            laid = unknown_turns(new, n=current.n, before=before)
+        for number, turn in enumerate(laid):
+            turn.n = current.n + number
+        for turn in laid:
+            self._history.add(turn)
+        self._history.beyond(listed[: len(listed) - early], (), early=True)
+        current.n = self.next_n
+        return laid
+
+    def take_left(self, messages: Sequence[Message], task: str | None) -> None:
+        """Learn what a loop has added to a turn that it left open.
+
+        Args:
+            task: the utterance of the turn that begins now, which may stand at the end already.
+        """
+        current = self._opened()
+        listed = list(messages[instructions(messages) :])
+        opened = current.as_listed()
+        early = self._history.is_early(listed, task, opened)
+        new = self._history.beyond(listed[: len(listed) - early], opened, left=True)
+        if not opened:
+            # A turn begins with an utterance; what stands before that may be anybody's.
+            new = new[next((n for n, message in enumerate(new) if message.get("role") == "user"), len(new)) :]
+        if new and (not opened or new[0] == opened[0]):
+            current.take(new)
+
+    def brought(self, messages: Sequence[Message], task: str | None) -> list[Message]:
+        """Return the history that a list has from elsewhere, before the first turn.
+
+        Args:
+            task: the utterance of that turn, which may stand at the end already.
+        """
+        listed = list(messages[instructions(messages) :])
+        return listed[: len(listed) - self._history.is_early(listed, task, ())]
+
+    def bring_up(self, messages: list[Message], task: str | None) -> None:
+        """Tell the list of a loop that takes over what was said since it spoke last.
+
+        Args:
+            task: the utterance of the turn that begins, which may stand at the end already.
+        """
+        start = instructions(messages)
+        place = len(messages) - self._history.is_early(messages[start:], task, ())
+        messages[place:place] = self._history.since(messages[start:place])
+
+    def brings_utterance(self, messages: Sequence[Message]) -> bool:
+        """Tell whether a list has a user message that no turn knows; may be asked while none is open."""
+        new = self._history.beyond(messages[instructions(messages) :], ())
+        return any(message.get("role") == "user" for message in new)
+
+    def as_heard(self, messages: Sequence[Message]) -> list[Message]:
+        """Return a loop's list without instructions, with only what was heard of the turns that were cut off."""
+        return self._history.as_heard(messages)
+
+    def _opened(self) -> PromptTurn:
+        """Return the open turn; a loop that never said that one begins gets it here."""
+        return self._open if self._open is not None else self.begin(self.reader)
+
+    # -- what memory adds ----------------------------------------------------------------------------
+
+    @property
+    def utterance(self) -> str:
+        """Return the text of the newest user message."""
+        for message in reversed(self._open.messages if self._open else []):
+            if message.get("role") == "user":
+                return text_of(message)
+        return ""
+
+    def put(self, section: str, shown: Sequence[BlockLine], *, header: str = "", tokens: int = 0) -> str:
+        """Put lines of one section into the open turn's block, and return that; sections stand in the order they came in.
+
+        Args:
+            tokens: what they take, as far as whoever puts them knows.
+        """
+        current = self._opened()
+        self._sections[section] = BlockSection(header, tuple(shown), tokens)
+        lines: list[str] = []
+        everything: list[BlockLine] = []
+        for title, items, _ in self._sections.values():
+            if items and title:
+                lines.append(title)
+            lines.extend(item.line for item in items)
+            everything.extend(items)
+        current.block = fence(lines) if lines else ""
+        current.block_tokens = sum(section.tokens for section in self._sections.values())
+        # A list that was never laid out before may bring its history along as part of this turn.
+        if current.at is None:
+            current.at = newest_user(current.messages)
+        current.shown = tuple(everything)
+        return current.block
+
+    @property
+    def sections(self) -> dict[str, BlockSection]:
+        """Return what the open turn's block is made of, in its order."""
+        return dict(self._sections)
+
+    def visible(self) -> VisibleLines:
+        """Return what the present reader's prompt already holds, by item id, from its head and the turns before."""
+        return self._holding().visible
+
+    def visible_turns(self) -> frozenset[int]:
+        """Return the numbers of the turns that stand in the present reader's prompt."""
+        return self._holding().numbers
+
+    def seen(self) -> Dedupe:
+        """Return what the present reader's prompt says already, in the turns before."""
+        return self._holding().seen
+
+    def _in_prompt(self) -> Sequence[PromptTurn]:
+        return self._holding().turns
+
+    def _holding(self) -> _Holding:
+        of, held = self._shown_now(), self._held
+        if held is None or held.of != of:
+            added = self._added(held and held.of, of)
+            turns, visible = (
+                ([], VisibleLines()) if added is None or held is None else (held.turns, held.visible)
+            )
+            new = self._readable(self.epoch_turns() if added is None else added)
+            carried = self._carried() if added is None else ()
+            shown = [*carried, *(item for turn in new for item in turn.shown)]
+            turns, visible = [*turns, *new], VisibleLines({**visible, **{item.id: item for item in shown}})
+            closings = {closing for turn in new for closing in turn.closings()}
+            if added is not None and held is not None:
+                closings |= held.closings
+            elif self._head_now(self.epoch):
+                closings.add(_HEAD)
+            numbers = frozenset(turn.n for turn in turns)
+            held = _Holding(of, turns, visible, numbers, Dedupe(turns), frozenset(closings))
+            self._held = held
+        return held
+
+    def _readable(self, turns: Iterable[PromptTurn]) -> list[PromptTurn]:
+        return [turn for turn in turns if turn.readable(self.reader)]
+
+    def _shown_now(self) -> _Of:
+        """Return what the committed part of the prompt hangs on: it is asked for at every hop, by several hooks."""
+        return _Of(self.epoch, self.reader, self._history.changes, len(self._history.turns))
+
+    def _added(self, before: _Of | None, now: _Of) -> list[PromptTurn] | None:
+        """Return the turns that came to a prompt which else is as before; None: it is another one."""
+        if before is None or before[:3] != now[:3] or before.turns > now.turns:
+            return None
+        return self._history.turns[before.turns :]
+
+    def epoch_turns(self) -> list[PromptTurn]:
+        """Return the committed turns that stand in the prompt word for word, whoever reads it."""
+        return self._turns_in(self.epoch)
+
+    def _turns_in(self, epoch: Epoch) -> list[PromptTurn]:
+        return self._history.turns[
+            bisect_left(self._history.turns, epoch.first_turn, key=lambda turn: turn.n) :
+        ]
+
+    # -- what the model sees -------------------------------------------------------------------------
+
+    def view(self) -> list[Message]:
+        """Return the messages for the model: the system's, then the visible turns with their blocks."""
+        of, current = self._shown_now(), self._open
+        newest = current.messages if current is not None else []
+        before, laid, head = self._committed
+        if before != of:
+            added = self._added(before, of)
+            if added is None:
+                laid, head = self._messages_of(self._in_prompt(), self._head_now(self.epoch))
+            else:
+                new, head = self._messages_of(self._readable(added), head)
+                laid = [*laid, *new]
+            self._committed = of, laid, head
+        issued = [*laid, *self._messages_of([current] if current is not None and newest else [], head)[0]]
+        self._history.list.issue(issued, current, len(self._history.messages), list(newest))
+        messages = [*self._system, *issued]
+        self._viewed = _View(list(messages), of, current)
+        return messages
+
+    def view_in(self, epoch: Epoch) -> list[Message]:
+        """Return what stands before the next utterance once another epoch has begun; may be asked in idle time."""
+        # Copies: a barge-in may cut the newest turn at this moment, and what is kept of it must not be the older one.
+        turns = [copy(turn) for turn in self._turns_in(epoch) if turn.readable(self.reader)]
+        return [*self._system, *self._messages_of(turns, self._head_now(epoch))[0]]
+
+    def _messages_of(self, turns: Iterable[PromptTurn], head: str) -> tuple[list[Message], str]:
+        """Return the messages of some turns, and what is left of a block that stands before the first user's."""
+        out: list[Message] = []
+        for turn in turns:
+            carrier = turn.carrier() if turn.block else None
+            carried = turn.messages[carrier] if carrier is not None else None
+            for message in turn.messages if turn is self._open else turn.as_whole():
+                lead = ""
+                if head and message.get("role") == "user":
+                    lead, head = head, ""
+                if message is carried:
+                    lead += turn.block
+                out.append(prefixed(message, lead) if lead else message)
+        return out, head
+
+    def _head_now(self, epoch: Epoch) -> str:
+        """Return the block at an epoch's head, as far as the present reader is shown it."""
+        return self._headed(epoch)[0] if self._reads_head() else ""
+
+    def _reads_head(self) -> bool:
+        """Tell whether the present reader is shown what was said before the epoch: a stranger is not."""
+        return readable(self.reader, "household", None)
+
+    def _carried(self) -> tuple[BlockLine, ...]:
+        """Return what of memory stands in the head that the present reader is shown."""
+        return self._headed(self.epoch)[1] if self._reads_head() else ()
+
+    def _headed(self, epoch: Epoch) -> tuple[str, tuple[BlockLine, ...]]:
+        """Return the block at an epoch's head and what of memory it shows; made once, since each prompt begins with it."""
+        head = self._head
+        if head[0] is not epoch:  # idle work may ask for the next epoch's meanwhile
+            head = self._head = (epoch, head_of(epoch), carried_by(epoch))
+        return head[1:]
+
+    # -- how a turn ends -----------------------------------------------------------------------------
+
+    @property
+    def running(self) -> PromptTurn | None:
+        """Return the prepared turn, or None."""
+        return self._open
+
+    def commit(self, closing: Closing | None = None, *, unfinished: bool = False) -> PromptTurn | None:
+        """Make the prepared turn history; what it showed has been shown.
+
+        Args:
+            closing: who may read it; None: what is said in it tells.
+            unfinished: its loop has left it open.
+        """
+        turn = self._open
+        self._sections = {}
+        if turn is None or not turn.messages:
+            self._open = None
+            return None
+        turn.level, turn.owner = closing or self.level_of(turn)
+        turn.unfinished = unfinished
+        ids, reported = {item.id for item in turn.shown if item.id.startswith(INTERRUPTION)}, False
+        for earlier in reversed(self._in_prompt() if ids else ()):
+            # Who is told of one is not told of an older one any more.
+            reported = earlier.reported = earlier.reported or reported or interruption(earlier) in ids
+        self._history.add(turn)
+        self._open = None  # last: idle time must not find a prompt between two turns that lacks the newer one
+        return turn
+
+    def level_told(self, turn: PromptTurn) -> Closing:
+        """Return who may read what was put before the model in the running turn: its utterance, and what memory showed."""
+        shown = ((item.level, item.owner) for item in (*self._carried(), *turn.shown))
+        return joined([(turn.level, turn.owner), *shown])
+
+    def level_of(self, turn: PromptTurn, *more: str) -> Closing:
+        """Return who may read the running turn: what was said in it, what memory showed in it, and what it repeats.
+
+        Args:
+            more: what the model says in it that is no message yet.
+        """
+        closing = self.level_told(turn)
+        if not any(is_closer(other, closing) for other in self._holding().closings):
+            return closing  # nothing that it could repeat is closer
+        messages = [turn.uncut.get(n, message) for n, message in enumerate(turn.messages)]
+        return closing_of(messages, closing, self._passages(), more=more)
+
+    def level_as(self, closing: Closing, *texts: str) -> Closing:
+        """Return who may read what the model writes in the running turn.
+
+        Args:
+            closing: who shall read it.
+        """
+        turn = self._opened()
+        messages, whose = turn.messages, [(item.level, item.owner) for item in turn.shown]
+        results = [text_of(message) for message in messages if message.get("role") == "tool"]
+        mine = [
+            *passages_of([], closing, turn.block, turn.shown),
+            Passage(joined([closing, *whose]), Terms(results)),
+        ]
+        heard = [message for message in messages if message.get("role") == "user"]
+        return closing_of(heard, closing, [*self._passages(), *mine], more=texts)
+
+    def _passages(self) -> Iterable[Passage]:
+        """Yield what the present reader's prompt holds before the running turn."""
+        names = () if self.reader is None else (self.reader.speaker or "", *self.reader.audience)
+        yield Passage(("shared", None), Terms([*names, *map(text_of, self._system)]))
+        if head := self._head_now(self.epoch):
+            yield Passage(_HEAD, Terms([head]))
+        for turn in self._in_prompt():
+            yield from turn.as_passages()
+
+    def discard(self) -> None:
+        """Throw the prepared turn away: what it had shown was never shown."""
+        self._open = None
+        self._sections = {}
+
+    def abort(self) -> None:
+        """Throw the prepared turn away, and what its loop may have kept of it."""
+        if self._open is not None:
+            self._aborted = self._open.as_listed()
+        self.discard()
+
+    @property
+    def cut_off(self) -> PromptTurn | None:
+        """Return the newest turn in the present reader's prompt that was cut off, if no model has been told of it yet.
+
+        That is a part of the turn which the model is told in, however often that is prepared.
+        """
+        cut = (turn for turn in reversed(self._in_prompt()) if turn.heard_until is not None)
+        return next((turn for turn in cut if not turn.reported), None)
+
+    def hear(self, turn: PromptTurn, heard: Mapping[int, str]) -> PromptTurn | None:
+        """Keep of messages of the running or a committed turn only what was heard; return it if it was committed.
+
+        Args:
+            heard: what was heard of each, by its number in the turn.
+        """
+        for n, text in heard.items():
+            turn.cut(n, text)
+        turn.heard_until = heard_in(turn.messages)
+        turn.reported = False
+        if turn is self._open:
+            return None
+        self._history.replace(self._history.turns)
+        return turn
+
+    def switch(self, epoch: Epoch) -> None:
+        """Begin a new epoch: turns before its first live on in the summary and in recall only.
+
+        They stay known here, because the loop's own list still begins with them.
+        """
+        self.epoch = epoch if epoch.head else msgspec.structs.replace(epoch, head=self.epoch.head)
+        self._history.begin_at(epoch.first_turn)

@@ -1,0 +1,339 @@
+"""A turn of the prompt log: its messages, the block before its utterance, what of its reply was heard, and what it says.
+
+It is *open* while it runs, then *committed*, and from then on as it was stored. A block says only what the turns before it
+do not: what they showed is known by its items; a note that the model wrote with a tool, and what a tool did, stand in the
+messages themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from edgemem.context.block.render import BlockLine
+from edgemem.context.level import Closing, Passage, passages_of
+from edgemem.context.messages import (
+    UTTERANCE_BYTES,
+    bounded,
+    call_name,
+    heard_in,
+    is_part,
+    newest_user,
+    repair_orphans,
+    tool_calls,
+    whole,
+)
+from edgemem.llama.template import text_of
+from edgemem.records import Heard, Level, Message, Reader, Recalled, Turn
+from edgemem.scopes import name_key
+from edgemem.store.episodes import episode_text
+from edgemem.store.rights import readable
+
+INTERRUPTION = "interrupted"
+
+
+class PromptTurn(msgspec.Struct):
+    """One turn as it stands in the prompt."""
+
+    n: int
+    messages: list[Message]
+    block: str = ""
+    block_tokens: int = 0
+    """As whoever put the lines counted them."""
+    shown: tuple[BlockLine, ...] = ()
+    level: Level = "household"
+    owner: str | None = None
+    heard: Heard | None = None
+    at: int | None = None
+    """Which message carries the block: the newest user message when it was put there."""
+    heard_until: str | None = None
+    """What was heard in it before somebody cut the robot off; None: nobody did."""
+    reported: bool = False
+    """Whether a model has been told that."""
+    unfinished: bool = False
+    """Whether its loop left it open; the loop's list may not have it."""
+    listed: int | None = None
+    """How many of its messages the loop's list had, where the reply came from elsewhere."""
+    uncut: dict[int, Message] = msgspec.field(default_factory=dict)
+    """By their numbers, messages as the loop has them, of which only what was heard stayed, or as much as is kept."""
+    utterance_bytes: int = UTTERANCE_BYTES
+    """As much is kept of an utterance; 0: all of it."""
+    whole: list[Message] | None = None
+    """Of a committed turn: its messages as every template takes them; made anew after a change."""
+    says: TurnContents | None = None
+    """Of a committed turn: what it says of things that memory may tell; made anew after a change."""
+    passages: list[Passage] | None = None
+    """Of a committed turn: what of it a later reply may repeat; made anew after a change."""
+
+    def carrier(self) -> int | None:
+        """Return the number of the message that carries the block; the newest user message unless it was put before."""
+        return self.at if self.at is not None else newest_user(self.messages)
+
+    def readable(self, reader: Reader | None) -> bool:
+        """Tell whether this reader may be shown the turn."""
+        return readable(reader, self.level, self.owner)
+
+    def text(self, n: int) -> str:
+        """Return the text of a message, also what nobody heard of it."""
+        return text_of(self.uncut.get(n, self.messages[n]))
+
+    def unheard(self, n: int) -> str:
+        """Return what nobody heard of a message; all of it where what was heard is not its beginning."""
+        if n not in self.uncut or self.messages[n].get("role") == "user":
+            return ""
+        return self.text(n).removeprefix(text_of(self.messages[n]))
+
+    def cut(self, n: int, heard: str) -> None:
+        """Keep of a message what was heard."""
+        message = self.uncut.pop(n, self.messages[n])
+        if heard != text_of(message):
+            self.uncut[n] = message
+            message = {**message, "content": heard}
+        self.messages[n] = message
+        self.whole = self.says = self.passages = None
+
+    def as_heard(self, messages: Sequence[Message]) -> list[Message]:
+        """Return messages that a loop has of this turn, cut where these are: it may know nothing of that, or cut elsewhere."""
+        out = list(messages)
+        for n, uncut in self.uncut.items():
+            if n < len(out) and is_part(out[n], uncut):
+                out[n] = self.messages[n]
+        return out
+
+    def take(self, messages: Sequence[Message]) -> None:
+        """Learn what has been said in it; what was cut stays so, unless the loop has put something else there.
+
+        Of an utterance without end its beginning is what was said: all that follows is done with it, and takes as long as it is.
+        """
+        heard = self.as_heard(messages)
+        self.uncut = {
+            n: uncut for n, uncut in self.uncut.items() if heard[n : n + 1] == self.messages[n : n + 1]
+        }
+        self.messages = heard
+        for n, message in enumerate(heard):
+            if message.get("role") == "user":
+                kept = bounded(message, self.utterance_bytes)
+                if kept is not message:
+                    self.uncut[n], self.messages[n] = message, kept
+
+    def as_listed(self) -> list[Message]:
+        """Return what was said as the loop has it, also what nobody heard, and what is too long to be kept."""
+        return [self.uncut.get(n, message) for n, message in enumerate(self.messages)]
+
+    def take_reply(self, reply: str) -> None:
+        """Learn the reply where the loop's list does not have it yet."""
+        if self.messages and self.messages[-1].get("role") in ("user", "tool"):
+            self.listed = len(self.messages)
+            self.messages = [*self.messages, {"role": "assistant", "content": reply}]
+
+    def standing(self, messages: Sequence[Message], at: int) -> int:
+        """Return how many messages of a list are this turn's, from a place on; 0: it does not stand there."""
+        part = list(messages[at : at + len(self.messages)])
+        if part == self.messages or (
+            self.uncut and len(part) == len(self.messages) and self.as_heard(part) == self.messages
+        ):
+            return len(part)
+        listed = self.without_reply
+        return listed if part[:listed] == self.messages[:listed] else 0
+
+    @property
+    def without_reply(self) -> int:
+        """Return with how many messages the turn may stand in a list that never had its reply; 0: it had."""
+        if self.listed is not None:
+            return self.listed
+        replied = len(self.messages) > 1 and self.messages[-1].get("role") == "assistant"
+        return len(self.messages) - 1 if self.unfinished and replied else 0
+
+    def as_whole(self) -> list[Message]:
+        """Return the messages of a committed turn as every template takes them; history is looked through once."""
+        if self.whole is None:
+            self.whole = whole(self.messages)
+        return self.whole
+
+    def closings(self) -> list[Closing]:
+        """Return who may read what was said in a committed turn, and each thing that memory showed in it."""
+        return [(self.level, self.owner), *((item.level, item.owner) for item in self.shown)]
+
+    def as_passages(self) -> list[Passage]:
+        """Return the parts of a committed turn, each with who may read it."""
+        if self.passages is None:
+            self.passages = passages_of(self.messages, (self.level, self.owner), self.block, self.shown)
+        return self.passages
+
+
+def interruption(cut: PromptTurn) -> str:
+    """Return the id of the line which tells that a turn was cut off."""
+    return f"{INTERRUPTION}:{cut.n}"
+
+
+def reports_cut(later: PromptTurn, cut: PromptTurn) -> bool:
+    """Tell of two stored turns whether the later one told that the earlier was cut off; its block may be erased."""
+    ids = (interruption(cut), INTERRUPTION)  # an older edgemem did not say which turn
+    return name_key(later.owner or "") == name_key(cut.owner or "") or any(
+        item.id in ids for item in later.shown
+    )
+
+
+def as_heard(turns: Iterable[PromptTurn], messages: Sequence[Message]) -> list[Message]:
+    """Return the messages that a loop has of some turns, from the first on, with only what was heard of each."""
+    out, at = list(messages), 0
+    for turn in turns:
+        end = at + len(turn.messages)
+        if turn.uncut:
+            out[at:end] = turn.as_heard(out[at:end])
+        at = end
+    return out
+
+
+def turn_of(turn: Turn) -> PromptTurn:
+    """Return a stored turn as it stands in the prompt."""
+    messages = [stored.as_message() for stored in turn.messages]
+    unheard = {id(message): stored.unheard for message, stored in zip(messages, turn.messages, strict=True)}
+    repaired = repair_orphans(messages)
+    return PromptTurn(
+        turn.n,
+        repaired,
+        turn.block,
+        shown=tuple(_recorded(turn)),
+        level=turn.level,
+        owner=turn.owner,
+        heard=turn.heard,
+        heard_until=heard_in(repaired) if turn.state == "interrupted" else None,
+        unfinished=turn.state in ("open", "unfinished"),
+        uncut={
+            n: {**message, "content": text_of(message) + rest}
+            for n, message in enumerate(repaired)
+            if (rest := unheard.get(id(message)))
+        },
+    )
+
+
+def _recorded(turn: Turn) -> Iterable[BlockLine]:
+    """Rebuild what a stored turn showed; the text itself stands in its block."""
+    for entry in turn.shown:
+        yield msgspec.json.decode(entry, type=BlockLine) if entry.startswith("{") else BlockLine(entry, "")
+
+
+REMEMBERING = frozenset({"remember_fact"})
+
+
+class Dedupe:
+    """What some turns say, looked up when it is first asked for.
+
+    Args:
+        turns: those that the prompt holds word for word, as far as the present reader may be shown them.
+    """
+
+    def __init__(self, turns: Sequence[PromptTurn]) -> None:
+        self._turns = turns
+
+    def holds(self, item: Recalled) -> bool:
+        """Tell whether a recalled fact, note or outcome of a tool stands in these turns."""
+        if item.kind == "fact":
+            return item.doubt is None and self.holds_fact(item.key or "", item.value or "")
+        if item.kind == "note":
+            return all(self.holds_note(line) for line in item.text.splitlines() if line.strip())
+        return item.kind == "episode" and item.text in self._outcomes
+
+    def holds_note(self, line: str) -> bool:
+        """Tell whether a line of the notes was shown, or written by the model itself in a tool call."""
+        return line.strip() in self._lines
+
+    def holds_fact(self, key: str, value: str) -> bool:
+        """Tell whether the newest that stands there of a fact is the model's own call that gave it this value."""
+        return key in self._given and bool(self._given[key] == value)
+
+    @cached_property
+    def _given(self) -> dict[str, object]:
+        """The values that the model itself gave to facts, where no later block says anything of the key."""
+        given: dict[str, object] = {}
+        for says in self._says:
+            for key in says.told_of:
+                given.pop(key, None)
+            given.update(says.given)
+        return given
+
+    @cached_property
+    def _lines(self) -> frozenset[str]:
+        return frozenset().union(*(says.lines for says in self._says))
+
+    @cached_property
+    def _outcomes(self) -> frozenset[str]:
+        return frozenset().union(*(says.outcomes for says in self._says))
+
+    @cached_property
+    def _says(self) -> list[TurnContents]:
+        # Every prompt has all turns of the epoch; each of them is looked through once.
+        for turn in self._turns:
+            if turn.says is None:
+                turn.says = TurnContents(turn)
+        return [turn.says for turn in self._turns if turn.says is not None]
+
+
+class TurnContents:
+    """What one committed turn says of things that memory may tell, found out when it is first asked for."""
+
+    def __init__(self, turn: PromptTurn) -> None:
+        self._turn = turn
+
+    @cached_property
+    def told_of(self) -> list[str]:
+        """The keys that its block gives a value."""
+        return [item.about[2] for item in self._turn.shown if item.about is not None]
+
+    @cached_property
+    def given(self) -> dict[str, object]:
+        """The values that the model itself gave to facts."""
+        arguments = [_arguments(call) for call in _calls(self._turn) if call_name(call) in REMEMBERING]
+        return {str(given.get("key")): given.get("value") for given in arguments}
+
+    @cached_property
+    def lines(self) -> frozenset[str]:
+        """The lines of its block, and of what the model gave to tools."""
+        block = (line.strip().removeprefix("- ") for line in self._turn.block.splitlines())
+        given = (
+            text for call in _calls(self._turn) for text in _arguments(call).values() if isinstance(text, str)
+        )
+        return frozenset((*block, *(line.strip() for text in given for line in text.splitlines())))
+
+    @cached_property
+    def outcomes(self) -> frozenset[str]:
+        """Each outcome of a tool as an episode of it is told."""
+        return frozenset(_told(self._turn))
+
+
+def _calls(turn: PromptTurn) -> list[dict[str, Any]]:
+    return [call for message in turn.messages for call in tool_calls(message)]
+
+
+def _arguments(call: dict[str, Any]) -> dict[str, Any]:
+    """Return what a model gave to a tool; empty where that cannot be read."""
+    function = call.get("function")
+    given = (function if isinstance(function, dict) else call).get("arguments")
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            return {}
+    return given if isinstance(given, dict) else {}
+
+
+def _told(turn: PromptTurn) -> list[str]:
+    """Return each outcome of a turn as an episode of it is told."""
+    results = {
+        message["tool_call_id"]: text_of(message) for message in turn.messages if message.get("tool_call_id")
+    }
+    outcomes = []
+    for call in _calls(turn):
+        if call.get("id") in results:
+            payload = {
+                "name": call_name(call),
+                "args": _arguments(call),
+                "result": results[call["id"]],
+            }
+            outcomes.append(episode_text("tool_call", payload, "ok"))
+    return outcomes

@@ -1,0 +1,109 @@
+"""Excerpts: fewer sentences, each of them whole, from the one that has the question on."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemem.context.block.excerpt import GAP, MOST_CHARS, excerpt, tells
+from edgemem.recall.words import terms
+
+_SOME = """
+the a really so and but if because not never I we she Ann 7 1,200 yesterday went garden code is was which it's don't wow, Hey
+really, — ; . ! ? … 日本。 für "quoted" (aside) [x] peanuts tea 2,5 twice day
+"""
+WORDS = st.sampled_from([*_SOME.split(), "\n"])
+TEXTS = st.lists(WORDS, max_size=60).map(" ".join) | st.text(max_size=300)
+WIFI = (
+    "The guest wifi has changed since yesterday, because somebody was leeching. It is purple giraffe eleven."
+)
+
+
+def shortened(text: str, question: str = "", chars: float = 0) -> str:
+    """Return an excerpt by what a question asks for."""
+    return excerpt(text, frozenset(terms(question)), chars=chars).text
+
+
+@given(TEXTS, st.lists(WORDS, max_size=4), st.integers(0, 200))
+def test_an_excerpt_is_a_part_of_the_text(text: str, asked: list[str], chars: int) -> None:
+    """It is what stands there, byte for byte, and grows until it is the whole text."""
+    one = excerpt(text, frozenset(terms(" ".join(asked))), chars=chars)
+    while not one.whole:
+        assert GAP in one.text
+        assert one.text.removeprefix(GAP).removesuffix(GAP) in text
+        one = next(one.longer())
+    assert one.text == text[:MOST_CHARS]
+    assert not list(one.longer())
+
+
+def test_a_text_that_is_short_enough_stays_as_it_is() -> None:
+    """Greetings, articles and fillers are told as they were said."""
+    said = "Hey Bob! Wow, thanks so much! I really put the spare key under the blue flowerpot, Bob!"
+    assert shortened(said, "spare key", len(said)) == said
+
+
+def test_what_answers_follows_what_the_question_repeats() -> None:
+    """An excerpt begins with the sentence that has most of the question, and goes on behind it before it goes back."""
+    said = f"Good morning, Pip, how did you sleep? {WIFI} My mother sends her love."
+    assert shortened(said, "what is the guest wifi password", 120) == f"{GAP}{WIFI}{GAP}"
+    assert shortened(said, "what is the guest wifi password", 140) == f"{GAP}{WIFI} My mother sends her love."
+    assert shortened(said, "does your mother send love") == f"{GAP}My mother sends her love."
+
+
+def test_an_excerpt_grows_by_a_sentence_at_a_time() -> None:
+    """The next longer one has the sentence behind, or else the one before."""
+    one = excerpt("We sailed. It rained. The rope broke. Ann fell.", frozenset(terms("rope")), chars=0)
+    assert [each.text for each in one.longer()] == [
+        "…The rope broke. Ann fell.",
+        "…It rained. The rope broke.…",
+    ]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "We will go to the lake on Sunday if Tom repairs the car. Bring the big towels and the dog.",
+        "I like the green sofa from the market, but Anna finds it ugly and cheap. We bought the red one.",
+        "I said that Tom broke the vase and that Mia saw nothing. The glue is in the drawer.",
+        "I booked the flight to Rome on Monday and cancelled it on Friday evening. We take the train.",
+        "The boat is stuck between the old harbour and the new bridge. Nobody was hurt.",
+        "Ich habe an der Tür so lange auf den Mann gewartet. Der Schlüssel liegt jetzt unter dem Topf.",
+    ],
+)
+def test_nothing_is_cut_out_of_a_sentence(said: str) -> None:
+    """What turns a statement round, frames or completes it stands with it, in whatever language."""
+    first, _, second = said.partition(". ")
+    assert shortened(said, first) == f"{first}.{GAP}"
+    assert shortened(said, second) == f"{GAP}{second}"
+
+
+def test_a_sentence_without_an_end_is_told_in_part() -> None:
+    """Recognisers may write no full stop: what has the question is told, and not the beginning."""
+    said = (
+        "and then we walked along the river and talked about old films " * 8
+        + "and the cellar key hangs behind the boiler"
+    )
+    told = shortened(said, "where does the cellar key hang", 240)
+    assert "hangs behind the boiler" in told
+    assert len(told) <= 300
+
+
+def test_a_huge_text_is_looked_at_in_part() -> None:
+    """A text without an end costs no more than a long one."""
+    assert len(shortened("We planted 12 trees behind the house. " * 50_000, "", 1e9)) <= MOST_CHARS
+
+
+@pytest.mark.parametrize(
+    ("said", "more"),
+    [
+        ("That's so great!", False),
+        ("Sounds good.", False),
+        ("The key is red.", True),
+        ("我明天去上海。", True),
+        ("", False),
+    ],
+)
+def test_small_talk_tells_nothing(said: str, more: bool) -> None:
+    """Praise is not missed; whatever has two content words is, and a sentence without spaces."""
+    assert tells(said) is more

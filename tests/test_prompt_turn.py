@@ -1,0 +1,101 @@
+"""What the prompt says already is not told twice: notes and facts that the model wrote itself, outcomes of its tools."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from edgemem.context.block.render import BlockLine
+from edgemem.context.prompt.turn import Dedupe, PromptTurn
+from edgemem.records import Recalled
+
+
+def called(
+    name: str, arguments: dict[str, Any], result: str = "ok", *, shown: tuple[BlockLine, ...] = ()
+) -> PromptTurn:
+    """Return a turn in which the model called a tool."""
+    function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
+    said: list[dict[str, Any]] = [
+        {"role": "user", "content": "Do it."},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "c", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": "c", "name": name, "content": result},
+        {"role": "assistant", "content": "Done."},
+    ]
+    return PromptTurn(0, said, shown=shown)
+
+
+def fact(key: str, value: str) -> Recalled:
+    """Return a recalled fact."""
+    return Recalled("fact", "7", f"{key}: {value}", 0.5, key=key, value=value, scope="household")
+
+
+def test_note_that_the_model_wrote_is_seen() -> None:
+    """A note stands in the call that wrote it, whatever quotes and letters it has; another one does not."""
+    seen = Dedupe([called("note", {"text": 'Anna said "später"'})])
+    assert seen.holds_note('Anna said "später"')
+    assert not seen.holds_note("Anna said nothing")
+
+
+def test_note_that_a_block_showed_is_seen() -> None:
+    """A note that stands in a block is not recalled once more; of several lines each must stand there."""
+    turn = PromptTurn(
+        0, [{"role": "user", "content": "Hello."}], block="<memory>\nNotes:\n- eggs: 3 left\n</memory>\n"
+    )
+    seen = Dedupe([turn])
+    assert seen.holds(Recalled("note", "1", "eggs: 3 left", 0.5))
+    assert not seen.holds(Recalled("note", "1", "eggs: 3 left\nmilk: none", 0.5))
+
+
+def test_outcome_of_a_visible_call_is_seen() -> None:
+    """What a tool did stands in the turn that called it; the same tool with another outcome does not."""
+    seen = Dedupe([called("light", {"room": "sink", "percent": "50"}, "50")])
+    assert seen.holds(Recalled("episode", "1", "light sink 50: 50", 0.5))
+    assert not seen.holds(Recalled("episode", "1", "light sink 80: 80", 0.5))
+
+
+def test_fact_is_seen_until_a_block_says_otherwise() -> None:
+    """The model's own call tells what holds, unless a later block gave the fact another value."""
+    call = called("remember_fact", {"key": "bin.day", "value": "Thursday"})
+    later = PromptTurn(1, [{"role": "user", "content": "When?"}], shown=(
+        BlockLine("fact:9", "- bin.day: Friday", fact=("household", "bin.day"), value="Friday"),
+    ))  # fmt: skip
+    assert Dedupe([call]).holds(fact("bin.day", "Thursday"))
+    assert not Dedupe([call]).holds(fact("bin.day", "Monday"))
+    assert not Dedupe([call, later]).holds(fact("bin.day", "Thursday"))
+    assert Dedupe([later, call]).holds(fact("bin.day", "Thursday"))
+    again = called("remember_fact", {"key": "bin.day", "value": "Monday"})
+    assert Dedupe([call, again]).holds(fact("bin.day", "Monday"))
+    assert not Dedupe([call, again]).holds(fact("bin.day", "Thursday"))
+    both = called("remember_fact", {"key": "bin.day", "value": "Thursday"})
+    both.messages[1]["tool_calls"] += again.messages[1]["tool_calls"]
+    assert Dedupe([both]).holds(fact("bin.day", "Monday"))
+
+
+def test_what_was_cut_from_a_turn_is_seen_no_more() -> None:
+    """A turn is looked through once, and once more when a barge-in changed it."""
+    turn = called("note", {"text": "eggs"})
+    assert Dedupe([turn]).holds_note("eggs")
+    assert not Dedupe([turn]).holds_note("milk")
+    turn.messages[1]["tool_calls"] = called("note", {"text": "milk"}).messages[1]["tool_calls"]
+    turn.cut(len(turn.messages) - 1, "so")
+    assert Dedupe([turn]).holds_note("milk")
+    assert not Dedupe([turn]).holds_note("eggs")
+
+
+def test_nothing_is_seen_in_an_empty_prompt() -> None:
+    """Where no turn stands in the prompt, everything is told."""
+    seen = Dedupe([])
+    assert not any(seen.holds(item) for item in (fact("a", "b"), Recalled("note", "1", "x", 0.5)))
+    assert not seen.holds(Recalled("episode", "1", "x", 0.5))
+
+
+def test_arguments_that_cannot_be_read_are_not_seen() -> None:
+    """A model that writes broken JSON costs a repeated line, and no turn."""
+    turn = called("note", {"text": "x"})
+    turn.messages[1]["tool_calls"][0]["function"]["arguments"] = '{"text": "the door'
+    assert not Dedupe([turn]).holds_note("the door")
+    assert not Dedupe([turn]).holds(fact("a", "b"))
