@@ -29,8 +29,8 @@ SENTENCES = (
 
 def embed() -> dict[str, Any]:
     """Return a vector for each sentence by the default embedder, and versions."""
-    from edgemem.llama.catalog import DEFAULT_EMBEDDER
     from edgemem.llama.embedder import open_embedder
+    from edgemem.llama.models.catalog import DEFAULT_EMBEDDER
 
     with open_embedder(DEFAULT_EMBEDDER) as embedder:
         vectors = embedder.embed_texts(SENTENCES).tolist()

@@ -46,7 +46,9 @@ echo "edgemem is installed. Type: $venv/bin/edgemem demo"
 
 def model() -> Path:
     """Return the file of the default embedding model."""
-    program = "from edgemem.llama import catalog; print(catalog.file_of(catalog.DEFAULT_EMBEDDER), end='')"
+    program = (
+        "from edgemem.llama.models import catalog; print(catalog.file_of(catalog.DEFAULT_EMBEDDER), end='')"
+    )
     done = subprocess.run([str(PYTHON), "-c", program], capture_output=True, text=True, check=False)
     if done.returncode:
         fail("the embedding model is not here; type: .venv/bin/edgemem models get")

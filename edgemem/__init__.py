@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         TurnLogHook,
         hook,
     )
-    from edgemem.llama.counting import estimate_tokens
-    from edgemem.llama.embed_fn import llama_embed
+    from edgemem.llama.embedder import llama_embed
+    from edgemem.llama.tokens.estimate import estimate_tokens
     from edgemem.loop import AgentLoop
     from edgemem.memory import Memory, open_memory
     from edgemem.recall.vector_store import VectorMemoryStore
@@ -85,9 +85,9 @@ _HOMES = {
     "TurnLogHook": "edgemem.hooks.turn_log",
     "VectorMemoryStore": "edgemem.recall.vector_store",
     "default_memory_dir": "edgemem.seed_names",
-    "estimate_tokens": "edgemem.llama.counting",
+    "estimate_tokens": "edgemem.llama.tokens.estimate",
     "hook": "edgemem.hooks.decorator",
-    "llama_embed": "edgemem.llama.embed_fn",
+    "llama_embed": "edgemem.llama.embedder",
     "load_profile": "edgemem.config",
     "memory_tools": "edgemem.tools",
     "new_session_id": "edgemem.seed_names",

@@ -1,6 +1,6 @@
 """From a chat model's stream to the loop's replies: text for the voice, tool calls for the loop.
 
-A thought is neither spoken nor history. `edgemem.llama.markup` names the markers of thoughts and calls; calls are read as
+A thought is neither spoken nor history. `edgemem.llama.replies` names the markers of thoughts and calls; calls are read as
 
 - JSON between `<tool_call>` tags (Qwen 2.5 and 3, Hermes, Granite 4) or `<tool_calls>`, `<TOOLCALL>` (Nemotron) and
   `<|START_ACTION|>` (Command R7B); behind `<|tool_call|>` (Phi 4 mini, Granite 3), `<|function_call|>` or `functools`;
@@ -20,16 +20,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from edgemem.llama.calls import read_bare
-from edgemem.llama.markup import THOUGHTS, begun, find_hidden
-from edgemem.llama.meaning import meaning_of
+from edgemem.llama.replies import THOUGHTS, begun, find_hidden, meaning_of, read_bare
 from edgemem.loop import Reply
 from edgemem.records import Message
 from edgemem.toolbox import ToolCall
 
 if TYPE_CHECKING:
-    from edgemem.llama.calls import Call
     from edgemem.llama.protocols import ChatModel, Tokenizer
+    from edgemem.llama.replies import Call
 
 _BARE = re.compile(r"\{|\[\s*\{|```")  # nobody speaks like this: whether it is a call shows at its end
 _PERHAPS_BARE = re.compile(r"(?:\[\s*|`{1,2})?")

@@ -14,7 +14,7 @@ from edgemem.errors import ReplacedError, StoreError
 from edgemem.hooks.loader import load_entry_points
 from edgemem.hooks.persist import TURNS_WAIT
 from edgemem.hooks.window_plan import WINDOW
-from edgemem.llama.catalog import find_entry
+from edgemem.llama.models.catalog import find_entry
 from edgemem.model_health import age_of, check_compaction, check_state, check_tokenizer, check_window
 from edgemem.records import Check
 from edgemem.scopes import meant_by

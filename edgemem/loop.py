@@ -33,7 +33,7 @@ from edgemem.hooks.points import (
     TurnContext,
 )
 from edgemem.hooks.registry import HookRegistry, ending
-from edgemem.llama.template import text_of
+from edgemem.llama.template.chat_template import text_of
 from edgemem.records import Heard, Message, Session
 from edgemem.toolbox import Tool, Toolbox, ToolCall, ToolTurn, never
 

@@ -31,7 +31,7 @@ from edgemem.hooks.own import OwnHook
 from edgemem.hooks.points import Hook
 from edgemem.hooks.turn_figures import FigureFile
 from edgemem.hooks.upkeep import UpkeepHook
-from edgemem.llama.estimate import EstimateTokenizer
+from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.parts import Parts
 from edgemem.recall.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.index.sources import checked_kinds, notes_stamp
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.hooks.warming import Prefix
     from edgemem.idle import IdleFailure
-    from edgemem.llama.kept_state import KeptState
     from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
+    from edgemem.llama.state import KeptState
     from edgemem.recall.gate import Found, Utterance
     from edgemem.recall.linear import Messages
     from edgemem.recall.search import RecallStats

@@ -151,7 +151,7 @@ class Parts:
 
 
 def _remove_states(folder: Path, forgotten: int) -> bool:
-    from edgemem.llama.state_file import remove_states  # late: few forget, and opening need not wait
+    from edgemem.llama.state import remove_states
 
     remove_states(folder, before=forgotten)
     return True

@@ -12,7 +12,7 @@ from edgemem.context.prompt.log import BlockSection, PromptLog
 from edgemem.context.prompt.turn import PromptTurn
 from edgemem.errors import TemplateError
 from edgemem.fence import fence
-from edgemem.llama.template import text_of
+from edgemem.llama.template.chat_template import text_of
 from edgemem.records import Message
 
 

@@ -16,7 +16,7 @@ import msgspec
 from edgemem.config import Profile, load_profile
 from edgemem.errors import ConfigError, EdgememError
 from edgemem.hooks.own import HookFile
-from edgemem.llama.catalog import find_entry, model_folders
+from edgemem.llama.models.catalog import find_entry, model_folders
 from edgemem.watch import Stamp, Watcher, stamp
 
 if TYPE_CHECKING:

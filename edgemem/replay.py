@@ -15,8 +15,8 @@ import msgspec
 from edgemem.errors import EdgememError
 from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.registry import HookFailure, HookRegistry
-from edgemem.llama.template import text_of
-from edgemem.llama.tokenlog import common_prefix
+from edgemem.llama.template.chat_template import text_of
+from edgemem.llama.tokens.log import common_prefix
 from edgemem.loop import AgentLoop, LoopModel, Reply, TurnResult
 from edgemem.recall.search import RecallStats
 from edgemem.records import Message, Recalled

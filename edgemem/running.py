@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.hooks.warming import Prefix
     from edgemem.idle import Stop
-    from edgemem.llama.kept_state import KeptState
     from edgemem.llama.protocols import ChatModel
+    from edgemem.llama.state import KeptState
     from edgemem.store.erase.copies import Erased
 
 
@@ -66,8 +66,7 @@ class Running:
         """Let a model begin with what was kept of it in a folder, and return the hook that goes on keeping."""
         from edgemem.hooks.keep_state import KeepStateHook
         from edgemem.llama.chat import LlamaChat
-        from edgemem.llama.kept_state import KeptState
-        from edgemem.llama.state_file import remove_states
+        from edgemem.llama.state import KeptState, remove_states
 
         if settings.keep_state == "off":
             with suppress(OSError):  # a disk that cannot be written must not keep the robot from starting

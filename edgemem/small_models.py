@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgemem.errors import ModelError
-from edgemem.llama.catalog import find_model
+from edgemem.errors import InvalidInputError, ModelError
+from edgemem.llama.models.catalog import find_model
+from edgemem.llama.protocols import Embedder, Reranker
 
 if TYPE_CHECKING:
     from edgemem.config import Profile
-    from edgemem.llama.protocols import Embedder, Reranker
 
 
 class SmallModels:
@@ -25,6 +25,12 @@ class SmallModels:
         reranker: Reranker | None = None,
     ) -> None:
         """Take the caller's, or else open what the profile names and is on this machine."""
+        for given, kind in ((embedder, Embedder), (reranker, Reranker)):
+            if given is not None and not isinstance(given, kind):
+                name = kind.__name__
+                raise InvalidInputError(
+                    f"{type(given).__name__} is no {name.lower()}; derive it from edgemem.llama.{name}"
+                )
         self._home = home
         self.embedder_fault = ""
         self.reranker_fault = ""
@@ -56,16 +62,13 @@ class SmallModels:
     def warm(self) -> None:
         """Begin to load both, and return at once."""
         for model in (self.embedder, self.reranker):
-            warm = getattr(model, "warm", None)
-            if warm is not None:
-                warm()
+            if model is not None:
+                model.warm()
 
     def give_way(self) -> None:
         """Stop what is embedded in idle time, in the middle of a text."""
-        # Asked by name: an isinstance of a Protocol takes longer than everything else that a turn begins with.
-        give_way = getattr(self.embedder, "give_way", None)
-        if give_way is not None:
-            give_way()
+        if self.embedder is not None:
+            self.embedder.give_way()
 
     def close(self) -> None:
         """Free both."""

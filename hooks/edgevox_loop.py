@@ -55,7 +55,7 @@ from edgemem.hooks.points import (
     TurnContext,
 )
 from edgemem.hooks.registry import HookFailure, HookRegistry
-from edgemem.llama.template import text_of
+from edgemem.llama.template.chat_template import text_of
 from edgemem.records import Message, Session
 from edgemem.toolbox import Tool, ToolTurn
 

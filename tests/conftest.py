@@ -111,7 +111,7 @@ def edgevox() -> Iterator[ModuleType]:
 @pytest.fixture(scope="session")
 def minilm() -> Path:
     """Return the real default embedder."""
-    from edgemem.llama.catalog import find_model
+    from edgemem.llama.models.catalog import find_model
 
     found = find_model("all-minilm-l6-v2")
     assert found is not None, "no embedder: run `edgemem models get all-minilm-l6-v2`"

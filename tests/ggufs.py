@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from edgemem.llama.template import CHATML
+from edgemem.llama.template.chat_template import CHATML
 
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 _UINT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 6, 7, 8, 9

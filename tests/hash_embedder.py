@@ -8,10 +8,11 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from edgemem.llama.protocols import Embedder
 from edgemem.recall.words import terms
 
 
-class HashEmbedder:
+class HashEmbedder(Embedder):
     """Adds up one pseudo-random direction for each stem of a text.
 
     Args:

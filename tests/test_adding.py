@@ -19,12 +19,12 @@ from tiny_bert import WIDTH, write_tiny_bert
 import edgemem
 from edgemem.cli import main
 from edgemem.errors import DiskFullError, InvalidInputError, ModelError
-from edgemem.llama import adding
-from edgemem.llama.adding import add_model
-from edgemem.llama.convert import convert_bert
-from edgemem.llama.description import describe
 from edgemem.llama.embedder import LlamaEmbedder, open_embedder
-from edgemem.llama.pins import Pin, pin_path, read_pin, sha256_of, write_pin
+from edgemem.llama.models import fetch as adding
+from edgemem.llama.models.catalog import Pin, pin_path, read_pin, sha256_of, write_pin
+from edgemem.llama.models.convert import convert_bert
+from edgemem.llama.models.fetch import add_model
+from edgemem.llama.models.gguf import describe
 
 
 @pytest.fixture(scope="module")

@@ -436,7 +436,7 @@ def test_a_real_model_stops_within_a_token_and_reads_only_what_follows(
             other = threading.Thread(target=loop.interrupt, args=("".join(pieces[:4]),))
             other.start()
             other.join()
-            at_flag = len(chat._log._entries[-1].reply_ids)
+            at_flag = len(chat.log._entries[-1].reply_ids)
 
     with LlamaChat(path, n_ctx=1024, threads=1) as chat:
         hooks = memory.hooks(session_id="kitchen", model=chat)
@@ -445,7 +445,7 @@ def test_a_real_model_stops_within_a_token_and_reads_only_what_follows(
         first = chat.last
         assert at_flag > 0
         assert len(first.ids) <= at_flag + 1
-        kept = first.prompt_tokens + len(chat._log._entries[-1].reply_ids)
+        kept = first.prompt_tokens + len(chat.log._entries[-1].reply_ids)
         assert first.prompt_tokens < kept < first.prompt_tokens + len(first.ids)
         loop.run("stop, go on")
         assert chat.last.evaluated_tokens == chat.last.prompt_tokens - kept

@@ -36,7 +36,7 @@ from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
 from edgemem.hooks.registry import HookRegistry
 from edgemem.hooks.token_budget import TokenBudgetHook
 from edgemem.hooks.tool_output import ToolOutputTruncatorHook
-from edgemem.llama.tokenizer import LlamaTokenizer
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import Message, Session

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from edgemem.cli.models import models
 from edgemem.errors import ModelError
-from edgemem.llama.catalog import (
+from edgemem.llama.models.catalog import (
     DEFAULT_EMBEDDER,
     check_file,
     entry_of,
@@ -22,7 +22,7 @@ from edgemem.llama.catalog import (
     load_catalogue,
     model_folders,
 )
-from edgemem.llama.shape import embedder_ram_mb, reranker_ram_mb
+from edgemem.llama.models.gguf import embedder_ram_mb, reranker_ram_mb
 
 
 @pytest.fixture

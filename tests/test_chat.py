@@ -12,7 +12,8 @@ from ggufs import write_llama_gguf
 
 from edgemem.errors import ModelError, TemplateError
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.tokenizer import LlamaTokenizer
+from edgemem.llama.forward import Interrupt, watching
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
 MODELS = {
     "qwen2": "Qwen-Qwen2.5-7B-Instruct",
@@ -85,7 +86,7 @@ def test_after_a_barge_in_only_what_follows_is_evaluated(files: dict[str, Path],
         prompt = chat.last.prompt_tokens
         heard = reply[: len(reply) // 2]
         chat.cut(heard)
-        kept = len(chat._log.ids) - prompt
+        kept = len(chat.log.ids) - prompt
         assert 0 < kept < 24
         messages += [{"role": "assistant", "content": heard}, {"role": "user", "content": "Stop. Go on."}]
         "".join(chat.stream(messages, max_tokens=1))
@@ -123,15 +124,15 @@ def test_error_in_stop_reaches_the_caller(chat: LlamaChat) -> None:
     assert list(chat.stream(opening(), max_tokens=2))
 
 
-def test_error_in_the_watch_reaches_the_caller(chat: LlamaChat) -> None:
+def test_error_in_the_watch_reaches_the_caller() -> None:
     """What goes wrong in `stop` while the model is busy is raised too."""
-    stop = chat._stop
+    stop = Interrupt()
 
     def failing() -> bool:
         raise LookupError("no microphone")
 
     def busy() -> None:
-        with stop.watching(failing):
+        with watching(failing, stop.ask):
             while not stop.asked:
                 time.sleep(0.001)
 

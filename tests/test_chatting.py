@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.chatting import Voice, parse, typed
-from edgemem.llama.calls import Call
-from edgemem.llama.markup import THOUGHTS
+from edgemem.llama.replies import THOUGHTS, Call
 
 CALL = '<tool_call>\n{"name": "timer", "arguments": {"minutes": 6}}\n</tool_call>'
 

@@ -11,9 +11,9 @@ import pytest
 from tiny_bert import LAYERS, POSITIONS, WIDTH, WORDS, write_tiny_bert
 
 from edgemem.errors import ModelError
-from edgemem.llama.convert import convert_bert
 from edgemem.llama.embedder import LlamaEmbedder
-from edgemem.llama.gguf import read_header
+from edgemem.llama.models.convert import convert_bert
+from edgemem.llama.models.gguf import read_header
 
 
 @pytest.fixture

@@ -22,11 +22,10 @@ from broken_server import IDENTITY, Served, serving
 from tiny_bert import WIDTH, write_tiny_bert
 
 from edgemem.errors import DiskFullError, DownloadError, ModelError
-from edgemem.llama.catalog import ModelEntry, Web, check_file, state_of
-from edgemem.llama.convert import convert_bert
-from edgemem.llama.fetch import fetch_model
-from edgemem.llama.part import Begun, Part
-from edgemem.llama.pins import read_pin, sha256_of
+from edgemem.llama.models.catalog import ModelEntry, Web, check_file, read_pin, sha256_of, state_of
+from edgemem.llama.models.convert import convert_bert
+from edgemem.llama.models.download import Begun, Part
+from edgemem.llama.models.fetch import fetch_model
 
 TESTS = Path(__file__).resolve().parent
 
@@ -505,8 +504,8 @@ def test_sigterm_keeps_the_beginning(entry: ModelEntry, folder: Path, served: Se
 import sys, time, msgspec
 from pathlib import Path
 from edgemem.cli.models import _ended_by_sigterm
-from edgemem.llama.catalog import ModelEntry
-from edgemem.llama.fetch import fetch_model
+from edgemem.llama.models.catalog import ModelEntry
+from edgemem.llama.models.fetch import fetch_model
 
 def tell(stage, done, of):
     print(done, flush=True)

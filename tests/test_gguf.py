@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgemem.errors import ModelError
-from edgemem.llama.gguf import read_header
+from edgemem.llama.models.gguf import read_header
 
 
 def test_reads_what_the_default_model_says_about_itself(minilm: Path) -> None:

@@ -18,15 +18,12 @@ from llama_server import RunningServer, free_port
 from edgemem.config import ChatSettings
 from edgemem.errors import ConfigError, ContextOverflowError, ModelError, ServerError, TemplateError
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.http import HttpLlama
-from edgemem.llama.http_address import Address
-from edgemem.llama.http_connection import Connection
-from edgemem.llama.http_reply import Reply, Step, Timings
-from edgemem.llama.http_tokenizer import HttpTokenizer
-from edgemem.llama.prompt import Prompt, Segment
-from edgemem.llama.template import CHATML
-from edgemem.llama.tokenizer import LlamaTokenizer
-from edgemem.llama.tokenlog import TokenLog
+from edgemem.llama.protocols import Prompt, Segment
+from edgemem.llama.server.chat import HttpLlama, ServerReply
+from edgemem.llama.server.client import Address, Connection, Step, Timings
+from edgemem.llama.template.chat_template import CHATML
+from edgemem.llama.tokens.log import TokenLog
+from edgemem.llama.tokens.tokenizer import HttpTokenizer, LlamaTokenizer
 
 MODELS = {
     "qwen2": "Qwen-Qwen2.5-7B-Instruct",
@@ -188,7 +185,7 @@ def test_a_marker_that_swallows_the_space_before_it(start: Start, vocabularies: 
     messages = [{"role": "system", "content": "a  \t<mask> b<mask>"}, {"role": "user", "content": "c"}]
     with HttpLlama(start(str(file)).url) as chat:
         prompt = chat.tokenizer.render(messages)
-        bos = chat.tokenizer.vocabulary.bos
+        bos = chat.tokenizer.vocabulary.begins
         assert prompt.ids == [*bos, *chat.tokenizer.encode(prompt.text, special=True)]
         assert "  \t<mask> b" in [segment.text for segment in prompt.segments]
 
@@ -275,10 +272,10 @@ def test_a_character_that_never_became_whole(opened: Callable[[str], HttpLlama])
     """Its token is left out of the log, which knows from where on the server's cache is another one."""
     vocabulary = opened("qwen2").tokenizer.vocabulary
     work = Timings(9, 0)
-    (pot,) = vocabulary.tokenize(["🫖"], special=False)
+    (pot,) = vocabulary.tokenize_all(["🫖"], special=False)
     log = TokenLog(vocabulary.continue_text)
     log.take(Prompt("Hi", (Segment("Hi", (1, 2, 3)),)))
-    reply = Reply(log, vocabulary)
+    reply = ServerReply(log, vocabulary)
     assert reply.take(Step(work, " So", (2055,), 1)) == "So"
     assert reply.take(Step(work, "🫖", pot[-1:], 1 + len(pot))) == "🫖"
     assert reply.ids == [2055, *pot]
@@ -296,7 +293,7 @@ def test_a_thought_that_the_prompt_opened(opened: Callable[[str], HttpLlama]) ->
     vocabulary = opened("qwen2").tokenizer.vocabulary
     log = TokenLog(vocabulary.continue_text)
     log.take(Prompt("<think>\n", (Segment("<think>\n", (1, 2, 3)),)))
-    reply = Reply(log, vocabulary, opened="<think>\n")
+    reply = ServerReply(log, vocabulary, opened="<think>\n")
     work = Timings(9, 0)
     assert [
         reply.take(Step(work, said, (n,), n)) for n, said in enumerate((" So", ".</think>", " Hi"), 1)
@@ -496,8 +493,8 @@ def test_a_server_that_dies_in_the_middle(start: Start, caplog: pytest.LogCaptur
         assert chat.last.evaluated_tokens == chat.last.prompt_tokens
         assert chat.lost_tokens > len(kept)
         assert "evaluated them again" in caplog.text
-        at = chat._log.ids.index(kept[0], chat.tokenizer.count(SHORT) - 1)
-        assert chat._log.ids[at : at + len(kept)] == kept
+        at = chat.log.ids.index(kept[0], chat.tokenizer.count(SHORT) - 1)
+        assert chat.log.ids[at : at + len(kept)] == kept
         assert list(chat.stream(grown(messages, "Yes."), max_tokens=5))
         assert chat.lost_tokens == 0
 

@@ -19,7 +19,7 @@ from edgemem.cli import main
 from edgemem.errors import ServerError
 from edgemem.hooks import HookResult
 from edgemem.hooks.points import AFTER_LLM
-from edgemem.llama.http import HttpLlama
+from edgemem.llama.server.chat import HttpLlama
 from edgemem.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.toolbox import Tool, ToolCall
@@ -91,7 +91,7 @@ def test_later_hops_and_turns_evaluate_only_new_tokens(server: RunningServer, me
             priority = 0
 
             def __call__(self, point: str, ctx: Any, payload: Any) -> None:
-                ids = model._log.ids
+                ids = model.log.ids
                 prompt = ids[: model.last.prompt_tokens]
                 known = sum(
                     1
@@ -123,7 +123,7 @@ def test_an_interruption_costs_only_what_follows(server: RunningServer, memory: 
         loop.run("Tell me about the oven.")
         reply = loop.session.messages[-1]["content"]
         loop.interrupt(reply[: len(reply) // 2])
-        kept = len(model._log.ids)
+        kept = len(model.log.ids)
         loop.run("Stop. And now?")
         assert (
             model.last.prompt_tokens - kept

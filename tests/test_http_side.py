@@ -18,8 +18,7 @@ from edgemem.context.compaction.model import ModelSummarizer
 from edgemem.errors import ClosedError, ContextOverflowError, ServerError
 from edgemem.health import check
 from edgemem.hooks.compaction import ContextCompactionHook
-from edgemem.llama.http import HttpLlama
-from edgemem.llama.http_side import HttpSide, why_no_slot
+from edgemem.llama.server.chat import HttpLlama, HttpSide, why_no_slot
 from edgemem.loop import AgentLoop
 
 PROFILE = """
@@ -81,7 +80,7 @@ def talk(model: HttpLlama, memory: edgemem.Memory, turns: int) -> tuple[AgentLoo
     )
     figures = []
     for n in range(turns):
-        before = len(model._log.ids)
+        before = len(model.log.ids)
         loop.run(f"In drawer {n} lies a spoon that Ann bought in town {n}.")
         figures.append((model.last.prompt_tokens - before, model.last.evaluated_tokens))
         assert memory.idle(60)
@@ -99,7 +98,7 @@ def test_a_summary_leaves_the_conversation_where_it_was(two: RunningServer) -> N
         made = side.answer(QUESTION, max_tokens=20)
         assert made.stopped == "length"
         assert (len(made.ids), made.evaluated_tokens) == (20, made.prompt_tokens)
-        known = len(model._log.ids)
+        known = len(model.log.ids)
         talked += [{"role": "assistant", "content": said}, {"role": "user", "content": "And now?"}]
         assert "".join(model.stream(talked, max_tokens=8))
         assert model.lost_tokens == 0

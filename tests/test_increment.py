@@ -13,10 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgemem.errors import TemplateError
-from edgemem.llama.growth import conversation, scenes
-from edgemem.llama.increment import CannotIncrementError, Increments
-from edgemem.llama.markup import opened_thought
-from edgemem.llama.template import CHATML, ChatTemplate
+from edgemem.llama.replies import opened_thought
+from edgemem.llama.template.append_only import CannotIncrementError, Increments, conversation, scenes
+from edgemem.llama.template.chat_template import CHATML, ChatTemplate
 from edgemem.records import Message
 
 NUMBER = re.compile(r"(?<=functions\.probe:)\d+")

@@ -24,7 +24,7 @@ from edgemem.context.block.select import NEAR
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.points import BEFORE_LLM
 from edgemem.inspecting import Inspection, inspect_prompt
-from edgemem.llama.tokenizer import LlamaTokenizer
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn

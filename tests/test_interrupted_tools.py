@@ -22,7 +22,7 @@ from edgemem import AgentLoop, Memory
 from edgemem.context.messages import repair_orphans
 from edgemem.errors import TemplateError
 from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL
-from edgemem.llama.template import ChatTemplate
+from edgemem.llama.template.chat_template import ChatTemplate
 from edgemem.loop import Reply
 from edgemem.records import Message
 from edgemem.toolbox import Tool, ToolCall

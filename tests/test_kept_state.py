@@ -28,9 +28,8 @@ from edgemem.hooks import load
 from edgemem.hooks.keep_state import KeepStateHook
 from edgemem.hooks.points import ON_RUN_END, AgentResult
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.kept_state import KeptState
 from edgemem.llama.sequence import copy_out, held_by, put_in
-from edgemem.llama.state_file import StateHeader, headers_in, read_state, write_state
+from edgemem.llama.state import KeptState, StateHeader, headers_in, read_state, write_state
 from edgemem.loop import AgentLoop
 from edgemem.memory import Memory
 
@@ -587,7 +586,7 @@ def test_robot_whose_plug_is_pulled(file: Path, home: Path) -> None:
 _WRITER = """
 import sys
 from pathlib import Path
-from edgemem.llama.state_file import read_state, write_state
+from edgemem.llama.state import read_state, write_state
 path = Path(sys.argv[1])
 header, data = read_state(path, max_bytes=1 << 30)
 print("go", flush=True)

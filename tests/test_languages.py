@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem.config import LlamaSettings, Profile, RecallSettings
 from edgemem.llama.embedder import LlamaEmbedder, open_embedder
-from edgemem.llama.gguf import read_header
+from edgemem.llama.models.gguf import read_header
 from edgemem.memory import Memory
 from edgemem.recall.languages import TOLD, share_of_meaning
 from edgemem.records import Heard, StoredMessage, Turn

@@ -12,8 +12,8 @@ import pytest
 
 from edgemem.context.block.render import BlockLine
 from edgemem.context.prompt.log import PromptLog
-from edgemem.llama.manners import SILENCE, Manners
-from edgemem.llama.template import CHATML, ChatTemplate
+from edgemem.llama.template.chat_template import CHATML, ChatTemplate
+from edgemem.llama.template.limits import SILENCE, Manners
 from edgemem.records import Epoch, Message
 
 SYSTEM: Message = {"role": "system", "content": "Be a kind robot."}

@@ -18,7 +18,7 @@ from edgemem.cli import main
 from edgemem.errors import ContextOverflowError
 from edgemem.hooks import load
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.http import HttpLlama
+from edgemem.llama.server.chat import HttpLlama
 from edgemem.loop import AgentLoop
 from edgemem.memory import Memory
 

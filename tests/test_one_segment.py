@@ -9,9 +9,9 @@ import pytest
 
 import edgemem
 from edgemem.health import check
-from edgemem.llama.template import CHATML
-from edgemem.llama.tokenizer import LlamaTokenizer
-from edgemem.llama.tokenlog import TokenLog
+from edgemem.llama.template.chat_template import CHATML
+from edgemem.llama.tokens.log import TokenLog
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
 TURNS = 12
 

@@ -13,7 +13,7 @@ from hash_embedder import HashEmbedder
 import edgemem
 from edgemem import config
 from edgemem.config import Profile, profile_named, profile_names
-from edgemem.llama.catalog import find_entry
+from edgemem.llama.models.catalog import find_entry
 from edgemem.loop import AgentLoop
 from edgemem.replay import ScriptedModel
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from edgemem.context.block.render import BlockLine
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import PromptTurn
-from edgemem.llama.template import text_of
+from edgemem.llama.template.chat_template import text_of
 from edgemem.records import Epoch, Heard, Reader, Turn
 from edgemem.store.messages import stored_message as stored
 from edgemem.store.rights import readable

@@ -13,11 +13,10 @@ import pytest
 from ggufs import write_llama_gguf, write_reranker_gguf
 
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
-from edgemem.llama.description import describe
 from edgemem.llama.forward import Forward, Interrupt
-from edgemem.llama.pairing import Pairing
+from edgemem.llama.models.gguf import describe
 from edgemem.llama.protocols import Reranker
-from edgemem.llama.reranker import LlamaReranker, open_reranker
+from edgemem.llama.reranker import LlamaReranker, Pairing, open_reranker
 
 ASKED = "Where are my keys?"
 TEXTS = ["The keys hang by the door.", "Anna likes her tea strong.", "", "🙂" * 30, "The keys, the keys!"]
@@ -277,9 +276,9 @@ def test_a_decoder_reads_the_question_once(files: dict[str, Path]) -> None:
         assert forward.run(second, reuse=True)
         assert forward._batch.n_tokens == 1  # what tells the result
         assert forward.result(2) == pytest.approx(whole, abs=0.01)
-        interrupt.raise_()
+        interrupt.ask()
         assert not forward.run(first, reuse=True)
-        interrupt.lower()
+        interrupt.reset()
         assert forward.run(second, reuse=True)
         assert forward._batch.n_tokens == len(second)
         assert forward.result(2).tolist() == whole.tolist()

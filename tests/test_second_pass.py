@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem.config import LlamaSettings, Profile, RecallSettings
 from edgemem.errors import ClosedError, ModelError
+from edgemem.llama.protocols import Reranker
 from edgemem.memory import Memory
 from edgemem.recall.second_pass import Bounds, name_of, second_pass
 from edgemem.records import Heard, Reader, Recalled, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
 
 
-class Table:
+class Table(Reranker):
     """A reranker that looks up what it thinks of a text, and notes what it was asked."""
 
     def __init__(

@@ -38,7 +38,7 @@ from edgemem import (
 from edgemem.chatting import ChatReplies
 from edgemem.errors import BusyError, InvalidInputError, ModelError, StoreError
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.convert import convert_bert
+from edgemem.llama.models.convert import convert_bert
 from edgemem.loop import Reply
 from edgemem.records import Kind, Message
 from edgemem.store.database import Database

@@ -19,7 +19,7 @@ from tiny_bert import write_tiny_bert
 
 import edgemem
 from edgemem import AgentLoop, JSONMemoryStore, MemoryInjectionHook, SQLiteMemoryStore, VectorMemoryStore
-from edgemem.llama.convert import convert_bert
+from edgemem.llama.models.convert import convert_bert
 from edgemem.recall import vector_store
 from edgemem.records import Fact, Reader
 from edgemem.replay import ScriptedModel

@@ -12,7 +12,7 @@ from ggufs import write_llama_gguf
 
 from edgemem.errors import ClosedError, ContextOverflowError, InvalidInputError
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.side_chat import SideChat
+from edgemem.llama.second_context import SideChat
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edgemem.context.size import MOST_TEXTS, PromptSize, TokenCache
 from edgemem.fence import CLOSE, fence
-from edgemem.llama.tokenizer import LlamaTokenizer
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
 TEXT = st.text(min_size=1, max_size=60)
 TOOLS = [
@@ -43,7 +43,7 @@ class CountingTokenizer:
 @pytest.fixture(scope="module")
 def tokenizer(vocabularies: Path) -> Any:
     """Return the tokenizer of phi-3 with ChatML."""
-    from edgemem.llama.template import CHATML
+    from edgemem.llama.template.chat_template import CHATML
 
     with LlamaTokenizer(vocabularies / "ggml-vocab-phi-3.gguf", template=CHATML) as opened:
         yield opened

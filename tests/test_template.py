@@ -1,21 +1,25 @@
-"""Chat templates: what they are given, what they refuse, and whether history stays as it was."""
+"""Chat templates: what they are given, what they are kept from, and the dates that they print."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import HandClock
 from hypothesis import given
 from hypothesis import strategies as st
 
 import edgemem
 from edgemem.errors import TemplateError
-from edgemem.llama.growth import grows_by_appending
-from edgemem.llama.template import CHATML, ChatTemplate, neutralise
-from edgemem.llama.tokenizer import LlamaTokenizer
+from edgemem.llama.template.append_only import grows_by_appending
+from edgemem.llama.template.chat_template import CHATML, DATELESS, ChatTemplate, neutralise
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+from edgemem.loop import AgentLoop, Reply
+from edgemem.memory import Memory
 
 TOOL = {
     "type": "function",
@@ -29,6 +33,8 @@ TOOL = {
         },
     },
 }
+
+
 SHOW = "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}"
 
 
@@ -290,3 +296,80 @@ def test_neutralised_text_holds_no_marker(text: str) -> None:
     assert clean.replace(" ", "") == text.replace(" ", "")
     assert neutralise(clean, markers) == clean
     assert clean == text or markers.search(text)
+
+
+DAY = 86_400.0
+
+
+class Listens:
+    """Answers at once, and keeps what it was handed: the messages and the date."""
+
+    def __init__(self) -> None:
+        self.handed: list[tuple[list[Any], float | None]] = []
+
+    def complete(
+        self, messages: Any, *, tools: Any, stop: Any, on_text: Any, now: float | None = None
+    ) -> Reply:
+        """Answer."""
+        self.handed.append((list(messages), now))
+        return Reply(f"Answer {len(self.handed)}.")
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+
+def prints_date(template: ChatTemplate) -> bool:
+    """Tell whether a template prints what day it is."""
+    asked = [{"role": "user", "content": "hi"}]
+    return template.own(asked, now=DATELESS) != template.own(asked, now=DATELESS + 400 * DAY)
+
+
+def test_a_date_is_frozen_for_the_epoch(tmp_path: Path, vocabularies: Path, hand: HandClock) -> None:
+    """With every template that prints a date, nothing that was shown changes at midnight or after a restart."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text(
+        '[llama]\nembedder = ""\n[context]\nwindow_tokens = 1200\nreply_tokens = 128\nsummary_tokens = 60\n'
+    )
+    model = Listens()
+
+    def talk(memory: Memory, *said: str) -> AgentLoop:
+        loop = AgentLoop(model, hooks=memory.hooks(session_id="kitchen"), instructions="Be kind.")
+        for text in said:
+            loop.run(text)
+        return loop
+
+    with edgemem.open(home, clock=hand.clock, worker=False) as memory:
+        loop = talk(memory, "First question.")
+        hand.advance(DAY)
+        loop.run("Second question, after midnight.")
+    hand.advance(DAY)
+    with edgemem.open(home, clock=hand.clock, worker=False) as memory:
+        loop = talk(memory, "Third question, after a restart.")
+        before = len(model.handed)
+        assert {now for _, now in model.handed} == {model.handed[0][1]}
+        while {now for _, now in model.handed} == {model.handed[0][1]}:
+            assert len(model.handed) < 60, "no compaction came"
+            loop.run("A long question. " * 12)
+            memory.idle(5)
+        compacted = len(model.handed) - 1
+        hand.advance(DAY)
+        loop.run("A question after the compaction.")
+    assert model.handed[compacted][1] == model.handed[-1][1]
+
+    dated = 0
+    for file in sorted((vocabularies / "templates").glob("*.jinja")):
+        template = ChatTemplate(file.read_text(), bos="<s>")
+        if not prints_date(template):
+            continue
+        dated += 1
+        for system in (True, False):  # some print it only where there are no other instructions
+            shown = [
+                ([m for m in said if system or m["role"] != "system"], now) for said, now in model.handed
+            ]
+            texts = [template.render(messages, now=now) for messages, now in shown]
+            for epoch in (texts[:before], texts[compacted:]):
+                assert all(longer.startswith(shorter) for shorter, longer in pairwise(epoch)), file.stem
+        moved = template.render(shown[1][0], now=(shown[1][1] or 0.0) + DAY)
+        assert not moved.startswith(texts[0]), f"{file.stem}: without freezing it would have changed"
+    assert dated >= 7

@@ -14,9 +14,9 @@ from edgemem.chatting import ChatReplies
 from edgemem.hooks import HookResult
 from edgemem.hooks.points import ON_RUN_START
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.increment import as_generated
-from edgemem.llama.markup import opened_thought
-from edgemem.llama.template import CHATML
+from edgemem.llama.replies import opened_thought
+from edgemem.llama.template.append_only import as_generated
+from edgemem.llama.template.chat_template import CHATML
 from edgemem.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.toolbox import Tool, ToolCall
@@ -129,7 +129,7 @@ def whole(tokenizer: Any, text: str) -> list[int]:
 
     vocabulary = tokenizer.vocabulary
     raw = text.encode()
-    add = vocabulary.adds_bos and not text.startswith(vocabulary.text_of(vocabulary.bos))
+    add = vocabulary.begins and not text.startswith(vocabulary.text_of(vocabulary.bos))
     buffer = (llama_cpp.llama_token * (len(raw) + 2))()
     n = llama_cpp.llama_tokenize(vocabulary._vocab, raw, len(raw), buffer, len(buffer), False, True)
     return [vocabulary.bos, *buffer[:n]] if add else list(buffer[:n])

@@ -13,6 +13,7 @@ import edgemem
 from edgemem.clock import Clock
 from edgemem.config import Profile
 from edgemem.context.block.select import worth_saying
+from edgemem.llama.protocols import Reranker
 from edgemem.loop import AgentLoop, Reply
 from edgemem.recall import word_search
 from edgemem.recall.postings import ResidentPostings
@@ -138,7 +139,7 @@ def test_an_evening_is_not_crowded_out_by_a_morning(robot):
     assert PLUMBER in first
 
 
-class Unasked:
+class Unasked(Reranker):
     """A reranker that nobody may ask."""
 
     def score(self, query, texts, **_):

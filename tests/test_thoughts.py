@@ -15,7 +15,7 @@ from ggufs import write_llama_gguf
 import edgemem
 from edgemem.chatting import ChatReplies
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.template import CHATML
+from edgemem.llama.template.chat_template import CHATML
 from edgemem.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.toolbox import Tool
@@ -116,7 +116,7 @@ def test_a_thought_is_neither_said_nor_kept(
 
 def forced_opening(loop: AgentLoop) -> str:
     """Return the marker with which the loop's prompts open a thought."""
-    from edgemem.llama.markup import opened_thought
+    from edgemem.llama.replies import opened_thought
 
     prompt = loop.model.tokenizer.render([{"role": "user", "content": "hi"}])  # type: ignore[attr-defined]
     return opened_thought(prompt.text)

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgemem.errors import ClosedError, ModelError, TemplateError
-from edgemem.llama.template import CHATML
-from edgemem.llama.tokenizer import LlamaTokenizer
+from edgemem.llama.template.chat_template import CHATML
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
 SEPARATOR = "\n__ggml_vocab_test__\n"
 Open = Callable[..., LlamaTokenizer]
@@ -118,7 +118,7 @@ def whole(tokenizer: LlamaTokenizer, text: str) -> list[int]:
 
     vocabulary = tokenizer.vocabulary
     raw = text.encode()
-    add = vocabulary.adds_bos and not text.startswith(vocabulary.text_of(vocabulary.bos))
+    add = vocabulary.begins and not text.startswith(vocabulary.text_of(vocabulary.bos))
     buffer = (llama_cpp.llama_token * (len(raw) + 2))()
     n = llama_cpp.llama_tokenize(vocabulary._vocab, raw, len(raw), buffer, len(buffer), False, True)
     return [vocabulary.bos, *buffer[:n]] if add else list(buffer[:n])
@@ -218,9 +218,13 @@ def test_cache_is_bounded(open_tokenizer: Open) -> None:
     """What was rendered long ago is forgotten, and counts stay the same."""
     tokenizer = open_tokenizer("qwen2", cache_bytes=20_000)
     counts = [tokenizer.count([{"role": "user", "content": f"{n} " * 50}]) for n in range(200)]
-    assert tokenizer._cached_bytes <= 20_000
-    assert len(tokenizer._cache) < 100
+    assert 0 < tokenizer.cached_bytes <= 20_000
+    seen = tokenizer.tokenised_bytes
     assert counts[0] == tokenizer.count([{"role": "user", "content": "0 " * 50}])
+    assert tokenizer.tokenised_bytes > seen
+    seen = tokenizer.tokenised_bytes
+    assert counts[0] == tokenizer.count([{"role": "user", "content": "0 " * 50}])
+    assert tokenizer.tokenised_bytes == seen
 
 
 def test_special_tokens_in_content_are_only_words(open_tokenizer: Open) -> None:

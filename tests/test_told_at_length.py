@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from edgemem.config import Profile
-from edgemem.llama.catalog import find_model
 from edgemem.llama.embedder import LlamaEmbedder
+from edgemem.llama.models.catalog import find_model
 from lab.recall_asking import Answered, Asking
 from lab.recall_cases import Asked, Case, Said, weeks_case
 from lab.recall_home import filled

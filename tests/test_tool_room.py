@@ -18,7 +18,7 @@ from edgemem.config import ContextSettings, LlamaSettings, Profile
 from edgemem.errors import ContextOverflowError
 from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, ToolCallResult, TurnContext
 from edgemem.llama.protocols import Tokenizer
-from edgemem.llama.tokenizer import LlamaTokenizer
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop import Reply
 from edgemem.records import Message, Session
 from edgemem.toolbox import Tool, ToolCall

@@ -10,8 +10,8 @@ import edgemem
 from edgemem.bench.ground import KEEP_PLAN, Robot, quiet
 from edgemem.config import Profile
 from edgemem.hooks.registry import HookRegistry
-from edgemem.llama.template import CHATML
-from edgemem.llama.tokenizer import LlamaTokenizer
+from edgemem.llama.template.chat_template import CHATML
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.script import Line, ScriptedCall
 from edgemem.store.readers import Readers
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import edgemem
-from edgemem.llama.tokenizer import LlamaTokenizer
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import Reader, Turn

@@ -22,7 +22,7 @@ from tiny_bert import write_tiny_bert
 
 import edgemem
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
-from edgemem.llama.convert import convert_bert
+from edgemem.llama.models.convert import convert_bert
 from edgemem.recall import vector_store
 from edgemem.recall.function_embedder import FunctionEmbedder
 from edgemem.recall.vector_store import VectorMemoryStore

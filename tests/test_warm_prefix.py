@@ -28,9 +28,9 @@ from edgemem.errors import ClosedError
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
 from edgemem.llama.chat import LlamaChat
+from edgemem.llama.second_context import SideContext
 from edgemem.llama.sequence import held_by
-from edgemem.llama.side_context import SideContext
-from edgemem.llama.tokenlog import common_prefix
+from edgemem.llama.tokens.log import common_prefix
 from edgemem.llama.warm_prefix import BATCH
 from edgemem.loop import AgentLoop, TurnResult
 from edgemem.memory import Memory

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
-from edgemem.llama.catalog import ModelEntry, Source, sha256_of
-from edgemem.llama.convert import convert_bert
+from edgemem.llama.models.catalog import ModelEntry, Source, sha256_of
+from edgemem.llama.models.convert import convert_bert
 
 WIDTH, LAYERS, POSITIONS = 32, 1, 64
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "robot", "kitchen", "un", "##able"]

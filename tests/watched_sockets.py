@@ -78,7 +78,7 @@ def memory(folder: Path) -> None:
 def server(folder: Path) -> None:
     """Talk to the model server that a file names, then try one elsewhere."""
     from edgemem.errors import ConfigError
-    from edgemem.llama.http import HttpLlama
+    from edgemem.llama.server.chat import HttpLlama
 
     with HttpLlama((folder / "url").read_text()) as model:
         assert list(model.stream([{"role": "user", "content": "hello"}], max_tokens=3))

@@ -6,7 +6,7 @@ import json
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from edgemem.llama.prompt import Prompt, Segment
+from edgemem.llama.protocols import Prompt, Segment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

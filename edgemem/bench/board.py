@@ -40,7 +40,7 @@ from edgemem.bench.report import calibration_ms, median, percentile, report, say
 from edgemem.bench.turn import ask
 from edgemem.errors import InvalidInputError
 from edgemem.home import PROFILE_FILE
-from edgemem.llama.catalog import file_of
+from edgemem.llama.models.catalog import file_of
 from edgemem.store.database import Database
 from edgemem.store.episodes import append_episode
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import edgemem
 from edgemem.bench.corpus import SPEAKER, known, sentences
-from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts, store_turns
+from edgemem.bench.ground import Lent, Robot, real_embedder, real_tokenizer, scratch, store_facts, store_turns
 from edgemem.bench.report import at_least, median, percentile, report, say
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.early_recall import EarlyRecallHook, Waited
@@ -63,7 +63,7 @@ class Spoken(NamedTuple):
     """What each partial took of the caller's time."""
 
 
-class Slowed:
+class Slowed(Lent):
     """An embedder that takes as long for each question as one on a slow board, and remembers none.
 
     Args:
@@ -71,24 +71,17 @@ class Slowed:
     """
 
     def __init__(self, embedder: LlamaEmbedder, query_s: float) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self.query_s = query_s
         self.queries = 0
-        self.fingerprint, self.dimensions = embedder.fingerprint, embedder.dimensions
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._embedder, name)
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32] | None:
         """Embed a question, not faster than a slow board."""
         begun = monotonic()
         self.queries += 1
-        vector = self._embedder.embed_query(text, timeout_s=timeout_s)
+        vector = self.real.embed_query(text, timeout_s=timeout_s)
         sleep(max(0.0, begun + self.query_s - monotonic()))
         return vector
-
-    def close(self) -> None:
-        """Leave the model open: several memories use it one after the other."""
 
 
 def run(

@@ -21,7 +21,8 @@ from edgemem.config import Profile
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.hooks.points import Hook
 from edgemem.hooks.registry import HookRegistry
-from edgemem.llama.catalog import find_model
+from edgemem.llama.models.catalog import find_model
+from edgemem.llama.protocols import Embedder
 from edgemem.loop import AgentLoop, TurnResult
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.replay import INSTRUCTIONS, ScriptedModel
@@ -31,6 +32,8 @@ from edgemem.store.turns import commit_turn
 from edgemem.toolbox import Tool
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -121,7 +124,43 @@ def real_embedder() -> Path:
     return found
 
 
-class NearlyReal:
+class Lent(Embedder):
+    """A real embedder, which stays open when a memory closes this one."""
+
+    def __init__(self, real: Embedder) -> None:
+        self.real = real
+        self.dimensions, self.fingerprint = real.dimensions, real.fingerprint
+        self.languages, self.n_ctx = real.languages, real.n_ctx
+
+    def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32] | None:
+        """Embed a question."""
+        return self.real.embed_query(text, timeout_s=timeout_s)
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed text to be stored."""
+        return self.real.embed_texts(texts)
+
+    def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[NDArray[np.float32]]:
+        """Embed text until somebody speaks."""
+        return self.real.embed_until(texts, stop)
+
+    def give_way(self) -> None:
+        """Stop: somebody speaks."""
+        self.real.give_way()
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Count what each text takes."""
+        return self.real.count_tokens(texts)
+
+    def warm(self) -> None:
+        """Begin to load the model."""
+        self.real.warm()
+
+    def close(self) -> None:
+        """Do nothing: others go on with it."""
+
+
+class NearlyReal(Embedder):
     """Vectors in no time: real ones of some hundred sentences, each text one of them with noise of its own.
 
     For benches of time and memory, where 30,000 real embeddings would take minutes and change nothing; what is

@@ -32,8 +32,8 @@ from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.token_budget import TokenBudgetHook
 from edgemem.llama import backend
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.http import HttpLlama
-from edgemem.llama.tokenlog import common_prefix
+from edgemem.llama.server.chat import HttpLlama
+from edgemem.llama.tokens.log import common_prefix
 from edgemem.replay import INSTRUCTIONS, ScriptedModel
 from edgemem.toolbox import never
 
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from edgemem.bench.corpus import Known
     from edgemem.bench.evening import Moment
     from edgemem.hooks.points import Hook
-    from edgemem.llama.prompt import Prompt
-    from edgemem.llama.protocols import ChatModel, Tokenizer
+    from edgemem.llama.protocols import ChatModel, Prompt, Tokenizer
     from edgemem.loop import LoopModel, Reply
     from edgemem.records import Message
     from edgemem.script import Line

@@ -16,8 +16,8 @@ from edgemem.bench.model import write_model
 from edgemem.bench.report import at_least, at_most, median, report, say
 from edgemem.errors import EdgememError
 from edgemem.home import PROFILE_FILE
-from edgemem.llama.shape import Shape
-from edgemem.llama.state_file import headers_in
+from edgemem.llama.models.gguf import Shape
+from edgemem.llama.state import headers_in
 
 if TYPE_CHECKING:
     from edgemem.records import Message

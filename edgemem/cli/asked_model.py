@@ -38,7 +38,7 @@ def not_both(llm: Path | None, server: str | None) -> None:
 
 def file_at(llm: Path | None, home: Path) -> Path | None:
     """Return the file of the model that was named; one that is not there is told before a home is opened."""
-    from edgemem.llama.catalog import file_of
+    from edgemem.llama.models.catalog import file_of
 
     return None if llm is None else file_of(str(llm), home=home)
 
@@ -50,13 +50,13 @@ def tokenizer_of(file: Path | None, server: str | None, memory: Memory) -> Itera
     The window of a file is the one that it was trained for: no larger one is of use.
     """
     if server is not None:
-        from edgemem.llama.http import HttpLlama
+        from edgemem.llama.server.chat import HttpLlama
 
         with HttpLlama(server, settings=memory.profile.chat) as model:
             yield model.tokenizer
     elif file is not None:
-        from edgemem.llama.gguf import read_header
-        from edgemem.llama.tokenizer import LlamaTokenizer
+        from edgemem.llama.models.gguf import read_header
+        from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
         with LlamaTokenizer(file) as tokenizer:
             tokenizer.n_ctx = read_header(file).number("context_length") or None

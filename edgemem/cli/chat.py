@@ -20,8 +20,8 @@ from edgemem.fence import check_session_id, check_text
 
 if TYPE_CHECKING:
     from edgemem.llama.chat import LlamaChat
-    from edgemem.llama.http import HttpLlama
     from edgemem.llama.protocols import ChatModel
+    from edgemem.llama.server.chat import HttpLlama
     from edgemem.loop import AgentLoop
     from edgemem.memory import Memory
 
@@ -114,8 +114,8 @@ def chat(
 def _opened(file: Path | None, server: str | None, memory: Memory) -> LlamaChat | HttpLlama:
     """Load the model of a file, or find the one that a server holds."""
     from edgemem.llama.chat import LlamaChat
-    from edgemem.llama.gguf import read_header
-    from edgemem.llama.http import HttpLlama
+    from edgemem.llama.models.gguf import read_header
+    from edgemem.llama.server.chat import HttpLlama
 
     window = memory.profile.context.window_tokens
     if file is not None:

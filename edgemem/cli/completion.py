@@ -53,7 +53,7 @@ def session_ids(ctx: click.Context, _param: click.Parameter, incomplete: str) ->
 
 def model_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Return the catalogue's models whose name begins with what was typed."""
-    from edgemem.llama.catalog import load_catalogue
+    from edgemem.llama.models.catalog import load_catalogue
 
     return [entry.name for entry in load_catalogue() if entry.name.startswith(incomplete)]
 

@@ -71,8 +71,8 @@ def demo(home: Path | None, llm: Path | None, as_json: bool) -> None:
         model: LoopModel | None = None
         if llm is not None:
             from edgemem.chatting import ChatReplies
-            from edgemem.llama.catalog import file_of
             from edgemem.llama.chat import LlamaChat
+            from edgemem.llama.models.catalog import file_of
 
             chat = stack.enter_context(LlamaChat(file_of(str(llm), home=kept)))
             model, tokenizer = ChatReplies(chat, max_tokens=REPLY_TOKENS), chat.tokenizer
@@ -186,7 +186,7 @@ def summary(scenes: list[Scene], stage: Stage, *, scripted: bool) -> dict[str, A
 
 def find_tokenizer() -> Any:
     """Return the qwen2 vocabulary with Qwen2.5's ChatML template out of the cache, or None."""
-    from edgemem.llama.tokenizer import LlamaTokenizer
+    from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
     base = os.environ.get("EDGEMEM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "edgemem")
     for folder in sorted(Path(base).expanduser().glob("vocab-*"), reverse=True):

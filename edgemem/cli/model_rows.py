@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.cli.printing import plain
 from edgemem.errors import ModelError
-from edgemem.llama.catalog import expected, find_entry, state_of
-from edgemem.llama.description import Description, describe
+from edgemem.llama.models.catalog import expected, find_entry, state_of
+from edgemem.llama.models.gguf import Description, describe
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgemem.llama.catalog import ModelEntry
+    from edgemem.llama.models.catalog import ModelEntry
 
 
 def describe_entry(entry: ModelEntry, path: Path | None) -> dict[str, Any]:

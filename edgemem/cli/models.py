@@ -15,7 +15,7 @@ from edgemem.cli.model_rows import describe_added, describe_entry, describe_own,
 from edgemem.cli.options import ListByDefault, did_you_mean, home_option, json_option
 from edgemem.cli.printing import console, plain, print_json, print_table
 from edgemem.errors import ModelError
-from edgemem.llama.catalog import (
+from edgemem.llama.models.catalog import (
     DEFAULT_EMBEDDER,
     ModelEntry,
     added_models,
@@ -92,7 +92,7 @@ def get(name: str, quiet: bool, home: Path, as_json: bool) -> None:
     entry = entry_of(name)
     path, fetched = _right_one(entry, home), False
     if path is None:
-        from edgemem.llama.fetch import fetch_model
+        from edgemem.llama.models.fetch import fetch_model
 
         with _ended_by_sigterm(), _progress(entry.name) as tell:
             path, fetched = fetch_model(entry, folder_to_write(), progress=tell), True
@@ -122,7 +122,7 @@ def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home:
     edgemem models add my-embedder.gguf --query-prefix "query: " --text-prefix "passage: "
     """  # noqa: D301 - click reads the backspace as: do not wrap
     from edgemem.home import make_home
-    from edgemem.llama.adding import add_model
+    from edgemem.llama.models.fetch import add_model
 
     folder = make_home(home) / "models"
     with _ended_by_sigterm(), _progress(plain(file.name)) as tell:
@@ -176,7 +176,7 @@ def verify(name: str | None, home: Path, as_json: bool) -> None:
 @json_option
 def remove(name: str, home: Path, as_json: bool) -> None:
     """Remove a model's file, its pin, and what a download began."""
-    from edgemem.llama.adding import remove_model
+    from edgemem.llama.models.fetch import remove_model
 
     entry, path = find_entry(name), added_models(home).get(name)
     if entry is not None:
@@ -199,7 +199,7 @@ def remove(name: str, home: Path, as_json: bool) -> None:
 
 def _right_one(entry: ModelEntry, home: Path) -> Path | None:
     """Return the file that would be used, if it is what the catalogue or its pin says."""
-    from edgemem.llama.fetch import is_right
+    from edgemem.llama.models.fetch import is_right
 
     path = find_model(entry.name, home=home)
     return path if path is not None and is_right(entry, path) else None

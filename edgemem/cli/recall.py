@@ -52,7 +52,7 @@ def recall(
     edgemem recall "what does Alice drink?" --valid-at 2026-11-02
     edgemem recall --sessions "when did we talk about the holidays?"
     """  # noqa: D301 - click reads the backspace as: do not wrap
-    from edgemem.llama.catalog import find_entry
+    from edgemem.llama.models.catalog import find_entry
 
     query = " ".join(words)
     if not query.strip():

@@ -8,7 +8,7 @@ import msgspec
 
 from edgemem.context.block.render import IN_A_LINE_ABOVE
 from edgemem.hooks.conversation import conversation_of
-from edgemem.llama.tokenlog import common_prefix
+from edgemem.llama.tokens.log import common_prefix
 from edgemem.replay import PlayedTurn, Player
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.context.messages import speeches_of
 from edgemem.errors import InvalidInputError
-from edgemem.llama.template import text_of
+from edgemem.llama.template.chat_template import text_of
 from edgemem.patterns import Pattern
 
 if TYPE_CHECKING:

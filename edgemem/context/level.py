@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from edgemem.context.block.render import RANK, BlockLine
 from edgemem.context.messages import tool_calls
-from edgemem.llama.template import text_of
+from edgemem.llama.template.chat_template import text_of
 from edgemem.patterns import Pattern
 from edgemem.recall.number_words import with_digits
 from edgemem.recall.stemmer import stem

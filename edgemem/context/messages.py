@@ -13,7 +13,7 @@ import msgspec
 
 from edgemem.config import ContextSettings
 from edgemem.fence import storable
-from edgemem.llama.template import text_of
+from edgemem.llama.template.chat_template import text_of
 from edgemem.records import Message
 
 NO_RESULT = "no result: interrupted"

@@ -14,7 +14,7 @@ import msgspec
 
 from edgemem.context.messages import call_name, repair_orphans, tool_calls
 from edgemem.languages.words import all_words
-from edgemem.llama.template import text_of
+from edgemem.llama.template.chat_template import text_of
 from edgemem.patterns import Pattern
 from edgemem.recall.languages import empty_words
 from edgemem.recall.words import language_in

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.errors import TemplateError
 from edgemem.fence import CLOSE, is_fenced
-from edgemem.llama.template import text_of
+from edgemem.llama.template.chat_template import text_of
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer

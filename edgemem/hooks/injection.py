@@ -18,7 +18,7 @@ from edgemem.hooks.arguments import attachable, header_line, needs, one_store
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.listing import Listing
 from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
-from edgemem.llama.estimate import EstimateTokenizer
+from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.records import Held, Preference, Reader, Recalled
 from edgemem.scopes import level_of_scope
 from edgemem.store.erase.erasings import last_forgotten

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.context.budget import fit
 from edgemem.hooks.points import BEFORE_LLM, HookResult
-from edgemem.llama.counting import tokenizer_of
+from edgemem.llama.tokens.estimate import tokenizer_of
 from edgemem.store.arguments import whole_number
 
 if TYPE_CHECKING:

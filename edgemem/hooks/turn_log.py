@@ -19,7 +19,7 @@ from edgemem.context.size import estimate
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import AFTER_LLM, BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.hooks.turn_figures import TurnFigures, named
-from edgemem.llama.template import text_of
+from edgemem.llama.template.chat_template import text_of
 
 if TYPE_CHECKING:
     from edgemem.records import Message

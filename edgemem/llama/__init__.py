@@ -9,37 +9,37 @@ if TYPE_CHECKING:
     from typing import Any
 
     from edgemem.llama.chat import LlamaChat as LlamaChat
-    from edgemem.llama.counting import estimate_tokens as estimate_tokens
     from edgemem.llama.embedder import LlamaEmbedder as LlamaEmbedder
-    from edgemem.llama.estimate import EstimateTokenizer as EstimateTokenizer
-    from edgemem.llama.growth import grows_by_appending as grows_by_appending
-    from edgemem.llama.http import HttpLlama as HttpLlama
-    from edgemem.llama.prompt import Prompt as Prompt
-    from edgemem.llama.prompt import Segment as Segment
     from edgemem.llama.protocols import ChatModel as ChatModel
     from edgemem.llama.protocols import Embedder as Embedder
     from edgemem.llama.protocols import Generation as Generation
+    from edgemem.llama.protocols import Prompt as Prompt
     from edgemem.llama.protocols import Reranker as Reranker
+    from edgemem.llama.protocols import Segment as Segment
     from edgemem.llama.protocols import Tokenizer as Tokenizer
     from edgemem.llama.reranker import LlamaReranker as LlamaReranker
-    from edgemem.llama.tokenizer import LlamaTokenizer as LlamaTokenizer
+    from edgemem.llama.server.chat import HttpLlama as HttpLlama
+    from edgemem.llama.template.append_only import grows_by_appending as grows_by_appending
+    from edgemem.llama.tokens.estimate import EstimateTokenizer as EstimateTokenizer
+    from edgemem.llama.tokens.estimate import estimate_tokens as estimate_tokens
+    from edgemem.llama.tokens.tokenizer import LlamaTokenizer as LlamaTokenizer
 
 _HOMES = {
     "ChatModel": "protocols",
     "Embedder": "protocols",
-    "EstimateTokenizer": "estimate",
+    "EstimateTokenizer": "tokens.estimate",
     "Generation": "protocols",
-    "HttpLlama": "http",
+    "HttpLlama": "server.chat",
     "LlamaChat": "chat",
     "LlamaEmbedder": "embedder",
     "LlamaReranker": "reranker",
-    "LlamaTokenizer": "tokenizer",
-    "Prompt": "prompt",
+    "LlamaTokenizer": "tokens.tokenizer",
+    "Prompt": "protocols",
     "Reranker": "protocols",
-    "Segment": "prompt",
+    "Segment": "protocols",
     "Tokenizer": "protocols",
-    "estimate_tokens": "counting",
-    "grows_by_appending": "growth",
+    "estimate_tokens": "tokens.estimate",
+    "grows_by_appending": "template.append_only",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605

@@ -3,31 +3,100 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
 from collections import OrderedDict
 from concurrent.futures import TimeoutError as WaitTimeoutError
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
-from edgemem.errors import InvalidInputError, ModelError
-from edgemem.llama.catalog import find_entry, find_model, load_catalogue
-from edgemem.llama.encoder import Encoder
-from edgemem.llama.gguf import read_header
-from edgemem.llama.handle import ModelHandle
-from edgemem.llama.pins import read_pin
-from edgemem.llama.worker import Job
+from edgemem.errors import ClosedError, InvalidInputError, ModelError
+from edgemem.llama.forward import CHARS_A_TOKEN, Forward
+from edgemem.llama.models.catalog import find_entry, find_model, load_catalogue, read_pin
+from edgemem.llama.models.gguf import read_header
+from edgemem.llama.protocols import Embedder
+from edgemem.llama.thread import Job, ModelHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.llama.forward import Interrupt
-    from edgemem.llama.gguf import Header
+    from edgemem.llama.models.gguf import Header
 
     Vector = NDArray[np.float32]
+
+_POOLING_MEAN, _POOLING_RANK = 1, 4
+
+
+class Encoder:
+    """Loads an embedding model and encodes one text at a time; not thread-safe."""
+
+    def __init__(self, path: Path, header: Header, *, n_ctx: int, threads: int, interrupt: Interrupt) -> None:
+        """Load the model; `n_ctx` is in tokens and must not exceed what the model was trained for."""
+        has_pooling = f"{header.architecture}.pooling_type" in header.metadata
+        self._forward = forward = Forward(
+            path,
+            n_ctx=n_ctx,
+            threads=threads,
+            interrupt=interrupt,
+            pooling=None if has_pooling else _POOLING_MEAN,
+        )
+        if not _POOLING_MEAN <= forward.pooling < _POOLING_RANK:
+            self.close()
+            raise ModelError(
+                f"{path} gives no sentence vectors (pooling type {forward.pooling}); name an embedding model"
+            )
+        api, vocabulary = forward.api, forward.vocabulary
+        self._n_ctx = n_ctx
+        self.dimensions = int(api.llama_model_n_embd_out(forward.model))
+        self._ends = {api.llama_vocab_eos(vocabulary), api.llama_vocab_sep(vocabulary)}
+
+    def tokenize(self, text: str) -> list[int]:
+        """Return at most `n_ctx` ids, the end token included; text that looks like a special token stays text."""
+        ids = self._ids(text)
+        cut = ids[: self._n_ctx]
+        if len(ids) > self._n_ctx and ids[-1] in self._ends:
+            cut[-1] = ids[-1]
+        return cut
+
+    def count(self, text: str) -> int:
+        """Return how many ids a text has, also beyond `n_ctx`, with those that the model puts around it."""
+        return len(self._ids(text))
+
+    def encode(self, text: str) -> NDArray[np.float32] | None:
+        """Return the unit vector of a text, or None if the interrupt was raised meanwhile.
+
+        A text of which no token is left gets the zero vector: equally far from everything.
+        """
+        import numpy as np
+
+        ids = self.tokenize(text)
+        if not ids:
+            return np.zeros(self.dimensions, dtype=np.float32)
+        if not self._forward.run(ids):
+            return None
+        vector = self._forward.result(self.dimensions)
+        norm = float(np.linalg.norm(vector))
+        if not 0 < norm < float("inf"):
+            raise ModelError(
+                "The embedding model computes no finite vectors; check it with: edgemem models verify"
+            )
+        vector /= np.float32(norm)
+        return vector
+
+    def close(self) -> None:
+        """Free the model; a second call does nothing."""
+        self._forward.close()
+
+    def _ids(self, text: str) -> list[int]:
+        return self._forward.tokenize(text.strip()[: self._n_ctx * CHARS_A_TOKEN], around=True)
+
 
 _MIB = 1 << 20
 _SAMPLE = 4096
@@ -35,7 +104,7 @@ _NAME_CHARS = 60
 _REMEMBERED_CHARS = 4096  # of a query; a longer one is no question that comes twice
 
 
-class LlamaEmbedder(ModelHandle):
+class LlamaEmbedder(ModelHandle, Embedder):
     """Turns text into unit vectors with an embedding model in GGUF format.
 
     Safe to use from any thread. The model is loaded when first needed, or by `warm()`. A query interrupts stored text
@@ -71,33 +140,24 @@ class LlamaEmbedder(ModelHandle):
         header = read_header(path)
         # a position that the model has no row for would end the process
         n_ctx = min(n_ctx, header.number("context_length", n_ctx))
-        self._dimensions = header.number("embedding_length_out") or header.number("embedding_length")
-        if not (self._dimensions and header.tensors):
+        self.dimensions = header.number("embedding_length_out") or header.number("embedding_length")
+        if not (self.dimensions and header.tensors):
             raise ModelError(f"{path} is not an embedding model; name one, or type: edgemem models get")
         self.n_ctx = n_ctx
         """Tokens that a vector is made of at most, with the prefix and what the model puts around a text."""
         self.languages = tuple(languages) or header.languages
         """Those that it knows, in two letters; empty: many."""
         self._prefixes = query_prefix, text_prefix
-        self._fingerprint = _fingerprint(path, header, n_ctx, query_prefix, text_prefix)
-        self._remembered: OrderedDict[str, Vector] = OrderedDict()
-        self._most_remembered = remembered_queries
-        self._lock = threading.Lock()
-        super().__init__(path, "embedder", partial(_load, path, header, n_ctx, threads))
-
-    @property
-    def dimensions(self) -> int:
-        """Return the length of a vector."""
-        return self._dimensions
-
-    @property
-    def fingerprint(self) -> str:
-        """Return a string that changes with the model, the prefixes, the length at which text is cut, and the pooling.
+        self.fingerprint = _fingerprint(path, header, n_ctx, query_prefix, text_prefix)
+        """Changes with the model, the prefixes, the length at which text is cut, and the pooling.
 
         Of the file, the size, the first and last MiB and the first 4 KiB of each MiB between them count: no training
         leaves those as they were, and opening a large file stays quick.
         """
-        return self._fingerprint
+        self._remembered: OrderedDict[str, Vector] = OrderedDict()
+        self._most_remembered = remembered_queries
+        self._lock = threading.Lock()
+        super().__init__(path, "embedder", partial(_load, path, header, n_ctx, threads))
 
     def warm(self) -> None:
         """Begin to load the model and return at once; an error shows at the next call."""
@@ -134,7 +194,7 @@ class LlamaEmbedder(ModelHandle):
 
         self._check_open()
         if not texts:
-            return np.empty((0, self._dimensions), dtype=np.float32)
+            return np.empty((0, self.dimensions), dtype=np.float32)
         job = Job([self._prefixes[1] + text for text in texts])
         self._worker.put(job, query=False)
         return np.stack(self._worker.wait(job, None))
@@ -168,7 +228,7 @@ class LlamaEmbedder(ModelHandle):
         self._worker.give_way()
 
     def __repr__(self) -> str:
-        return f"<LlamaEmbedder {self.path.name}, {self._dimensions} dimensions{', closed' if self.closed else ''}>"
+        return f"<LlamaEmbedder {self.path.name}, {self.dimensions} dimensions{', closed' if self.closed else ''}>"
 
 
 def open_embedder(
@@ -204,10 +264,10 @@ def _languages(model: str, path: Path) -> tuple[str, ...]:
 def _load(path: Path, header: Header, n_ctx: int, threads: int, interrupt: Interrupt) -> Encoder:
     """Load the model, and see that its vectors are as long as its header says."""
     encoder = Encoder(path, header, n_ctx=n_ctx, threads=threads, interrupt=interrupt)
-    wanted = header.number("embedding_length_out") or header.number("embedding_length")
-    if encoder.dimensions != wanted:
+    dimensions = header.number("embedding_length_out") or header.number("embedding_length")
+    if encoder.dimensions != dimensions:
         encoder.close()
-        raise ModelError(f"{path} announces {wanted} dimensions but gives {encoder.dimensions}")
+        raise ModelError(f"{path} announces {dimensions} dimensions but gives {encoder.dimensions}")
     return encoder
 
 
@@ -221,8 +281,127 @@ def _fingerprint(path: Path, header: Header, n_ctx: int, query_prefix: str, text
         file.seek(max(0, header.size - _MIB))
         digest.update(file.read(_MIB))
     pooling, dimensions = header.number("pooling_type", 1), header.number("embedding_length")
-    said = repr((header.size, n_ctx, query_prefix, text_prefix, pooling, dimensions))
-    digest.update(said.encode())
+    settings = repr((header.size, n_ctx, query_prefix, text_prefix, pooling, dimensions))
+    digest.update(settings.encode())
     # The name that stands in the file: one that is moved or renamed is the same model.
     name = str(header.metadata.get("general.name") or header.architecture)[:_NAME_CHARS]
     return f"{name}:{digest.hexdigest()[:24]}"
+
+
+_NONE, _RANK = 0, 4  # llama.cpp's numbers of the poolings that give no vector of a text
+_MOST_CHARS_A_TOKEN = 32  # what lies behind would be cut off anyway, and need not be counted
+_locks: WeakKeyDictionary[Any, threading.Lock] = WeakKeyDictionary()
+_making_locks = threading.Lock()
+
+
+class LlamaEmbed:
+    """A function from text to unit vector; call it for what is stored, and `query` for what somebody asks.
+
+    Safe to call from several threads; all functions made of one `Llama` take turns. The `Llama` itself is not: as
+    long as a function of it is in use, leave it to that. Its owner closes it, which waits for a running call; later
+    ones get ClosedError.
+    """
+
+    def __init__(self, llm: Any, query_prefix: str, text_prefix: str) -> None:
+        self._llm = llm
+        self._prefixes = query_prefix, text_prefix
+        self._most_tokens = _most_tokens(llm)
+        self._pooling = llm.pooling_type()
+        self._fingerprint = ""
+        self.dimensions = int(llm.n_embd())
+        """The length of a vector."""
+        with _making_locks:
+            lock = self._lock = _locks.setdefault(llm, threading.Lock())
+        closed = self._closed = threading.Event()
+
+        def close() -> None:
+            with lock:
+                closed.set()
+
+        llm._stack.callback(close)  # run before llama.cpp frees what would end the process when used
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a string that changes with the model, the prefixes, the length at which text is cut, and the pooling."""
+        if not self._fingerprint:
+            path = Path(self._llm.model_path)
+            settings = (self._prefixes, self._most_tokens, self._pooling, sorted(self._llm.metadata.items()))
+            digest = hashlib.sha256(repr(settings).encode("utf-8", "replace"))
+            # Two trainings of one model differ in nothing but their weights.
+            try:
+                with path.open("rb") as file:
+                    file.seek(max(0, path.stat().st_size - _MIB))
+                    digest.update(file.read())
+            except OSError as error:
+                raise ModelError(f"{path} cannot be read ({error.strerror}); leave it where it is") from error
+            self._fingerprint = f"{path.stem}:{digest.hexdigest()[:24]}"
+        return self._fingerprint
+
+    def __call__(self, text: str) -> list[float]:
+        """Embed text to be stored."""
+        return self._embed(self._prefixes[1] + text)
+
+    def query(self, text: str) -> list[float]:
+        """Embed what somebody asks."""
+        return self._embed(self._prefixes[0] + text)
+
+    def _embed(self, text: str) -> list[float]:
+        # llama.cpp takes C strings and UTF-8: neither NUL nor half a surrogate pair passes.
+        text = text.encode("utf-8", "replace").decode().replace("\0", " ")
+        with self._lock:
+            if self._closed.is_set():
+                raise ClosedError("The embedding model was closed; open it again")
+            vector = [float(x) for x in self._llm.embed(self._cut(text))]
+        norm = math.sqrt(math.fsum(x * x for x in vector))
+        if not math.isfinite(norm):
+            raise ModelError(f"{self._llm.model_path} gives no numbers for a text; open a sound model")
+        return [x / norm for x in vector] if norm > 0 else vector
+
+    def _cut(self, text: str) -> str:
+        """Return as much of the text as llama.cpp takes: by itself it would drop the end token, or end the process."""
+        text = text[: _MOST_CHARS_A_TOKEN * self._most_tokens]
+        while (count := len(self._llm.tokenize(text.encode()))) > self._most_tokens:
+            text = text[: min(len(text) - 1, len(text) * self._most_tokens // count)]
+        return text
+
+
+def llama_embed(llm: Any, *, query_prefix: str | None = None, text_prefix: str | None = None) -> LlamaEmbed:
+    """Return a function that embeds with `llm`, a `llama_cpp.Llama` opened with `embedding=True`.
+
+    Args:
+        query_prefix: put before what somebody asks; None takes what the catalogue says of the model in this file.
+        text_prefix: the same for text to be stored.
+
+    Raises:
+        ModelError: `llm` was opened for chatting, or gives one vector a token instead of one a text.
+        InvalidInputError: `llm` is no such thing.
+    """
+    if not hasattr(llm, "context_params"):
+        raise InvalidInputError(
+            f"llama_embed needs a llama_cpp.Llama opened with embedding=True, not {type(llm).__name__}."
+        )
+    if not llm.context_params.embeddings:
+        raise ModelError("This Llama was opened for chatting; open one with embedding=True")
+    if llm.pooling_type() in (_NONE, _RANK):
+        raise ModelError("This model gives no vector of a whole text; open an embedding model")
+    query, text = _prefixes_of(Path(llm.model_path).name)
+    return LlamaEmbed(
+        llm,
+        query if query_prefix is None else query_prefix,
+        text if text_prefix is None else text_prefix,
+    )
+
+
+def _prefixes_of(file: str) -> tuple[str, str]:
+    """Return the prefixes of the model that a file is named after, in whichever quantisation."""
+    for entry in load_catalogue():
+        if file.lower().startswith(entry.name):
+            return entry.query_prefix, entry.text_prefix
+    return "", ""
+
+
+def _most_tokens(llm: Any) -> int:
+    """Return how many tokens of a text are safe: a longer batch, or a position without a row, ends the process."""
+    sizes = [llm.n_ctx(), llm.n_batch, llm.context_params.n_ubatch]
+    trained = llm.metadata.get(f"{llm.metadata.get('general.architecture', '')}.context_length")
+    return min(int(size) for size in (*sizes, trained) if size)

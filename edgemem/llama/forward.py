@@ -1,21 +1,24 @@
-"""Forward: a model and a llama.cpp context that read the tokens of one text, and tell what comes out at the end."""
+"""A llama.cpp context that reads the tokens of one text and tells what comes out, and what stops one in the middle of its work."""
 
 from __future__ import annotations
 
 import ctypes
+import threading
+from contextlib import contextmanager
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ModelError
 from edgemem.llama.backend import forget_complaints, last_complaint, llama
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from typing import Any
 
     import numpy as np
     from numpy.typing import NDArray
+
 
 CHARS_A_TOKEN = 64
 """Of a very long text, more characters than this a token cannot matter."""
@@ -32,20 +35,26 @@ class Interrupt:
     def __init__(self) -> None:
         self._text = ctypes.create_string_buffer(2)
         self._strlen = ctypes.CDLL(None).strlen
+        self._kept_alive: list[object] = []  # a callback that Python frees is a crash
 
-    def raise_(self) -> None:
-        """Make the running computation return as soon as it can."""
+    @property
+    def asked(self) -> bool:
+        """Tell whether computations are to end."""
+        return self._text[0] != b"\x00"
+
+    def ask(self) -> None:
+        """Let the running computation end as soon as it can."""
         self._text[0] = b"\x01"
 
-    def lower(self) -> None:
+    def reset(self) -> None:
         """Let the next computation run."""
         self._text[0] = b"\x00"
 
-    def attach(self, context: ctypes.c_void_p) -> object:
-        """Make a context obey this flag; keep the returned object for as long as the context lives."""
+    def attach(self, context: Any) -> None:
+        """Make a context obey this flag, which has to live for as long as the context."""
         callback = llama().ggml_abort_callback(ctypes.cast(self._strlen, ctypes.c_void_p).value)
         llama().llama_set_abort_callback(context, callback, ctypes.addressof(self._text))
-        return callback
+        self._kept_alive.append(callback)
 
 
 class Forward:
@@ -77,15 +86,15 @@ class Forward:
             raise ModelError(
                 f"llama.cpp cannot load {path} ({last_complaint() or 'it gave no reason'}); fetch it again"
             )
-        wanted = api.llama_context_default_params()
+        options = api.llama_context_default_params()
         # one of them larger than another, and a long text ends the whole process in an assertion of llama.cpp
-        wanted.n_ctx = wanted.n_batch = wanted.n_ubatch = n_ctx
-        wanted.n_threads = wanted.n_threads_batch = threads
-        wanted.n_seq_max = 1
-        wanted.embeddings, wanted.offload_kqv, wanted.op_offload = True, False, False
+        options.n_ctx = options.n_batch = options.n_ubatch = n_ctx
+        options.n_threads = options.n_threads_batch = threads
+        options.n_seq_max = 1
+        options.embeddings, options.offload_kqv, options.op_offload = True, False, False
         if pooling is not None:
-            wanted.pooling_type = pooling
-        self._context = api.llama_init_from_model(self.model, wanted)
+            options.pooling_type = pooling
+        self._context = api.llama_init_from_model(self.model, options)
         if not self._context:
             self.close()
             raise ModelError(
@@ -98,7 +107,8 @@ class Forward:
         self._batch = api.llama_batch_init(n_ctx, 0, 1)
         self._held: list[int] = []
         """What a decoder's cache holds."""
-        self._kept_alive = (interrupt, interrupt.attach(self._context))
+        self._interrupt = interrupt
+        interrupt.attach(self._context)
 
     def tokenize(self, text: str, *, around: bool = False, special: bool = False) -> list[int]:
         """Return the ids of a text, also beyond `n_ctx`; of one that is very much longer, those of its beginning.
@@ -170,3 +180,36 @@ class Forward:
                 self.vocabulary, data, len(data), self._ids, len(self._ids), around, special
             )
         )
+
+
+_POLL_S = 0.005
+
+
+@contextmanager
+def watching(stop: Callable[[], bool] | None, ask: Callable[[], None]) -> Iterator[None]:
+    """Call `ask` once `stop()` is true, looked at every 5 ms from a thread of its own."""
+    if stop is None:
+        yield
+        return
+    done = threading.Event()
+    failures: list[BaseException] = []
+
+    def watch() -> None:
+        try:
+            while not done.wait(_POLL_S):
+                if stop():
+                    ask()
+                    return
+        except BaseException as error:  # noqa: BLE001  # raised below, in the thread that waits
+            failures.append(error)
+            ask()
+
+    watcher = threading.Thread(target=watch, name="edgemem-stop", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+    if failures:
+        raise failures[0]

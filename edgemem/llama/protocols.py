@@ -1,4 +1,4 @@
-"""The four doors to a language model, small enough that a test or a user can bring their own."""
+"""The doors to a language model, small enough that a test or a user can bring their own, and what passes through them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,31 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.llama.prompt import Prompt
     from edgemem.records import Message
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A stretch of a prompt that begins at a special token and is tokenised by itself."""
+
+    text: str
+    ids: tuple[int, ...]
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """A rendered prompt; the ids of its segments, one after the other, are the ids of the whole."""
+
+    text: str
+    segments: tuple[Segment, ...]
+
+    @property
+    def ids(self) -> list[int]:
+        """Return the token ids to hand to the model."""
+        return [token for segment in self.segments for token in segment.ids]
+
+    @property
+    def n(self) -> int:
+        """Return the number of tokens."""
+        return sum(len(segment.ids) for segment in self.segments)
 
 
 class Generation(msgspec.Struct, frozen=True):
@@ -31,17 +54,16 @@ class Generation(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns text into unit vectors."""
+    """Turns text into unit vectors. Derive your own from this, which has a default for all but three methods."""
 
-    @property
-    def dimensions(self) -> int:
-        """Return the length of a vector."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """Return a string that changes whenever the same text would get another vector."""
-        ...
+    dimensions: int
+    """The length of a vector."""
+    fingerprint: str
+    """Changes whenever the same text would get another vector."""
+    languages: tuple[str, ...] = ()
+    """Those that it knows, in two letters; empty: many."""
+    n_ctx: int = 0
+    """How many tokens one vector can be made of, with those that are put around the text; 0: nobody knows."""
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32] | None:
         """Embed what somebody asks; None when `timeout_s` seconds were not enough."""
@@ -51,6 +73,27 @@ class Embedder(Protocol):
         """Embed text to be stored, one row each; queries go first."""
         ...
 
+    def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[NDArray[np.float32]]:
+        """Embed stored text in order, and return the rows that were made before `stop()` became true."""
+        rows: list[NDArray[np.float32]] = []
+        for text in texts:
+            if stop():
+                break
+            rows.extend(self.embed_texts([text]))
+        return rows
+
+    def give_way(self) -> None:
+        """Stop at once what `embed_until` computes, wherever its `stop()` is true by now."""
+        return
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Return how many tokens each stored text takes, with those that are put around it; asked where `n_ctx` is known."""
+        return [len(text) for text in texts]
+
+    def warm(self) -> None:
+        """Begin to load the model, and return at once."""
+        return
+
     def close(self) -> None:
         """Free the model; a second call does nothing."""
         ...
@@ -58,7 +101,7 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class Reranker(Protocol):
-    """Tells how well texts answer a question, reading both together."""
+    """Tells how well texts answer a question, reading both together. Derive your own from this."""
 
     def score(
         self,
@@ -73,6 +116,10 @@ class Reranker(Protocol):
         Once `stop()` is true nobody waits any more.
         """
         ...
+
+    def warm(self) -> None:
+        """Begin to load the model, and return at once."""
+        return
 
     def close(self) -> None:
         """Free the model; a second call does nothing."""

@@ -2,26 +2,191 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
+import re
 from concurrent.futures import TimeoutError as WaitTimeoutError
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import InvalidInputError, ModelError
-from edgemem.llama.catalog import find_entry, find_model
-from edgemem.llama.gguf import read_header
-from edgemem.llama.handle import ModelHandle
-from edgemem.llama.ranker import Ranker
-from edgemem.llama.worker import Job
+from edgemem.llama.forward import Forward
+from edgemem.llama.models.catalog import find_entry, find_model
+from edgemem.llama.models.gguf import read_header
+from edgemem.llama.protocols import Reranker
+from edgemem.llama.thread import Job, ModelHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from edgemem.llama.forward import Interrupt
-    from edgemem.llama.gguf import Header
+    from edgemem.llama.models.gguf import Header
 
 
-class LlamaReranker(ModelHandle):
+_WPM = 3  # llama.cpp's number of BERT's kind of vocabulary
+_MARKER = re.compile(r"<\|[^|<>\s]{1,60}\|>|</?s>|\[(?:CLS|SEP)\]")
+_QUERY, _TEXT = "{query}", "{document}"
+_LEAST = 32  # tokens that a window must leave for a pair: a short question and a sentence
+
+
+class _Template(NamedTuple):
+    """A template, cut where questions and texts stand in it."""
+
+    before: list[int]
+    query: str
+    """What stands before the question, in one piece with it."""
+    text: str
+    """What stands between the question and the text."""
+    after: list[int]
+
+
+class Pairing:
+    """Lays out pairs for one model.
+
+    Text that looks like a special token stays text. Of a pair that is too long, the end of the text is left out; of a
+    question that takes more than half of the room, its beginning.
+    """
+
+    def __init__(self, forward: Forward) -> None:
+        """Look at how the model wants it; raise ModelError where its window is too small for it."""
+        self._forward = forward
+        api, vocabulary = forward.api, forward.vocabulary
+        begin, end, separator = (
+            [token] if (token := int(ask(vocabulary))) >= 0 else []
+            for ask in (api.llama_vocab_bos, api.llama_vocab_eos, api.llama_vocab_sep)
+        )
+        end, separator = end or separator, separator or end
+        wordpiece = api.llama_vocab_type(vocabulary) == _WPM
+        self._begin = begin
+        self._between = separator if wordpiece else [*end, *separator]
+        self._end = separator if wordpiece else end
+        self._template = self._read_template()
+        if self._room < _LEAST:
+            raise ModelError(
+                f"{forward.path.name} puts so much around a pair that {forward.n_ctx} tokens leave no room for it; "
+                "raise embed_context under [llama]"
+            )
+
+    def ids(self, query: str, text: str) -> list[int]:
+        """Return the ids of a pair, at most as many as the window holds."""
+        tokenize, room = self._forward.tokenize, self._room
+        query, text = query.strip(), text.strip()
+        query_ids, text_ids = tokenize(query), tokenize(text)
+        most = max(room // 2, room - len(text_ids))
+        if self._template is None:
+            query_ids = query_ids[-most:]
+            return [*self._begin, *query_ids, *self._between, *text_ids[: room - len(query_ids)], *self._end]
+        before, ahead, between, after = self._template
+        if len(query_ids) > most:
+            query = self._spell(query_ids[-most:])
+        # In one piece: at its ends, a text may share a token with what stands beside it.
+        pair = tokenize(f"{ahead}{query}{between}{text}")
+        return [*before, *pair[: self._forward.n_ctx - len(before) - len(after)], *after]
+
+    @property
+    def _room(self) -> int:
+        """Tokens that question and text may take together."""
+        if self._template is None:
+            around = len(self._begin) + len(self._between) + len(self._end)
+        else:
+            before, ahead, between, after = self._template
+            around = len(before) + len(self._forward.tokenize(ahead + between)) + len(after)
+        return self._forward.n_ctx - around
+
+    def _read_template(self) -> _Template | None:
+        raw = self._forward.api.llama_model_chat_template(self._forward.model, b"rerank")
+        template = raw.decode("utf-8", "replace") if raw else ""
+        head, asks, rest = template.partition(_QUERY)
+        between, tells, tail = rest.partition(_TEXT)
+        if not template:
+            return None
+        if not (asks and tells):
+            raise ModelError(
+                f"{self._forward.path.name} has a template without a place for question and text; name another reranker"
+            )
+        ends = [marker.end() for marker in _MARKER.finditer(head)]
+        cut = ends[-1] if ends else 0
+        tokenize = self._forward.tokenize
+        return _Template(
+            tokenize(head[:cut], special=True), head[cut:], between, tokenize(tail, special=True)
+        )
+
+    def _spell(self, ids: list[int]) -> str:
+        """Return the text of some ids."""
+        api, size = self._forward.api, 16 * len(ids)
+        given = (api.llama_token * len(ids))(*ids)
+        while True:
+            buffer = ctypes.create_string_buffer(size)
+            count = int(
+                api.llama_detokenize(self._forward.vocabulary, given, len(ids), buffer, size, False, False)
+            )
+            if count >= 0:
+                return buffer.raw[:count].decode("utf-8", "replace")
+            size = -count
+
+
+_POOLING_RANK = 4
+_TANH = ("jina-bert-v2",)  # llama.cpp bends what their head gives, which the models themselves do not
+_TWO = ("qwen3", "qwen3vl")  # their head tells the shares of yes and of no
+_LEAST_SHARE = 1e-12
+_MOST_BENT = 1 - 1e-7
+
+
+class Ranker:
+    """Loads a model that ranks and reads one pair at a time; not thread-safe."""
+
+    def __init__(self, path: Path, header: Header, *, n_ctx: int, threads: int, interrupt: Interrupt) -> None:
+        """Load the model; `n_ctx` is in tokens and must not exceed what the model was trained for."""
+        self._architecture = header.architecture
+        self._forward = forward = Forward(
+            path, n_ctx=n_ctx, threads=threads, interrupt=interrupt, pooling=_POOLING_RANK
+        )
+        try:
+            self._yes = self._find_yes()
+            self._pairing = Pairing(forward)
+        except BaseException:
+            forward.close()
+            raise
+
+    def encode(self, pair: tuple[str, str]) -> float | None:
+        """Return the logit of a question and a text, or None if the interrupt was raised meanwhile."""
+        ids = self._pairing.ids(*pair)
+        if not self._forward.run(ids, reuse=True):
+            return None
+        outs = self._forward.result(2 if self._architecture in _TWO else 1).tolist()
+        if not all(map(math.isfinite, outs)):
+            raise ModelError(
+                "The reranking model computes no finite numbers; check it with: edgemem models verify"
+            )
+        if self._architecture in _TWO:
+            yes, no = (max(outs[at], _LEAST_SHARE) for at in (self._yes, 1 - self._yes))
+            return math.log(yes / no)
+        if self._architecture in _TANH:
+            return math.atanh(max(-_MOST_BENT, min(outs[0], _MOST_BENT)))
+        return float(outs[0])
+
+    def count(self, pair: tuple[str, str]) -> int:
+        """Return how many ids a pair has, with those that the model puts around it."""
+        return len(self._pairing.ids(*pair))
+
+    def close(self) -> None:
+        """Free the model; a second call does nothing."""
+        self._forward.close()
+
+    def _find_yes(self) -> int:
+        """Return which of the head's numbers speaks for a text, or refuse a head that tells something else."""
+        api, model = self._forward.api, self._forward.model
+        count, outputs = int(api.llama_model_n_cls_out(model)), 2 if self._architecture in _TWO else 1
+        if count != outputs:
+            raise ModelError(
+                f"{self._forward.path.name} sorts texts into {count} classes, and ranks none; name a reranker"
+            )
+        labels = [api.llama_model_cls_label(model, at) for at in range(count)]
+        return labels.index(b"yes") if b"yes" in labels else 0
+
+
+class LlamaReranker(ModelHandle, Reranker):
     """Tells how well texts answer a question, with a reranking model in GGUF format.
 
     Safe to use from any thread. The model is loaded when first needed, or by `warm()`. A newer question interrupts an
@@ -46,7 +211,7 @@ class LlamaReranker(ModelHandle):
         # a position that the model has no row for would end the process
         self.n_ctx = min(n_ctx, header.number("context_length", n_ctx))
         """Tokens of a pair at most, with what the model puts around it."""
-        super().__init__(path, "reranker", partial(_load, path, header, self.n_ctx, threads))
+        super().__init__(path, "reranker", partial(Ranker, path, header, n_ctx=self.n_ctx, threads=threads))
 
     def warm(self) -> None:
         """Begin to load the model and return at once; an error shows at the next call."""
@@ -87,7 +252,3 @@ def open_reranker(
         get = f"type: edgemem models get {model}" if find_entry(model) is not None else "name one that is"
         raise ModelError(f"The reranking model {model} is not on this machine; {get}")
     return LlamaReranker(path, n_ctx=n_ctx or 256, threads=threads)
-
-
-def _load(path: Path, header: Header, n_ctx: int, threads: int, interrupt: Interrupt) -> Ranker:
-    return Ranker(path, header, n_ctx=n_ctx, threads=threads, interrupt=interrupt)

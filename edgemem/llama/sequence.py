@@ -54,11 +54,11 @@ def stamp_of(llama: Any) -> dict[str, str]:
     }
 
 
-def make_alike(wanted: Any, llama: Any) -> None:
+def make_alike(options: Any, llama: Any) -> None:
     """Set the parameters of a new context so that this model's own can take its state."""
     for name in _ALIKE:
-        if hasattr(wanted, name):  # older llama.cpp has fewer of them
-            setattr(wanted, name, getattr(llama.context_params, name))
+        if hasattr(options, name):  # older llama.cpp has fewer of them
+            setattr(options, name, getattr(llama.context_params, name))
 
 
 def held_by(llama: Any) -> list[int]:

@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from edgemem.errors import EdgememError
+from edgemem.llama.forward import watching
+from edgemem.llama.second_context import SideContext
 from edgemem.llama.sequence import copy_of, copy_out, held_by, put_in, why_unfit
-from edgemem.llama.side_context import SideContext
-from edgemem.llama.tokenlog import common_prefix
+from edgemem.llama.tokens.log import common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.llama.chat import LlamaChat
+    from edgemem.llama.conversation import Conversation
     from edgemem.records import Message
 
     Tools = Sequence[dict[str, Any]] | None
@@ -59,11 +61,20 @@ class WarmPrefix:
     Args:
         chat: the model of the conversation.
         model: its `llama_cpp.Llama`.
+        if_quiet: holds that while no reply streams; gives None where one does.
         lent: whether somebody else may use that between turns, from a thread that is not ours.
     """
 
-    def __init__(self, chat: LlamaChat, model: Any, *, lent: bool) -> None:
+    def __init__(
+        self,
+        chat: Conversation,
+        model: Any,
+        if_quiet: Callable[[], AbstractContextManager[Any | None]],
+        *,
+        lent: bool,
+    ) -> None:
         self._chat = chat
+        self._if_quiet = if_quiet
         self._model = model
         self._lock = threading.Lock()
         self._side: SideContext | None = None
@@ -114,7 +125,7 @@ class WarmPrefix:
 
         What was read only in part is put in too: the rest is read with the next prompt.
         """
-        with self._lock, self._chat.if_quiet() as llama:
+        with self._lock, self._if_quiet() as llama:
             if self.off or self._closing or llama is None:
                 return False
             ids, data = self._read or self._taken_out()
@@ -130,9 +141,8 @@ class WarmPrefix:
     def give_way(self) -> None:
         """Stop the batch that is being read, from any thread, without waiting for the next look at `stop`."""
         side = self._side
-        stopper = side.stop if side is not None else None
-        if stopper is not None:
-            stopper.ask()
+        if side is not None:
+            side.ask_to_stop()
 
     def drop(self) -> None:
         """Throw away what was read and give its memory back; what is being read is stopped."""
@@ -151,14 +161,14 @@ class WarmPrefix:
             return True
         render = self._chat.tokenizer.render
         prompts = [
-            render([*messages, {"role": "user", "content": said}], tools=tools or None, now=now)
-            for said in _OPENINGS
+            render([*messages, {"role": "user", "content": opening}], tools=tools or None, now=now)
+            for opening in _OPENINGS
         ]
-        with self._chat.if_quiet() as llama:
+        with self._if_quiet() as llama:
             if llama is None:
                 return False
-            one, other = (self._chat.log.foresee(prompt) for prompt in prompts)
-        self._ids = one[: min(common_prefix(one, other), self._chat.n_ctx)]
+            first, second = (self._chat.log.foresee(prompt) for prompt in prompts)
+        self._ids = first[: min(common_prefix(first, second), self._chat.n_ctx)]
         self._asked = (messages, tools, now)
         return True
 
@@ -186,7 +196,7 @@ class WarmPrefix:
             # More was said than it had room for: what it read goes on in a larger one.
             return "ready" if taken == self._ids else "reading"
         batch = ids[same : same + BATCH]
-        with stopper.watching(stop):
+        with watching(stop, stopper.ask):
             done = side.decode(batch)
         if not done:
             self.counts.stopped += 1
@@ -217,7 +227,7 @@ class WarmPrefix:
         """Begin with what is known of these ids: read before, or the head in the conversation's cache; return whether."""
         known, self._read = self._read, None
         if known is None and not self.lent:
-            with self._chat.if_quiet() as llama:
+            with self._if_quiet() as llama:
                 shared = 0 if llama is None else common_prefix(held_by(llama), ids)
                 data = copy_out(llama, shared) if shared else None
             known = None if data is None else (ids[:shared], data)

@@ -10,6 +10,7 @@ from concurrent.futures import TimeoutError as LateError
 from typing import TYPE_CHECKING
 
 from edgemem.errors import EdgememError, InvalidInputError, ModelError
+from edgemem.llama.protocols import Embedder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ _LARGE = 1e38  # what 32 bits hold is a little more
 _TOLD = 16  # of the probe's numbers; the order of the largest ones says which model it was
 
 
-class FunctionEmbedder:
+class FunctionEmbedder(Embedder):
     """Makes unit vectors with a function, and calls it from one thread at a time.
 
     Args:
@@ -46,22 +47,14 @@ class FunctionEmbedder:
         self._waiting = threading.Lock()
         self._thread: ThreadPoolExecutor | None = None
         self._late: Future[Vector] | None = None
-        self._dimensions = dimensions or getattr(embed_fn, "dimensions", None)
-        self._fingerprint = str(getattr(embed_fn, "fingerprint", ""))
-        if self._dimensions is None or not self._fingerprint:
+        self._dimensions: int | None = dimensions or getattr(embed_fn, "dimensions", None)
+        self.fingerprint = str(getattr(embed_fn, "fingerprint", ""))
+        """What the function says of itself, or else a string made of how it embeds one sentence."""
+        if self._dimensions is None or not self.fingerprint:
             probe = self._probe()
             self._dimensions = len(probe)
-            self._fingerprint = self._fingerprint or _told_by(probe)
-
-    @property
-    def dimensions(self) -> int:
-        """Return the length of a vector."""
-        return int(self._dimensions or 0)
-
-    @property
-    def fingerprint(self) -> str:
-        """Return what the function says of itself, or else a string made of how it embeds one sentence."""
-        return self._fingerprint
+            self.fingerprint = self.fingerprint or _told_by(probe)
+        self.dimensions = int(self._dimensions)
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> Vector | None:
         """Embed what somebody asks; None if that takes longer than `timeout_s`.

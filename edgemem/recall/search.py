@@ -141,7 +141,7 @@ class Search:
         self, asked: Asked, tail: Tail, *, names: Mapping[str, str], reader: str | None
     ) -> tuple[Question, View]:
         """Find the words of a question; whoever calls holds the tail."""
-        languages = getattr(self._embedder, "languages", ())  # none: it knows many
+        languages = self._embedder.languages if self._embedder is not None else ()  # none: it knows many
         if languages:
             language = language_in(asked.text)
             self._weight = share_of_meaning(language, languages, self._limits.foreign_meaning)

@@ -13,8 +13,8 @@ from llama_server import RunningServer
 
 from edgemem.errors import ClosedError, ContextOverflowError, InvalidInputError
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.http import HttpLlama
 from edgemem.llama.protocols import ChatModel
+from edgemem.llama.server.chat import HttpLlama
 
 N_CTX = 2048
 Open = Callable[[], Any]
@@ -93,7 +93,7 @@ def test_ids_in_the_context_are_those_generated(chat: Any, opening: list[dict[st
     generated, start = list(chat.last.ids), chat.last.prompt_tokens
     assert generated != chat.tokenizer.encode(reply)
     "".join(chat.stream(grown(opening, reply, "Thanks."), max_tokens=1))
-    assert chat._log.ids[start : start + 20] == generated
+    assert chat.log.ids[start : start + 20] == generated
 
 
 def test_after_a_barge_in_only_what_follows_is_evaluated(chat: Any, opening: list[dict[str, Any]]) -> None:
@@ -102,7 +102,7 @@ def test_after_a_barge_in_only_what_follows_is_evaluated(chat: Any, opening: lis
     prompt = chat.last.prompt_tokens
     heard = reply[: len(reply) // 2]
     chat.cut(heard)
-    kept = len(chat._log.ids) - prompt
+    kept = len(chat.log.ids) - prompt
     assert 0 < kept < 24
     "".join(chat.stream(grown(opening, heard, "Stop. Go on."), max_tokens=1))
     assert chat.last.evaluated_tokens == chat.last.prompt_tokens - prompt - kept

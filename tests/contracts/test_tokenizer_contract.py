@@ -11,11 +11,11 @@ from ggufs import write_llama_gguf
 from llama_server import RunningServer
 
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.estimate import EstimateTokenizer
-from edgemem.llama.http import HttpLlama
 from edgemem.llama.protocols import ChatModel, Tokenizer
-from edgemem.llama.template import CHATML
-from edgemem.llama.tokenizer import LlamaTokenizer
+from edgemem.llama.server.chat import HttpLlama
+from edgemem.llama.template.chat_template import CHATML
+from edgemem.llama.tokens.estimate import EstimateTokenizer
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
 TALK: list[dict[str, Any]] = [
     {"role": "system", "content": "Be brief."},

@@ -19,7 +19,7 @@ import pytest
 from ggufs import write_llama_gguf
 
 import edgemem
-from edgemem.llama.tokenizer import LlamaTokenizer
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.store.spool import look_into, spool_paths
 from edgemem.store.turns import STATES
 

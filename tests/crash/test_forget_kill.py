@@ -22,7 +22,7 @@ from test_turn_durability import Caller
 
 import edgemem
 from edgemem.cli import main
-from edgemem.llama.state_file import StateHeader, write_state
+from edgemem.llama.state import StateHeader, write_state
 from edgemem.loop import Reply, ToolCall
 from edgemem.memory import Memory
 from edgemem.records import Heard

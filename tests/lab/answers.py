@@ -21,9 +21,9 @@ from edgemem.chatting import ChatReplies
 from edgemem.config import Profile
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.fence import fence
-from edgemem.llama.catalog import find_model
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.embedder import LlamaEmbedder
+from edgemem.llama.models.catalog import find_model
 from edgemem.loop import AgentLoop
 from edgemem.recall.words import terms
 from lab.bootstrap import interval

@@ -26,7 +26,7 @@ from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.points import ON_RUN_END
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.idle import IdleWorker
-from edgemem.llama.tokenlog import common_prefix
+from edgemem.llama.tokens.log import common_prefix
 
 if TYPE_CHECKING:
     from edgemem.config import Profile

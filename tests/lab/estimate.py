@@ -12,8 +12,8 @@ import msgspec
 from edgemem.bench.ground import cache_folder
 from edgemem.bench.report import at_least, at_most, report, say
 from edgemem.errors import ModelError
-from edgemem.llama.estimate import EstimateTokenizer
-from edgemem.llama.vocabulary import Vocabulary
+from edgemem.llama.tokens.estimate import EstimateTokenizer
+from edgemem.llama.tokens.vocabulary import FileVocabulary
 
 SET_TO = ("qwen2", "llama-bpe", "gemma-4")
 """The vocabularies that the estimate is held against; the others only tell how bad it can get."""
@@ -120,7 +120,7 @@ def count(texts: Sequence[Sample]) -> list[Counted]:
     taken: list[dict[str, int]] = [{} for _ in texts]
     for name, file in _vocabularies().items():
         say(f"counting with {name} …")
-        vocabulary = Vocabulary.load(file)
+        vocabulary = FileVocabulary.load(file)
         try:
             for sample, counts in zip(texts, taken, strict=True):
                 counts[name] = len(vocabulary.tokenize(sample.text, special=False))

@@ -16,7 +16,7 @@ from edgemem.bench.ground import EMBEDDER, quiet, scratch
 from edgemem.bench.report import at_least, median, report, say
 from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
-from edgemem.llama.catalog import find_model, load_catalogue
+from edgemem.llama.models.catalog import find_model, load_catalogue
 from edgemem.records import Heard, Kind, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
 

@@ -13,14 +13,16 @@ import os
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 import edgemem
 import edgemem.recall
+from edgemem.bench.ground import Lent
 from edgemem.bench.report import say
 from edgemem.clock import RELEASED, Clock
+from edgemem.llama.protocols import Embedder
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn, read_turns
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.config import Profile
-    from edgemem.llama.protocols import Embedder, Tokenizer
+    from edgemem.llama.protocols import Tokenizer
     from edgemem.memory import Memory
     from edgemem.store.transaction import Transaction
     from lab.recall_cases import Case, Said
@@ -52,7 +54,7 @@ class SetClock(Clock):
         return self.at
 
 
-class KeptVectors:
+class KeptVectors(Lent):
     """An embedder that remembers the vectors of stored texts, and leaves everything else to the real one.
 
     Args:
@@ -61,7 +63,7 @@ class KeptVectors:
     """
 
     def __init__(self, real: Embedder, path: Path | None) -> None:
-        self._real = real
+        super().__init__(real)
         self._path = path
         self._kept: dict[bytes, NDArray[np.float32]] = {}
         self._new = False
@@ -72,9 +74,6 @@ class KeptVectors:
                 rows = file["vectors"]
                 self._kept = {bytes(name): row for name, row in zip(file["names"], rows, strict=True)}
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
-
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one row for each text, embedding only those that are new."""
         import numpy as np
@@ -82,19 +81,14 @@ class KeptVectors:
         names = [hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() for text in texts]
         missing = [n for n, name in enumerate(names) if name not in self._kept]
         if missing:
-            rows = self._real.embed_texts([texts[n] for n in missing])
+            rows = self.real.embed_texts([texts[n] for n in missing])
             self._kept.update((names[n], row) for n, row in zip(missing, rows, strict=True))
             self._new = True
         return np.stack([self._kept[name] for name in names]).astype(np.float32)
 
     def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[NDArray[np.float32]]:
         """Return rows as above, up to where `stop()` became true."""
-        rows: list[NDArray[np.float32]] = []
-        for text in texts:
-            if stop():
-                break
-            rows.extend(self.embed_texts([text]))
-        return rows
+        return Embedder.embed_until(self, texts, stop)
 
     def save(self) -> None:
         """Keep what was embedded."""
@@ -108,9 +102,6 @@ class KeptVectors:
             np.savez(file, names=names, vectors=np.stack(list(self._kept.values())))
         part.replace(self._path)
         self._new = False
-
-    def close(self) -> None:
-        """Do nothing: the real one serves the next case."""
 
 
 class Filled(NamedTuple):

@@ -22,7 +22,7 @@ from edgemem.bench.ground import (
 from edgemem.bench.report import at_most, median, report, say
 
 if TYPE_CHECKING:
-    from edgemem.llama.prompt import Prompt
+    from edgemem.llama.protocols import Prompt
     from edgemem.records import Message
 
 IDLE_S = 600.0

@@ -23,7 +23,7 @@ from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.stop import watching
+from edgemem.llama.forward import watching
 from edgemem.loop import AgentLoop
 from edgemem.replay import INSTRUCTIONS
 

@@ -9,7 +9,7 @@ from edgemem.context.messages import repair_orphans, split_turns
 from edgemem.context.sentences import tool_lines
 from edgemem.errors import InvalidInputError
 from edgemem.fence import fence
-from edgemem.llama.counting import estimate_tokens, tokenizer_of
+from edgemem.llama.tokens.estimate import estimate_tokens, tokenizer_of
 from edgemem.store.arguments import whole_number
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ import msgspec
 
 from edgemem.context.sentences import Sentence, gather
 from edgemem.context.size import estimate
-from edgemem.llama.yielding import embed_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -122,7 +121,7 @@ class ExtractiveSummarizer:
         missing = [
             text for text in dict.fromkeys(sentence.text for sentence in sentences) if text not in self._known
         ]
-        embedded = embed_until(self._embedder, missing, stopped)
+        embedded = self._embedder.embed_until(missing, stopped) if missing else ()
         self._known.update(zip(missing, embedded, strict=False))
         if len(embedded) < len(missing):
             return None

@@ -25,7 +25,7 @@ from edgemem.context.compaction.compactor import plan_epoch
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import PromptTurn
 from edgemem.context.size import PromptSize, estimate, texts_of
-from edgemem.llama.template import text_of
+from edgemem.llama.template.chat_template import text_of
 from edgemem.records import Epoch, Message
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from edgemem.context.level import Closing, joined
 from edgemem.context.prompt.turn import PromptTurn, as_heard
-from edgemem.llama.template import text_of
+from edgemem.llama.template.chat_template import text_of
 from edgemem.records import Message
 
 

@@ -26,7 +26,7 @@ from edgemem.context.messages import UTTERANCE_BYTES, heard_in, instructions, ne
 from edgemem.context.prompt.history import History, unknown_turns
 from edgemem.context.prompt.turn import INTERRUPTION, Dedupe, PromptTurn, interruption, reports_cut, turn_of
 from edgemem.fence import fence
-from edgemem.llama.template import text_of
+from edgemem.llama.template.chat_template import text_of
 from edgemem.records import Epoch, Heard, Level, Message, Reader, Turn
 from edgemem.store.rights import readable
 

@@ -27,7 +27,7 @@ from edgemem.context.messages import (
     tool_calls,
     whole,
 )
-from edgemem.llama.template import text_of
+from edgemem.llama.template.chat_template import text_of
 from edgemem.records import Heard, Level, Message, Reader, Recalled, Turn
 from edgemem.scopes import name_key
 from edgemem.store.episodes import episode_text

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import ModelError
 from edgemem.languages.words import CODES, comes_up_with
-from edgemem.llama.yielding import embed_until
 from edgemem.recall.index.pieces import window_of
 from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, digest_of
 from edgemem.recall.index.spaces import begin_space, dequeue, drop_others, find_space, note_use, other_spaces
@@ -310,7 +309,7 @@ class Embedding:
         pieces: list[_Piece] = [(piece, *said) for piece in split]
         if doc.kind in (FACT, PREFERENCE):
             key, _, _ = doc.text.partition(":")
-            known = getattr(self.embedder, "languages", ()) or CODES  # none: it knows many
+            known = self.embedder.languages or CODES  # none: it knows many
             pieces += [(phrase,) for phrase in comes_up_with(key, settings.safety_keys, among=known)]
         return pieces
 
@@ -319,10 +318,17 @@ class Embedding:
         made = {text: self._begun[text] for text in texts if text in self._begun}
         missing = [text for text in texts if text not in made]
         try:
-            made.update(zip(missing, embed_until(self.embedder, missing, stop), strict=False))
+            made.update(zip(missing, self._rows(missing, stop), strict=False))
         except ModelError:
             return self._make_each(made, missing, stop)
         return made, set()
+
+    def _rows(self, texts: Sequence[str], stop: Stop | None) -> Sequence[Vector]:
+        if not texts:
+            return ()
+        if stop is None:
+            return list(self.embedder.embed_texts(texts))
+        return self.embedder.embed_until(texts, stop)
 
     def _make_each(
         self, made: dict[str, Vector], missing: Sequence[str], stop: Stop | None
@@ -332,7 +338,7 @@ class Embedding:
         unfit: set[str] = set()
         for text in missing:
             try:
-                made.update(zip([text], embed_until(self.embedder, [text], stop), strict=False))
+                made.update(zip([text], self._rows([text], stop), strict=False))
             except ModelError as error:  # noqa: PERF203 - an embedding takes a thousand times longer
                 _log.warning("A text cannot be embedded, and is found by its words: %s", error)
                 unfit.add(text)

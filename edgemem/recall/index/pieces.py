@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgemem.llama.measuring import MeasuringEmbedder
 from edgemem.patterns import Pattern
 from edgemem.recall.words import terms
 
@@ -90,7 +89,7 @@ def sentences_of(text: str) -> list[str]:
 
 def window_of(embedder: Embedder) -> Window:
     """Return the window of an embedder."""
-    if isinstance(embedder, MeasuringEmbedder):
+    if embedder.n_ctx:
         return Window(embedder.n_ctx, embedder.count_tokens, embedder.n_ctx - _AROUND)
     return Window(CHARS, lambda texts: [len(text) for text in texts], CHARS)
 

@@ -1,0 +1,425 @@
+"""A download over https that goes on where it broke off, into a folder where files appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import ssl
+import urllib.request
+from contextlib import contextmanager, suppress
+from http.client import HTTPException
+from typing import TYPE_CHECKING
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+
+import msgspec
+
+from edgemem.errors import DiskFullError, DownloadError
+from edgemem.store.files import sync
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from http.client import HTTPMessage, HTTPResponse
+    from pathlib import Path
+    from types import TracebackType
+    from typing import IO
+
+    from typing_extensions import Self
+
+    Progress = Callable[[str, int, int], None]
+    """Hears the stage, and bytes or tensors done and in all."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def silent(_stage: str, _done: int, _of: int) -> None:
+    """Be the progress that nobody wants to hear."""
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process brings a model into this folder."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def put_in_place(made: Path, target: Path) -> None:
+    """Move a finished file to its name so that, even with the plug pulled, it is there whole or not at all."""
+    sync(made)
+    made.replace(target)
+    sync(target.parent)
+
+
+def check_space(what: str, folder: Path, needed: int) -> None:
+    """Raise DiskFullError, before anything is written, unless the folder's disk has `needed` bytes free."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise DiskFullError(
+            f"{what} needs {mb(needed)} free, and the disk of {folder} has {mb(free)}; "
+            "free some, or name another folder in EDGEMEM_MODELS"
+        )
+
+
+def explain(error: OSError, folder: Path) -> Exception:
+    """Word what a disk refused when nothing of the work was kept."""
+    # numpy says only how much it could not write, without an errno
+    if error.errno is None or error.errno in FULL:
+        return DiskFullError(
+            f"The disk of {folder} became full; free some space and try again. No half file was left"
+        )
+    return DownloadError(
+        f"{folder} cannot be written ({error.strerror or error}); name another in EDGEMEM_MODELS"
+    )
+
+
+def mb(count: int) -> str:
+    """Return bytes as MB."""
+    return f"{count / 1e6:,.0f} MB"
+
+
+_MIB = 1 << 20
+
+
+class Begun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the note says."""
+
+    url: str
+    etag: str
+    """By which the server tells versions of the file apart; empty if it does not."""
+    length: int
+    """Bytes of the whole file; 0 if the server did not say."""
+    kept: int
+    """Bytes that are really on the disk. After a pulled plug a file may be longer than that, and hold nonsense."""
+
+
+class Part:
+    """The file of a download and its note. Bytes are counted as kept only once they are on the disk.
+
+    Args:
+        path: where the bytes go; its name ends in `.part`.
+        mark_every: bytes that a pulled plug costs at most.
+    """
+
+    def __init__(self, path: Path, *, mark_every: int = 64 * _MIB) -> None:
+        self.path = path
+        self._mark_every = mark_every
+        # the ending is one that .gitignore knows
+        self._note = path.with_name(f"{path.name.removesuffix('.part')}.json.part")
+        self._file = -1
+        self.begun: Begun | None = None
+        self.count = 0
+
+    def find(self, url: str) -> Begun | None:
+        """Return how far an earlier download from this URL came; anything else that lies here is removed."""
+        try:
+            begun = msgspec.json.decode(self._note.read_bytes(), type=Begun)
+            usable = begun.url == url and 0 < begun.kept <= self.path.stat().st_size
+        except (FileNotFoundError, msgspec.DecodeError):
+            usable = False
+        if not usable:
+            self.drop()
+            return None
+        return begun
+
+    def start(self, begun: Begun) -> None:
+        """Open for writing behind the bytes that are kept; what stands after them goes, and so does everything for 0."""
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        os.ftruncate(self._file, begun.kept)
+        os.lseek(self._file, 0, os.SEEK_SET)
+        self.count = begun.kept
+        self._digest = hashlib.sha256()
+        while chunk := os.read(self._file, _MIB):
+            self._digest.update(chunk)
+        self.begun = begun
+        self._write_note()
+
+    def add(self, chunk: bytes) -> None:
+        """Append bytes; now and then make sure that they are on the disk."""
+        rest = memoryview(chunk)
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
+        self._digest.update(chunk)
+        self.count += len(chunk)
+        if self.begun is not None and self.count - self.begun.kept >= self._mark_every:
+            self.mark()
+
+    def mark(self) -> None:
+        """Make sure that what was written is on the disk, and note how much it is."""
+        if self.begun is not None:
+            os.fsync(self._file)
+            self.begun = msgspec.structs.replace(self.begun, kept=self.count)
+            self._write_note()
+
+    def digest(self) -> str:
+        """Return the sha256 of everything that stands in the file."""
+        return self._digest.hexdigest()
+
+    def drop(self) -> None:
+        """Remove the file and its note."""
+        self.close()
+        self._note.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
+
+    def finish(self) -> None:
+        """Remove the note of a file that has got its name."""
+        self._note.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _write_note(self) -> None:
+        # replaced in one step: with a full disk the older note stays, and is true of a shorter beginning
+        part = self._note.with_name(f"{self._note.name}.part")
+        try:
+            part.write_bytes(msgspec.json.encode(self.begun))
+            part.replace(self._note)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+_CHUNK = 1 << 16  # small enough that the bar moves on a slow line
+_BEGINNINGS = (b"GGUF", b"GGU", b"GG", b"G")  # the first piece may be a short one
+_RESERVE = 16_000_000  # bytes that a download leaves free: the memory itself writes to the same disk
+_HERE = ("127.0.0.1", "::1", "localhost")
+_BY_HAND = "bring the file yourself and type: edgemem models add FILE"
+
+
+def download(
+    url: str,
+    part: Part,
+    *,
+    tell: Progress,
+    sha256: str = "",
+    size: int = 0,
+    advice: str = "try again later",
+    timeout_s: float = 30.0,
+    loopback: bool = False,
+) -> str:
+    """Bring a GGUF to the part's file and return its sha256.
+
+    What breaks off is kept for the next call. What is wrong is removed.
+
+    Args:
+        tell: hears `downloading`, the bytes that are there, and how many there will be.
+        sha256: what the file must have; empty if nobody knows.
+        size: bytes that the file must have; 0 if nobody knows.
+        advice: what to do when the server has another file than the known one.
+        timeout_s: seconds of silence after which the server is given up.
+        loopback: allow plain http to this very machine; for tests.
+    """
+    _check_url(url, loopback)
+    opener = urllib.request.build_opener(_Redirects(loopback), *([_NO_PROXY] if loopback else []))
+    begun = part.find(url)
+    if begun is not None and not (begun.etag or sha256):
+        begun = None  # nothing would tell whether the rest is of the same file
+    if begun is not None and begun.kept == begun.length:
+        part.start(begun)
+    else:
+        answer = _ask(opener, url, begun, timeout_s)
+        if answer.status == 206 and begun is not None and not _goes_on(answer, begun, pinned=bool(sha256)):
+            answer.close()
+            answer = _ask(opener, url, begun := None, timeout_s)
+        with answer:
+            _take(answer, part, _begin(answer, begun, url), size, advice, tell)
+    length = part.begun.length if part.begun is not None else 0
+    if length and part.count != length:
+        raise _broken_off(part, "the connection was closed")
+    digest = part.digest()
+    if sha256 and digest != sha256:
+        part.drop()
+        raise DownloadError(
+            f"{url} sent a file with another checksum than the known one; nothing was kept or replaced; {advice}"
+        )
+    return digest
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a redirect only to where a download may come from."""
+
+    def __init__(self, loopback: bool) -> None:
+        self._loopback = loopback
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        try:
+            _check_url(newurl, self._loopback)
+        except DownloadError:
+            fp.close()
+            raise
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+_NO_PROXY = urllib.request.ProxyHandler({})
+
+
+def _check_url(url: str, loopback: bool) -> None:
+    where = urlsplit(url)
+    if where.scheme != "https" and not (loopback and where.scheme == "http" and where.hostname in _HERE):
+        raise DownloadError(
+            f"{url} is not an https address, and nobody could tell who answers; nothing was fetched"
+        )
+
+
+def _ask(
+    opener: urllib.request.OpenerDirector, url: str, begun: Begun | None, timeout_s: float
+) -> HTTPResponse:
+    """Ask for the file, or for what is missing of it."""
+    request = urllib.request.Request(url, headers={"User-Agent": "edgemem", "Accept-Encoding": "identity"})  # noqa: S310  (https was checked)
+    if begun is not None:
+        request.add_header("Range", f"bytes={begun.kept}-")
+        if begun.etag and not begun.etag.startswith("W/"):
+            request.add_header("If-Range", begun.etag)
+    try:
+        answer: HTTPResponse = opener.open(request, timeout=timeout_s)
+    except HTTPError as error:
+        with error:
+            if error.code == 416 and begun is not None:  # it has become shorter: another file
+                return _ask(opener, url, None, timeout_s)
+            raise _refused(error, url) from error
+    except (OSError, HTTPException, ValueError) as error:
+        raise _unreachable(error, url) from error
+    return answer
+
+
+def _goes_on(answer: HTTPResponse, begun: Begun, *, pinned: bool) -> bool:
+    """Tell whether a partial answer is the rest of what has begun."""
+    content_range = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", answer.headers.get("Content-Range", ""))
+    etag = answer.headers.get("ETag", "")
+    return (
+        content_range is not None
+        and int(content_range[1]) == begun.kept
+        and content_range[2] in ("*", str(begun.length))
+        and (etag == begun.etag or (pinned and not etag))
+    )
+
+
+def _begin(answer: HTTPResponse, begun: Begun | None, url: str) -> Begun:
+    """Return what the answer is the whole, or the rest, of."""
+    if answer.status != 206:
+        # also where the rest was asked for: the server cannot begin in the middle, or has a newer file
+        begun = Begun(url=url, etag=answer.headers.get("ETag", ""), length=answer.length or 0, kept=0)
+    if begun is None:
+        raise DownloadError(f"{_host(url)} sent a part of {url} that nobody had asked for; try again later")
+    return begun
+
+
+def _take(answer: HTTPResponse, part: Part, begun: Begun, size: int, advice: str, tell: Progress) -> None:
+    """Write what comes behind what is there; whatever happens, what came before it is kept."""
+    if size and begun.length and begun.length != size:
+        part.drop()
+        raise DownloadError(
+            f"{begun.url} has {begun.length:,} bytes, and the known file {size:,}; nothing was kept or replaced; {advice}"
+        )
+    try:
+        check_space(f"The rest of {begun.url}", part.path.parent, begun.length - begun.kept + _RESERVE)
+        part.start(begun)
+        try:
+            while True:
+                try:
+                    chunk = answer.read(_CHUNK)
+                except (OSError, HTTPException) as error:
+                    raise _broken_off(part, _reason(error)) from error
+                if not chunk and (part.count or begun.length):
+                    return
+                if part.count == 0 and chunk[:4] not in _BEGINNINGS:
+                    raise DownloadError(
+                        f"What {begun.url} sent is not a GGUF file (a page to log in, perhaps); nothing was kept. "
+                        f"Try again later, or {_BY_HAND}"
+                    )
+                part.add(chunk)
+                tell("downloading", part.count, begun.length or part.count)
+        finally:
+            part.mark()
+            if part.count == 0:
+                part.drop()
+    except OSError as error:
+        raise _unwritten(error, part) from error
+
+
+def _unwritten(error: OSError, part: Part) -> Exception:
+    """Word what the disk refused; what it had taken before stays, and is gone on with."""
+    kept = part.begun.kept if part.begun is not None else 0
+    if not kept:
+        with suppress(OSError):  # a disk that takes nothing away either is told about by the first error
+            part.drop()
+    if error.errno not in FULL or not kept:
+        return explain(error, part.path.parent)
+    return DiskFullError(
+        f"The disk of {part.path.parent} became full; {mb(kept)} are kept in {part.path.name}. "
+        "Free some space and type the same command to go on, or delete that file"
+    )
+
+
+def _broken_off(part: Part, reason: str) -> DownloadError:
+    length = part.begun.length if part.begun is not None else 0
+    if not part.count:
+        return DownloadError(f"The download broke off before its first byte ({reason}); try again")
+    came = f"{part.count:,} of {length:,} bytes" if length else f"{part.count:,} bytes"
+    return DownloadError(
+        f"The download broke off after {came} ({reason}); they are kept, type the same command to go on"
+    )
+
+
+def _refused(error: HTTPError, url: str) -> DownloadError:
+    if error.code in (404, 410):
+        return DownloadError(
+            f"{url} is not there ({error.code}); perhaps it was moved: update edgemem, or {_BY_HAND}"
+        )
+    if error.code in (401, 403):
+        return DownloadError(
+            f"{_host(url)} does not give {url} to everybody ({error.code}); get it with a browser, then {_BY_HAND}"
+        )
+    if 300 <= error.code < 400:
+        return DownloadError(f"{_host(url)} sends on to where nothing may be fetched from; {_BY_HAND}")
+    return DownloadError(f"{_host(url)} answered {error.code} {error.reason}; try again later")
+
+
+def _unreachable(error: Exception, url: str) -> DownloadError:
+    reason = error.reason if isinstance(error, URLError) else error
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return DownloadError(
+            f"{_host(url)} could not prove who it is ({reason.verify_message}); a wrong clock on this machine looks "
+            "the same, so look at that first"
+        )
+    return DownloadError(
+        f"There is no way to {_host(url)} ({_reason(reason)}); go online, or fetch {url} on another computer, "
+        "carry it over and type: edgemem models add FILE"
+    )
+
+
+def _reason(error: object) -> str:
+    if isinstance(error, TimeoutError):
+        return "it fell silent"
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return str(text)
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or url

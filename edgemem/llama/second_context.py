@@ -1,0 +1,228 @@
+"""A second context on the weights of a chat model: it writes without touching the conversation's cache.
+
+The weights are shared; what a context costs is its own key-value cache and scratch space. It is made when it is first
+needed, and its memory can be given back until the next time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from edgemem.errors import InvalidInputError, ModelError
+from edgemem.llama import backend
+from edgemem.llama.conversation import SinglePrompts
+from edgemem.llama.forward import Interrupt, watching
+from edgemem.llama.protocols import Generation
+from edgemem.llama.sequence import make_alike, set_state
+from edgemem.llama.tokens.log import common_prefix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Literal
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.llama.protocols import Prompt
+    from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+
+
+_ABORTED = 2  # what llama_decode returns after its abort callback said so
+_SEQUENCE = 0
+
+
+class SideContext:
+    """Evaluates ids one batch after the other; used by one thread at a time, stopped from any.
+
+    Args:
+        model: a loaded `llama_cpp.Llama`, which stays loaded until this is freed.
+        n_ctx: tokens that it holds.
+        batch: tokens evaluated at a time: the scratch space grows with it, and on a GPU so does the time until a stop.
+        threads: threads to compute with, beside those of the conversation.
+        setting: the key of the profile to lower where there is no memory for it.
+        alike: make it so that the model's own context can take its state.
+    """
+
+    def __init__(
+        self, model: Any, *, n_ctx: int, batch: int, threads: int, setting: str, alike: bool = False
+    ) -> None:
+        self._api = backend.llama()
+        self._model = model
+        self._threads = threads
+        self._setting = setting
+        self._alike = alike
+        self._batch: Any = None
+        self.pointer: Any = None
+        """The `llama_context`; None while it has no memory."""
+        self.stop: Interrupt | None = None
+        self.n_ctx = n_ctx
+        self.batch = batch
+        self.held: list[int] = []
+        """The ids in the cache."""
+
+    def open(self) -> Interrupt:
+        """Take the memory, if it has none, and return what stops the context.
+
+        Raises:
+            ModelError: llama.cpp cannot make it.
+        """
+        if self.stop is not None:
+            return self.stop
+        api = self._api
+        options = api.llama_context_default_params()
+        if self._alike:
+            make_alike(options, self._model)
+        options.n_ctx, options.n_batch, options.n_ubatch = self.n_ctx, self.batch, self.batch
+        options.n_threads = options.n_threads_batch = self._threads
+        options.n_seq_max = 1
+        backend.forget_complaints()
+        context = api.llama_init_from_model(self._model.model, options)
+        if not context:
+            reason = backend.last_complaint() or "it gave no reason"
+            raise ModelError(
+                f"No second context of {self.n_ctx} tokens could be made ({reason}); {self._setting}"
+            )
+        self.pointer, self._batch = context, api.llama_batch_init(self.batch, 0, 1)
+        self.stop = Interrupt()
+        self.stop.attach(context)
+        return self.stop
+
+    def load(self, ids: Sequence[int], data: NDArray[np.uint8]) -> None:
+        """Hold `ids`, whose state was copied out of a context that is alike; nothing if llama.cpp does not take it."""
+        self.held = list(ids) if set_state(self.pointer, len(ids), data) else []
+
+    def cut(self, tokens: int) -> int:
+        """Keep the first `tokens` at most, and return how many were kept: 0 where the model cannot forget a part."""
+        tokens = min(tokens, len(self.held))
+        if tokens == len(self.held):
+            return tokens
+        memory = self._api.llama_get_memory(self.pointer)
+        if tokens and not self._api.llama_memory_seq_rm(memory, _SEQUENCE, tokens, -1):
+            tokens = 0  # a recurrent model
+        if not tokens:
+            self._api.llama_memory_clear(memory, True)
+        del self.held[tokens:]
+        return tokens
+
+    def decode(self, ids: Sequence[int]) -> bool:
+        """Evaluate at most a batch behind what is held; return whether that was not stopped in the middle.
+
+        What was held before stays, also where it was stopped.
+
+        Raises:
+            ModelError: llama.cpp failed.
+        """
+        batch = self._batch
+        for i, token in enumerate(ids):
+            batch.token[i], batch.pos[i], batch.logits[i] = token, len(self.held) + i, False
+            batch.n_seq_id[i], batch.seq_id[i][0] = 1, _SEQUENCE
+        batch.logits[len(ids) - 1] = True
+        batch.n_tokens = len(ids)
+        code = self._api.llama_decode(self.pointer, batch)
+        if code == 0:
+            self.held += ids
+            return True
+        if code == _ABORTED:  # llama.cpp takes all of a batch of its own size out of the cache again
+            return False
+        self.cut(0)
+        raise ModelError(f"The model failed in its second context (llama_decode returned {code})")
+
+    def logits(self, size: int) -> NDArray[np.float32]:
+        """Return the logits behind the newest token; they are overwritten with the next."""
+        import numpy as np
+
+        return np.ctypeslib.as_array(self._api.llama_get_logits_ith(self.pointer, -1), shape=(size,))
+
+    def ask_to_stop(self) -> None:
+        """End, from any thread, what is computed."""
+        stopper = self.stop
+        if stopper is not None:
+            stopper.ask()
+
+    def free(self) -> None:
+        """Give the memory back; a second call does nothing."""
+        context, self.pointer = self.pointer, None
+        batch, self._batch = self._batch, None
+        self.held.clear()
+        if context is not None:
+            self._api.llama_free(context)
+        self.stop = None  # after the context, which looks at its flag
+        if batch is not None:
+            self._api.llama_batch_free(batch)
+
+
+LEAST_CTX = 256
+"""Tokens of context below which not even a prompt fits."""
+_BATCH = 128
+
+
+class SideChat(SinglePrompts):
+    """A second context that answers single prompts.
+
+    Args:
+        model: a loaded `llama_cpp.Llama`, which stays loaded until this is closed.
+        tokenizer: of that very model.
+        n_ctx: tokens of the prompt and the answer together.
+        threads: threads to compute with, beside those of the conversation.
+    """
+
+    larger = "the second context {}; raise [compaction] summary_ctx"
+
+    def __init__(self, model: Any, tokenizer: LlamaTokenizer, *, n_ctx: int = 1024, threads: int = 1) -> None:
+        if n_ctx < LEAST_CTX:
+            raise InvalidInputError(f"n_ctx is {n_ctx}; a second context needs at least {LEAST_CTX} tokens")
+        super().__init__(tokenizer)
+        self._context = SideContext(
+            model, n_ctx=n_ctx, batch=_BATCH, threads=threads, setting="lower [compaction] summary_ctx"
+        )
+        self.n_ctx = n_ctx
+
+    def rest(self) -> None:
+        """Give the context's memory back until it is needed again."""
+        with self._lock:
+            self._context.free()
+
+    def close(self) -> None:
+        """Stop what is being written and free the context; a second call does nothing."""
+        self._closing = True
+        self._context.ask_to_stop()
+        self.rest()
+
+    def _open(self) -> None:
+        self._context.open().reset()
+
+    def _generate(self, prompt: Prompt, budget: int, stop: Callable[[], bool] | None) -> Generation:
+        vocabulary, context, ids = self.tokenizer.vocabulary, self._context, prompt.ids
+        stopper = context.open()
+        generated: list[int] = []
+        raw = b""
+        stopped: Literal["eos", "length", "interrupted"] = "interrupted"
+
+        def ended() -> bool:
+            return stopper.asked or (stop is not None and stop())
+
+        with watching(stop, stopper.ask):
+            evaluated = self._take(ids, ended)
+            while evaluated is not None and not ended():
+                token = int(context.logits(vocabulary.size).argmax())
+                if vocabulary.ends_reply(token):
+                    stopped = "eos"
+                    break
+                generated.append(token)
+                raw += vocabulary.piece(token)
+                if len(generated) == budget:
+                    stopped = "length"
+                    break
+                if not context.decode([token]):
+                    break
+        text = raw.decode("utf-8", "replace").strip()
+        return Generation(text, tuple(generated), len(ids), evaluated or 0, stopped)
+
+    def _take(self, ids: list[int], stop: Callable[[], bool]) -> int | None:
+        """Evaluate a prompt as far as the cache does not hold it; return how much that was, None when stopped."""
+        context = self._context
+        same = context.cut(common_prefix(context.held, ids[:-1]))  # the last one's logits are needed
+        for at in range(same, len(ids), _BATCH):
+            if stop() or not context.decode(ids[at : at + _BATCH]):
+                return None
+        return len(ids) - same

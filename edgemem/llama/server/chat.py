@@ -1,0 +1,331 @@
+"""A chat model in another process, a llama-server: the same promises, kept across a socket."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgemem.config import ChatSettings
+from edgemem.errors import ConfigError, ServerError
+from edgemem.llama.conversation import Conversation, Reply, SinglePrompts
+from edgemem.llama.forward import watching
+from edgemem.llama.replies import opened_thought
+from edgemem.llama.server.client import SLOTS, LlamaServer, Step
+from edgemem.llama.tokens.log import TokenLog
+from edgemem.llama.tokens.tokenizer import HttpTokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from edgemem.llama.protocols import Generation, Prompt
+    from edgemem.llama.tokens.log import Taken
+    from edgemem.llama.tokens.vocabulary import ServerVocabulary
+
+
+class ServerReply(Reply):
+    """Takes steps as they come and writes their tokens into the log.
+
+    The server sends text by whole characters. Of the tokens that share one it tells the last, so the others are found
+    again from their bytes; those of a character that never became whole cannot be, and are left out.
+    """
+
+    def __init__(self, log: TokenLog, vocabulary: ServerVocabulary, *, opened: str = "") -> None:
+        super().__init__(log, opened=opened)
+        self._vocabulary = vocabulary
+        self._made = 0
+        # the newest token, if it printed nothing: perhaps the one that ends the reply, which is no part of it
+        self._silent: int | None = None
+        self._gap: int | None = None
+
+    @property
+    def sure(self) -> int:
+        """Return how many tokens of the log the server holds just as the log does."""
+        return len(self._log.ids) if self._gap is None else self._gap
+
+    def take(self, step: Step) -> str:
+        """Take a step and return what is to be said."""
+        silent, self._silent = self._silent, None
+        if silent is not None and step.stop_type != "eos":
+            self.keep(silent, b"")
+        if step.stop:
+            self.stopped = "length" if step.stop_type == "limit" else "eos"
+            return ""
+        if not step.tokens:
+            return ""  # a sign of life
+        kept_back, self._made = step.tokens_predicted - self._made - 1, step.tokens_predicted
+        token = step.tokens[-1]
+        content = step.content or self._vocabulary.mark(token)
+        if not content:
+            self._silent = token
+            return ""
+        raw = content.encode()
+        if kept_back or "\ufffd" in content:
+            last = self._vocabulary.piece(token)
+            rows = self._vocabulary.untold(raw, last, kept_back)
+            for row in rows:
+                self.keep(*row)
+            if len(rows) < kept_back:
+                self._gap = self.sure
+            self.keep(token, last)
+        else:
+            self.keep(token, raw)
+        return self.show(content)
+
+
+def why_no_slot(settings: ChatSettings, slots: int) -> str:
+    """Return why no slot of a server may be used beside the conversations, or nothing if one may.
+
+    Args:
+        slots: how many the server has.
+    """
+    if slots < 2:
+        return "the server has one slot, the conversation's; start it with -np 2"
+    if settings.summary_slot >= slots:
+        return f"the server has {slots} slots, and [chat] summary_slot is {settings.summary_slot}; they count from 0"
+    if settings.slot >= 0 and settings.summary_slot < 0:
+        return "[chat] slot is named, so others may use the rest of the server; name summary_slot too"
+    if settings.slot == settings.summary_slot >= 0:
+        return "[chat] slot and summary_slot are the same"
+    return ""
+
+
+def find_no_slot(settings: ChatSettings) -> str:
+    """Ask the server that the profile names, and return why it has no slot beside the conversations, or nothing."""
+    try:
+        server = LlamaServer(settings.server, msgspec.structs.replace(settings, load_s=0.0))
+    except (ServerError, ConfigError) as error:
+        return str(error)
+    try:
+        return why_no_slot(settings, server.holds.slots)
+    finally:
+        server.close()
+
+
+class HttpSide(SinglePrompts):
+    """A second slot of a server, so that the conversation's slot keeps its prefix.
+
+    Args:
+        server: the conversation's; this one has connections of its own.
+        n_ctx: tokens of the prompt and the answer together, if the server's window is that large.
+    """
+
+    larger = "the slot {}; raise [compaction] summary_ctx, or start the server with a larger window (-c)"
+
+    def __init__(self, server: LlamaServer, tokenizer: HttpTokenizer, *, n_ctx: int = 1024) -> None:
+        super().__init__(tokenizer)
+        self.tokenizer: HttpTokenizer = tokenizer
+        self._server = LlamaServer(server.address.text, server.settings)
+        self._n_ctx = n_ctx
+
+    @property
+    def n_ctx(self) -> int:  # type: ignore[override]
+        """Return how many tokens prompt and answer may have together."""
+        return min(self._n_ctx, self._server.holds.n_ctx)
+
+    def _open(self) -> None:
+        self._server.talking.mend()
+
+    def _generate(self, prompt: Prompt, budget: int, stop: Callable[[], bool] | None) -> Generation:
+        vocabulary = self.tokenizer.vocabulary
+        log = TokenLog(vocabulary.continue_text)
+        asked = {
+            "prompt": log.take(prompt).ids,
+            "n_predict": budget,
+            "temperature": 0.0,
+            "repeat_penalty": 1.0,
+            "id_slot": self._slot(),
+            "cache_prompt": True,
+        }
+        reply = ServerReply(log, vocabulary, opened=opened_thought(prompt.text))
+        evaluated = 0
+        steps = self._server.steps(asked)
+        try:
+            with watching(stop, self._server.talking.cut):
+                for n, step in enumerate(steps if stop is None or not stop() else ()):
+                    evaluated = evaluated if n else step.timings.prompt_n
+                    reply.take(step)
+                    if step.stop or (stop is not None and stop()):
+                        break
+        finally:
+            steps.close()
+        reply.text = reply.text.strip()
+        return reply.generation(prompt.n, evaluated)
+
+    def rest(self) -> None:
+        """Do nothing: the memory of a slot is the server's, and stays."""
+
+    def close(self) -> None:
+        """Stop what is being written and leave the server; a second call does nothing."""
+        self._closing = True
+        self._server.talking.cut()
+        with self._lock:
+            self._server.close()
+
+    def _slot(self) -> int:
+        """Return the slot that is named for this, or else one that no conversation in this process has now."""
+        place, slots = self._server.address.place, self._server.refresh().slots
+        named = self._server.settings.summary_slot
+        slot = SLOTS.spare(place, slots=slots, wanted=named if named >= 0 else None)
+        if slot is None:
+            raise ServerError(
+                f"The server at {self._server.address.text} has no slot without a conversation among its {slots}; start"
+                f" it with -np {slots + 1}"
+            )
+        return slot
+
+
+_log = logging.getLogger(__name__)
+_LIKE_LLAMA_CHAT = {"top_k": 40, "top_p": 0.95, "min_p": 0.05, "repeat_penalty": 1.0}
+"""How `LlamaChat` samples, whatever the server was started with."""
+
+
+class HttpLlama(Conversation):
+    """One conversation with the model of a llama-server, in a slot of its own.
+
+    Prompts are rendered and tokenised as exactly as with `LlamaChat`, handed over as ids, and what the server evaluated
+    is read from its own timings. A barge-in closes the connection, which the server notices at the next token, or
+    within a second while it evaluates a prompt.
+
+    Conversations of one process take different slots while the server has some: start it with `-np` and their number,
+    because one that finds the number itself empties the slots that rest. With one slot they wait for one another,
+    and each change from one to the other evaluates the prompt again from where the two differ. `lost_tokens` and a
+    warning in the log tell of either.
+
+    Args:
+        server: `http://127.0.0.1:8080` or `unix:///run/llama.sock`; another host only if the settings name it.
+        settings: `[chat]` of the profile.
+        template: a chat template in place of the server's.
+    """
+
+    larger = "start the server with a larger window (-c)"
+
+    def __init__(
+        self, server: str, *, settings: ChatSettings | None = None, template: str | None = None
+    ) -> None:
+        self._settings = settings or ChatSettings()
+        self._server = LlamaServer(server, self._settings)
+        try:
+            self.tokenizer: HttpTokenizer = HttpTokenizer(self._server, template=template)
+            slots, named = self._server.holds.slots, self._settings.slot
+            if named >= slots:
+                raise ConfigError(
+                    f"The server at {server} has {slots} slots, so [chat] slot cannot be {named}; they count from 0"
+                )
+        except BaseException:
+            self._server.close()
+            raise
+        super().__init__()
+        self._slot = SLOTS.take(self._server.address.place, slots=slots, wanted=named if named >= 0 else None)
+        self.lost_tokens = 0
+        """Tokens that the server had seen and evaluated again in the last call: it was restarted, or the slot was shared."""
+        self._logged = self._server.holds
+        self._evaluated = 0
+
+    @property
+    def n_ctx(self) -> int:  # type: ignore[override]
+        """Return the size of the context window in tokens."""
+        return self._server.holds.n_ctx
+
+    @property
+    def requests(self) -> int:
+        """Return how many requests this conversation has sent to the server."""
+        return self._server.asked
+
+    def beside(self, *, n_ctx: int = 1024, threads: int = 1) -> HttpSide | None:
+        """Return what answers in another slot of the server, closed with this model; None where none may be used.
+
+        Args:
+            threads: the server's own setting counts.
+        """
+        self._check_open()
+        if why_no_slot(self._settings, self._server.holds.slots):
+            return None
+        self._beside.append(side := HttpSide(self._server, self.tokenizer, n_ctx=n_ctx))
+        return side
+
+    def _generate(
+        self,
+        taken: Taken,
+        budget: int,
+        stop: Callable[[], bool] | None,
+        temperature: float,
+        seed: int,
+        opened: str,
+    ) -> Generator[str]:
+        """Yield the reply to a prompt.
+
+        The server does not wait for the reader: what it makes ahead of a reader that is slow, and that nobody reads any
+        more, is no part of the reply.
+
+        Raises:
+            ServerError: the server cannot be reached, is stuck or went away; `last` then holds what came.
+        """
+        known = min(taken.common, self._evaluated)
+        asked = {
+            "prompt": taken.ids,
+            "n_predict": budget,
+            "temperature": temperature,
+            "seed": seed & 0xFFFFFFFF,
+            **_LIKE_LLAMA_CHAT,
+            "id_slot": self._slot,
+            "cache_prompt": True,
+        }
+        evaluated = self.lost_tokens = 0
+        reply = ServerReply(self.log, self.tokenizer.vocabulary, opened=opened)
+        steps = self._server.steps(asked)
+        try:
+            if stop is None or not stop():
+                with watching(stop, self._interrupt):
+                    step = next(steps, None)
+                    if step is not None:
+                        evaluated = step.timings.prompt_n
+                        self._note_loss(known, step.timings.cache_n)
+                    while step is not None:
+                        text = reply.take(step)
+                        if text:
+                            yield text
+                        done = step.stop or self._closing or (stop is not None and stop())
+                        step = None if done else next(steps, None)
+        finally:
+            steps.close()
+            if reply.ids:
+                self._evaluated = reply.sure
+            self.last = reply.generation(len(taken.ids), evaluated)
+            self.first = self.first or self.last
+
+    def _made_with(self) -> object:
+        return self._server.holds
+
+    def _check_model(self, made_with: object) -> None:
+        self._server.talking.touch()
+        holds = self._server.refresh()
+        if holds != made_with:
+            raise ServerError(f"The server now holds another model ({holds.model}); ask again")
+        if self._logged != holds:
+            self.log.clear()
+            self._logged, self._evaluated = holds, 0
+
+    def _note_loss(self, known: int, reused: int) -> None:
+        """Say so if the server had lost some of the tokens that are `known` to have been in its cache."""
+        # the newest of them was chosen, but is evaluated only now
+        self.lost_tokens = max(0, known - 1 - reused)
+        if self.lost_tokens:
+            _log.warning(
+                "the server at %s had lost %d tokens of the conversation and evaluated them again: it was restarted, its slot "
+                "%d is shared, or it empties slots that rest (start it with -np and a number)",
+                self._server.address.text,
+                self.lost_tokens,
+                self._slot,
+            )
+
+    def _interrupt(self) -> None:
+        self._server.talking.cut()
+
+    def _mend(self) -> None:
+        self._server.talking.mend()
+
+    def _free(self) -> None:
+        self._server.close()
+        SLOTS.free(self._server.address.place, self._slot)

@@ -1,0 +1,541 @@
+"""A llama-server: where it listens, the connections to it, and what is asked of it."""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import json
+import socket
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from edgemem.errors import ClosedError, ConfigError, ContextOverflowError, ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Generator
+
+    from edgemem.config import ChatSettings
+
+
+class Address(msgspec.Struct, frozen=True):
+    """One server: a host and a port, or the file of a Unix domain socket."""
+
+    text: str
+    """As the operator wrote it."""
+    host: str = ""
+    port: int = 0
+    file: str = ""
+
+    @classmethod
+    def parse(cls, text: str, *, hosts: Collection[str] = ()) -> Address:
+        """Read `http://127.0.0.1:8080` or `unix:///run/llama.sock`.
+
+        Args:
+            hosts: what may be named besides this machine, spelt as in `text`.
+
+        Raises:
+            ConfigError: it is no such address, or it leaves this machine and is not among `hosts`.
+        """
+        try:
+            parts = urlsplit(text)
+            host, port = parts.hostname or "", parts.port or 80
+        except ValueError as error:
+            raise ConfigError(
+                f"{text!r} is no address ({error}); write one such as http://127.0.0.1:8080"
+            ) from error
+        if parts.scheme == "unix" and parts.path and not host:
+            return cls(text, file=parts.path)
+        if parts.scheme != "http" or not host or parts.path.strip("/") or parts.query or parts.username:
+            raise ConfigError(
+                f"{text!r} names no server; write an address such as http://127.0.0.1:8080 or unix:///run/llama.sock"
+            )
+        if not (_is_here(host) or host in {name.strip("[]").lower() for name in hosts}):
+            raise ConfigError(
+                f"{host} is not this machine, and nothing may leave it unasked; if you mean it, name the host under "
+                f'[chat] server_hosts = ["{host}"] in the profile'
+            )
+        return cls(text, host=host, port=port)
+
+    @property
+    def place(self) -> str:
+        """Return what two spellings of one server have in common."""
+        return self.file or f"{'127.0.0.1' if self.host == 'localhost' else self.host}:{self.port}"
+
+    def connect(self, timeout_s: float) -> socket.socket:
+        """Return a connected socket; raises OSError like any other."""
+        if self.file:
+            return _connected(socket.AF_UNIX, self.file, timeout_s)
+        if self.host != "localhost":
+            return self._connect(self.host, timeout_s)
+        # what `localhost` means (RFC 6761), so that no name server is ever asked for it
+        try:
+            return self._connect("127.0.0.1", timeout_s)
+        except ConnectionRefusedError:
+            return self._connect("::1", timeout_s)
+
+    def _connect(self, host: str, timeout_s: float) -> socket.socket:
+        try:
+            version = ipaddress.ip_address(host).version
+        except ValueError:  # a name, which the profile allowed
+            return socket.create_connection((host, self.port), timeout_s)
+        family = socket.AF_INET6 if version == 6 else socket.AF_INET
+        return _connected(family, (host, self.port), timeout_s)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _connected(family: int, place: str | tuple[str, int], timeout_s: float) -> socket.socket:
+    connected = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        connected.settimeout(timeout_s)
+        connected.connect(place)
+    except BaseException:
+        connected.close()
+        raise
+    return connected
+
+
+_CHUNK = 1 << 16
+_GONE = (OSError, http.client.HTTPException, ValueError)
+"""What reading from a connection raises once one of its ends has closed it."""
+
+
+class Connection:
+    """Asks one thing after the other, from one thread at a time; `cut` may come from any.
+
+    llama-server closes a connection after 5 s of silence, after 100 requests and after each stream. A request that
+    finds such a connection is sent once more on a new one: the server had not begun with it.
+
+    Args:
+        connect_s: seconds to reach the server.
+    """
+
+    def __init__(self, address: Address, *, connect_s: float) -> None:
+        self._address = address
+        self._connect_s = connect_s
+        self._lock = threading.Lock()
+        self._http: http.client.HTTPConnection | None = None
+        self._cut = False
+        self.opened = 0
+        """How often a connection was made; with each of them the server may be another one."""
+        self.asked = 0
+        """How many requests were sent."""
+
+    def close(self) -> None:
+        """Close the connection; the next request opens another."""
+        with self._lock:
+            live, self._http = self._http, None
+        if live is not None:
+            live.close()
+
+    def cut(self) -> None:
+        """End the request that is running, or the next one if none is, until `mend`."""
+        with self._lock:
+            self._cut = True
+            if self._http is not None and self._http.sock is not None:
+                _shut(self._http.sock)
+
+    @property
+    def is_cut(self) -> bool:
+        """Tell whether requests end at once."""
+        return self._cut
+
+    def mend(self) -> None:
+        """Let requests run after a cut."""
+        with self._lock:
+            self._cut = False
+
+    def touch(self) -> None:
+        """Open a connection unless there is one that lives."""
+        self._live()
+
+    def ask(self, method: str, path: str, body: Any = None, *, timeout_s: float) -> bytes:
+        """Send a request and return the answer's body.
+
+        Args:
+            body: what is sent as JSON.
+            timeout_s: seconds of silence after which the server counts as stuck.
+
+        Raises:
+            ServerError: there is no server, it is stuck, it went away, or it answers with an error.
+        """
+        response = self._send(method, path, body, timeout_s)
+        return self._whole(response, timeout_s)
+
+    def events(
+        self, path: str, body: Any, *, first_s: float, between_s: float
+    ) -> Generator[dict[str, Any], None, None]:
+        """Send a request and yield the events that answer it; a cut ends them without an error.
+
+        Closing the generator before its end closes the connection, which tells the server to stop.
+
+        Args:
+            first_s: seconds of silence allowed before the first event.
+            between_s: seconds of silence allowed between two.
+        """
+        ended = False
+        timeout_s = first_s
+        try:
+            response = self._send("POST", path, body, first_s)
+            if response.status != http.client.OK:
+                self._whole(response, first_s)
+            waiting = b""
+            while True:
+                data = response.read1(_CHUNK)
+                *lines, waiting = (waiting + data).split(b"\n")
+                for line in lines:
+                    if line.startswith((b"data:", b"error:")) and not line.endswith(b"[DONE]"):
+                        timeout_s = self._wait_at_most(between_s)
+                        yield self._event(line)
+                if not data:
+                    ended = True
+                    return
+        except ServerError:
+            if not self._cut:
+                raise
+        except _GONE as error:
+            if not self._cut:
+                raise self._failure(error, timeout_s) from error
+        finally:
+            if not ended:
+                self.close()
+
+    def _event(self, line: bytes) -> dict[str, Any]:
+        try:
+            event: dict[str, Any] = json.loads(line.partition(b":")[2])
+        except ValueError as error:
+            raise ServerError(f"The server at {self._address.text} sent what is no JSON ({error})") from error
+        refusal = event.get("error", event if line.startswith(b"error:") else None)
+        if refusal is not None:
+            raise self._refusal(refusal)
+        return event
+
+    def _wait_at_most(self, seconds: float) -> float:
+        if self._http is not None and self._http.sock is not None:
+            self._http.sock.settimeout(seconds)
+        return seconds
+
+    def _whole(self, response: http.client.HTTPResponse, timeout_s: float) -> bytes:
+        try:
+            body = response.read()
+        except _GONE as error:
+            self.close()
+            raise self._failure(error, timeout_s) from error
+        if response.status == http.client.OK:
+            return body
+        try:
+            refusal = json.loads(body)["error"]
+        except (ValueError, KeyError, TypeError):
+            refusal = {"code": response.status, "message": body[:200].decode("utf-8", "replace")}
+        raise self._refusal(refusal)
+
+    def _send(self, method: str, path: str, body: Any, timeout_s: float) -> http.client.HTTPResponse:
+        sent = None if body is None else msgspec.json.encode(body)
+        headers = {} if sent is None else {"Content-Type": "application/json"}
+        self.asked += 1
+        while True:
+            opened = self.opened
+            live = self._live()
+            try:
+                live.sock.settimeout(timeout_s)
+                live.request(method, path, sent, headers)
+                return live.getresponse()
+            except _GONE as error:
+                self.close()
+                if self._cut or self.opened > opened or isinstance(error, TimeoutError):
+                    raise self._failure(error, timeout_s) from error
+
+    def _live(self) -> http.client.HTTPConnection:
+        if self._http is not None and not _lives(self._http.sock):
+            self.close()
+        if self._http is not None:
+            return self._http
+        try:
+            connected = self._address.connect(self._connect_s)
+        except OSError as error:
+            raise ServerError(
+                f"No server answers at {self._address.text} ({error.strerror or error}); start one, such as "
+                "llama-server -m MODEL.gguf"
+            ) from error
+        if connected.family != socket.AF_UNIX:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request is sent in two parts
+        live = http.client.HTTPConnection(self._address.host or "localhost")
+        live.auto_open = 0
+        live.sock = connected
+        with self._lock:
+            self._http = live
+            self.opened += 1
+            if self._cut:
+                _shut(connected)
+        return live
+
+    def _failure(self, error: Exception, timeout_s: float) -> ServerError:
+        where = self._address.text
+        if isinstance(error, TimeoutError):
+            return ServerError(
+                f"The server at {where} was silent for {timeout_s:g} s; see what keeps it, or give it longer in [chat]"
+            )
+        return ServerError(
+            f"The server at {where} ended in the middle of its answer; see why, and start it again"
+        )
+
+    def _refusal(self, error: dict[str, Any]) -> ServerError | ContextOverflowError:
+        message = str(error.get("message") or error).strip().rstrip(".")
+        if error.get("type") == "exceed_context_size_error":
+            return ContextOverflowError(
+                f"The server refuses the prompt ({message}); compact the conversation"
+            )
+        return ServerError(
+            f"The server at {self._address.text} refuses ({message})", code=int(error.get("code") or 0)
+        )
+
+
+def _lives(connected: socket.socket | None) -> bool:
+    """Tell whether the other end has not closed an idle connection."""
+    if connected is None:
+        return False
+    connected.settimeout(0)
+    try:
+        connected.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False  # closed, or bytes that nobody asked for
+
+
+def _shut(connected: socket.socket) -> None:
+    with suppress(OSError):  # the other end may have been faster
+        connected.shutdown(socket.SHUT_RDWR)
+
+
+class Timings(msgspec.Struct, frozen=True):
+    """What the server says of its work on the prompt."""
+
+    prompt_n: int
+    """Tokens that it evaluated."""
+    cache_n: int
+    """Tokens that it had evaluated before."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One event: a token that was made, or the end of the reply."""
+
+    timings: Timings
+    content: str = ""
+    tokens: tuple[int, ...] = ()
+    tokens_predicted: int = 0
+    stop: bool = False
+    stop_type: str = ""
+
+
+_LOOK_S = 0.25
+"""Seconds between two looks at a server that is loading its model."""
+_LOADING, _MISSING = 503, 404
+
+
+class Holding(msgspec.Struct, frozen=True):
+    """What a server holds; two that are equal give the same tokens."""
+
+    model: str
+    """The model's file, or the name that the server gives it."""
+    n_ctx: int
+    """Tokens of the window of one slot."""
+    slots: int
+    """Conversations that it keeps apart."""
+    template: str
+    bos: str
+    eos: str
+    n_vocab: int
+    figures: tuple[int, ...]
+    """Kind of the vocabulary, number and bytes of the weights."""
+
+
+class LlamaServer:
+    """The server at one address; questions may come from several threads, each is answered in its turn."""
+
+    def __init__(self, address: str, settings: ChatSettings) -> None:
+        self.address = Address.parse(address, hosts=settings.server_hosts)
+        self.settings = settings
+        self._lock = threading.RLock()
+        self._asking = Connection(self.address, connect_s=settings.connect_s)
+        self.talking = Connection(self.address, connect_s=settings.connect_s)
+        """The connection for replies: they last, and tokens are asked for meanwhile."""
+        self._looked = 0
+        self._closed = False
+        try:
+            self.holds = self._look()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connections; a second call does nothing."""
+        self._closed = True
+        with self._lock:
+            self._asking.close()
+            self.talking.close()
+
+    @property
+    def asked(self) -> int:
+        """Return how many requests were sent."""
+        return self._asking.asked + self.talking.asked
+
+    def ask(self, path: str, body: Any = None) -> dict[str, Any]:
+        """Ask what needs no computing by the model; a body makes it a POST."""
+        with self._lock:
+            if self._closed:
+                raise ClosedError("The chat model was closed; open it again")
+            method = "GET" if body is None else "POST"
+            raw = self._asking.ask(method, path, body, timeout_s=self.settings.answer_s)
+        try:
+            answer = msgspec.json.decode(raw)
+        except msgspec.DecodeError as error:
+            raise self._unknown() from error
+        if not isinstance(answer, dict):
+            raise self._unknown()
+        return answer
+
+    def steps(self, asked: dict[str, Any]) -> Generator[Step, None, None]:
+        """Yield what the model makes of a prompt; a cut ends it, and closing it tells the server to stop.
+
+        Args:
+            asked: what the server documents for `/completion`; how it is answered is set here.
+        """
+        events = self.talking.events(
+            "/completion",
+            # A sign of life every 30 s would hide that the model is stuck.
+            {
+                **asked,
+                "stream": True,
+                "return_tokens": True,
+                "timings_per_token": True,
+                "sse_ping_interval": -1,
+            },
+            first_s=self.settings.first_token_s,
+            between_s=self.settings.between_tokens_s,
+        )
+        try:
+            for event in events:
+                try:
+                    step = msgspec.convert(event, Step)
+                except msgspec.ValidationError as error:
+                    raise ServerError(
+                        f"The server at {self.address.text} answers as no llama-server of 2025 does ({error})"
+                    ) from error
+                yield step
+            if not self.talking.is_cut:
+                raise ServerError(f"The server at {self.address.text} ended its answer too early; ask again")
+        finally:
+            events.close()
+
+    def refresh(self) -> Holding:
+        """Return what the server holds now; it is asked only if it closed the connection since the last look.
+
+        A server that holds another model is another process, whose predecessor's connections are closed.
+        """
+        with self._lock:
+            if self._closed:
+                raise ClosedError("The chat model was closed; open it again")
+            self._asking.touch()
+            if self._asking.opened != self._looked:
+                self.holds = self._look()
+            return self.holds
+
+    def _once_loaded(self, path: str) -> dict[str, Any]:
+        """Ask, again and again while the server says that it is still loading its model."""
+        for _ in range(1 + int(self.settings.load_s / _LOOK_S)):
+            try:
+                return self.ask(path)
+            except ServerError as error:
+                if error.code != _LOADING:
+                    raise
+            time.sleep(_LOOK_S)
+        raise ServerError(
+            f"The server at {self.address.text} has not loaded its model within {self.settings.load_s:g} s; give it "
+            "longer with load_s under [chat]",
+            code=_LOADING,
+        )
+
+    def _look(self) -> Holding:
+        try:
+            props = self._once_loaded("/props")
+            opened = self._asking.opened
+            window = int(props["default_generation_settings"]["n_ctx"])
+            (model,) = self.ask("/v1/models")["data"]
+            about = model["meta"]
+            holds = Holding(
+                model=str(props.get("model_path") or props.get("model_alias") or ""),
+                n_ctx=window,
+                slots=int(props.get("total_slots", 1)),
+                template=str(props.get("chat_template") or ""),
+                bos=str(props.get("bos_token") or ""),
+                eos=str(props.get("eos_token") or ""),
+                n_vocab=int(about["n_vocab"]),
+                figures=tuple(int(about.get(key, 0)) for key in ("vocab_type", "n_params", "size")),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._unknown() from error
+        except ServerError as error:
+            if error.code != _MISSING:
+                raise
+            raise self._unknown() from error
+        self._looked = opened
+        return holds
+
+    def _unknown(self) -> ServerError:
+        """Say what answers there, if it is no llama-server that can do what is needed."""
+        try:
+            raw = self._asking.ask("GET", "/api/version", timeout_s=self.settings.answer_s)
+            version = json.loads(raw)["version"]
+        except (ServerError, ValueError, KeyError, TypeError):
+            return ServerError(
+                f"What answers at {self.address.text} is no llama-server, or one from before 2025; start a new one"
+            )
+        return ServerError(
+            f"At {self.address.text} answers Ollama {version}, which neither counts tokens nor takes them, so nothing could "
+            "be promised about its cache; run llama-server on the same GGUF and name that"
+        )
+
+
+class Slots:
+    """The slots in use, server by server: a conversation with one of its own keeps its prefix."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._used: dict[str, Counter[int]] = {}
+
+    def take(self, server: str, *, slots: int, wanted: int | None = None) -> int:
+        """Return the slot that is wanted, or the one that fewest others have."""
+        with self._lock:
+            used = self._used.setdefault(server, Counter())
+            slot = min(range(slots), key=lambda each: used[each]) if wanted is None else wanted
+            used[slot] += 1
+            return slot
+
+    def spare(self, server: str, *, slots: int, wanted: int | None = None) -> int | None:
+        """Return the slot that is wanted, or the last one, if no conversation has it; None where they have all."""
+        with self._lock:
+            used = self._used.get(server, Counter())
+            asked = reversed(range(slots)) if wanted is None else (wanted,)
+            return next((slot for slot in asked if not used[slot]), None)
+
+    def free(self, server: str, slot: int) -> None:
+        """Give a slot back."""
+        with self._lock:
+            self._used[server][slot] -= 1
+
+
+SLOTS = Slots()
+"""Those of this process; those of another are not known here, so its slots are named in its profile."""

@@ -1,0 +1,462 @@
+"""What a model has evaluated, kept over a reboot: its instructions are not read again, token by token.
+
+The state is taken at the end of a turn, in the thread of the turn, and written in a thread of its own: one file that is
+whole or not there, and is read only if every bit of it is right.
+
+    EDGESTAT   8 bytes
+    sha256     32 bytes, of everything behind it
+    length     4 bytes, of the header
+    header     msgpack: what the state depends on, the token ids, their log
+    data       what llama.cpp wrote
+
+Numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import struct
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from edgemem.errors import CorruptError, EdgememError, StoreError
+from edgemem.llama.sequence import copy_out, held_by, put_in, size_of, stamp_of, why_unfit
+from edgemem.llama.tokens.log import common_prefix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from typing_extensions import Buffer
+
+    from edgemem.llama.chat import LlamaChat
+
+
+FORMAT = 1
+_MAGIC = b"EDGESTAT"
+_LENGTH = struct.Struct("<I")
+_DIGEST = 32
+_BEGIN = len(_MAGIC) + _DIGEST + _LENGTH.size
+_CHUNK = 1 << 20
+_GLOB = "state-*.bin"
+
+
+class StateHeader(msgspec.Struct, frozen=True):
+    """What a kept state is."""
+
+    kind: Literal["prefix", "whole"]
+    """The instructions and tools alone, or the conversation as well."""
+    stamp: dict[str, str]
+    """What the data depends on; it is of no use where anything of it differs."""
+    ids: list[int]
+    """The tokens whose state the data is."""
+    log: bytes
+    """What the token log holds, for a whole conversation."""
+    forgotten: int
+    """When something was last forgotten, when this was made: what is older may hold it."""
+    at: float
+    """When it was made, in seconds since the epoch."""
+    size: int
+    """Bytes of the data."""
+    name: str = ""
+    """The model's file, for people."""
+    format: int = FORMAT
+
+
+def write_state(path: Path, header: StateHeader, data: Buffer, *, still_wanted: Callable[[], bool]) -> bool:
+    """Write a file that appears whole; return False, with nothing left, if it is not wanted any more by then."""
+    raw = msgspec.msgpack.encode(header)
+    rest = _LENGTH.pack(len(raw)) + raw
+    digest = hashlib.sha256(rest)
+    digest.update(data)
+    part = path.with_suffix(".part")
+    try:
+        # 0600 from the first byte on: a whole state holds what was said.
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:  # noqa: PTH123
+            file.write(_MAGIC + digest.digest() + rest)
+            view = memoryview(data)
+            file.writelines(view[begin : begin + _CHUNK] for begin in range(0, len(view), _CHUNK))
+            file.flush()
+            os.fsync(file.fileno())
+        if not still_wanted():
+            return False
+        part.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        return True
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def read_state(path: Path, *, max_bytes: int) -> tuple[StateHeader, memoryview]:
+    """Read a file and check every byte of it.
+
+    Raises:
+        CorruptError: it is cut short, changed, too large, or no such file.
+    """
+    if path.stat().st_size > max_bytes:
+        raise CorruptError(f"{path.name} is larger than [chat] keep_state_mb allows")
+    # Read, not mapped: a mapped file that is cut short kills the process.
+    raw = memoryview(path.read_bytes())
+    begin = len(_MAGIC) + _DIGEST
+    if bytes(raw[: len(_MAGIC)]) != _MAGIC:
+        raise CorruptError(f"{path.name} is no kept state")
+    if hashlib.sha256(raw[begin:]).digest() != bytes(raw[len(_MAGIC) : begin]):
+        raise CorruptError(f"{path.name} is damaged or cut short")
+    header, end = _header(path, raw)
+    if len(raw) - end != header.size:
+        raise CorruptError(f"{path.name} holds {len(raw) - end} bytes of state and promises {header.size}")
+    return header, raw[end:]
+
+
+def check_state(
+    name: str, header: StateHeader, *, stamp: Mapping[str, str], window: int, vocabulary: int
+) -> None:
+    """Refuse a state that llama.cpp must not be handed.
+
+    Args:
+        name: of the file, for the message.
+        header: what the state says of itself.
+        stamp: what a state of the open model depends on.
+        window: tokens of its context.
+        vocabulary: tokens that it knows.
+
+    Raises:
+        CorruptError: it belongs to another model or another context.
+    """
+    differs = [what for what, value in stamp.items() if header.stamp.get(what) != value]
+    if differs:
+        raise CorruptError(f"{name} was made with another {differs[0]}")
+    if not 0 < len(header.ids) < window:
+        raise CorruptError(f"{name} holds {len(header.ids)} tokens, the window {window}")
+    if not all(0 <= token < vocabulary for token in header.ids):
+        raise CorruptError(f"{name} holds tokens that the vocabulary does not")
+
+
+def headers_in(folder: Path) -> list[tuple[Path, StateHeader]]:
+    """Return the files of kept states that say what they are, without a look at their data."""
+    return _headers(sorted(folder.glob(_GLOB)))
+
+
+def make_room(newest: Path, *, max_bytes: int) -> None:
+    """Delete states of other models, the oldest first, until all fit."""
+    left = max_bytes - newest.stat().st_size
+    others = [(header.at, path) for path, header in headers_in(newest.parent) if path != newest]
+    for _, path in sorted(others, reverse=True):
+        left -= path.stat().st_size
+        if left < 0:
+            path.unlink(missing_ok=True)
+
+
+def remove_states(folder: Path, *, before: int | None = None) -> None:
+    """Delete every kept state, and what a writing that was cut off left.
+
+    Args:
+        before: only what was made before something was forgotten at this tick; None: all.
+    """
+    paths = [*folder.glob(_GLOB), *folder.glob("state-*.part")]
+    newer = {path for path, header in _headers(paths) if before is not None and header.forgotten >= before}
+    for path in paths:
+        if path not in newer:
+            path.unlink(missing_ok=True)
+
+
+def _headers(paths: Iterable[Path]) -> list[tuple[Path, StateHeader]]:
+    """Return those files that say what they are, in the order given."""
+    headers = []
+    for path in paths:
+        with suppress(OSError, CorruptError), path.open("rb") as file:
+            begin = file.read(_BEGIN)
+            length = _LENGTH.unpack(begin[-_LENGTH.size :])[0] if len(begin) == _BEGIN else 0
+            headers.append((path, _header(path, memoryview(begin + file.read(min(length, _CHUNK))))[0]))
+    return headers
+
+
+def _header(path: Path, raw: memoryview) -> tuple[StateHeader, int]:
+    """Return the header and where it ends."""
+    if len(raw) < _BEGIN:
+        raise CorruptError(f"{path.name} is cut short")
+    end = _BEGIN + _LENGTH.unpack_from(raw, _BEGIN - _LENGTH.size)[0]
+    try:
+        header = msgspec.msgpack.decode(raw[_BEGIN:end], type=StateHeader)
+    except msgspec.DecodeError as error:
+        raise CorruptError(f"{path.name} has no header that this edgemem reads") from error
+    if header.format != FORMAT:
+        raise CorruptError(f"{path.name} has format {header.format}, and this edgemem reads {FORMAT}")
+    return header, end
+
+
+_log = logging.getLogger(__name__)
+LEAST = 64
+"""Tokens below which nothing is kept: they are evaluated as fast as a file is found, read and checked."""
+_HEADERS = 1 << 20  # bytes that a file may hold beside the data
+
+
+class KeptState:
+    """The state of one chat model's sequence, on disk.
+
+    Everything but the writing happens in the caller's thread: a `Llama` is not thread-safe, and one that was lent
+    may be used by its owner between turns.
+
+    Args:
+        chat: a model that has not evaluated anything yet, or nothing is put in.
+        folder: where the file lies; one for each model and setting of its context.
+        keep: the instructions and tools, or the conversation as well.
+        max_mb: what all files together may take; a state that is larger is not kept.
+        every_h: hours between two writings, however often the prompt's head changes.
+        now: seconds since the epoch.
+        forgotten: when something was last forgotten; a conversation from before that is neither kept nor used.
+    """
+
+    def __init__(
+        self,
+        chat: LlamaChat,
+        folder: Path,
+        *,
+        keep: Literal["prefix", "whole"],
+        max_mb: float,
+        every_h: float,
+        now: Callable[[], float],
+        forgotten: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self.folder = folder
+        self.keep = keep
+        self.max_bytes = int(max_mb * 1e6)
+        self.every_s = every_h * 3600
+        self.off = ""
+        """Why nothing is kept for this model; empty if it is."""
+        self.fault = ""
+        """What was wrong with the newest file that was not used, or with the newest writing."""
+        self.ignored = 0
+        """How many files were not used."""
+        self.closed = False
+        self._chat = chat
+        self._now = now
+        self._forgotten = forgotten
+        self._since = forgotten()
+        self._put: list[int] = []
+        self._written: list[int] = []
+        self._looked: Any = None
+        self._not_before = float("-inf")
+        self._writer: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._removed = 0
+        self._stamp: dict[str, str] = {}
+        with chat.if_quiet() as llama:
+            if llama is None:
+                self.off = "the model is in use or closed"
+                return
+            self._name = Path(llama.model_path).name
+            try:
+                self._turn_off(why_unfit(llama))
+                self._stamp = stamp_of(llama)
+            except OSError as error:
+                self._turn_off(f"the model's file cannot be read again ({error.strerror})")
+        named = hashlib.sha256(msgspec.json.encode(self._stamp)).hexdigest()[:16]
+        self.path = folder / f"state-{named}.bin"
+        chat.before_close(self.close)
+
+    def load(self) -> int:
+        """Let the model begin with what was kept; return how many tokens it need not evaluate.
+
+        A file that is damaged, of another model or of no use is deleted, counted, and told once.
+        """
+        if self.off or not self.path.exists():
+            return 0
+        try:
+            header, data = read_state(self.path, max_bytes=self.max_bytes + _HEADERS)
+            size = self._chat.tokenizer.vocabulary.size
+            check_state(self.path.name, header, stamp=self._stamp, window=self._chat.n_ctx, vocabulary=size)
+        except (OSError, CorruptError) as error:
+            return self._ignore(str(error))
+        if header.kind == "whole" and (self.keep != "whole" or header.forgotten != self._since):
+            # A setting was changed, or something in it may have been forgotten: nothing is wrong.
+            with suppress(OSError):  # a disk that cannot be written is told by whoever must write
+                self.remove()
+            return 0
+        return self._put_in(header, data)
+
+    def work(self) -> bool:
+        """Keep the state if it is due, at the end of a turn; return whether anything was copied."""
+        if self.off or self.closed:
+            return False
+        self._verify()
+        if self.keep == "whole" and self._written and self._forgotten() != self._since:
+            self.remove()
+        if self.off or self._now() < self._not_before or self._writing():
+            return False
+        if self._looked == self._chat.head and (not self._written or self.path.exists()):
+            return False
+        with self._chat.if_quiet() as llama:
+            if llama is None:
+                return False
+            kind, ids = self._wanted(llama)
+            if self.off or not self._due(ids):
+                return False
+            data = copy_out(llama, len(ids))
+        if data is None:
+            self._turn_off("llama.cpp could not copy this model's state")
+            return False
+        self._start(kind, ids, data)
+        return True
+
+    def remove(self) -> None:
+        """Delete every kept state of the folder, also one that is being written."""
+        with self._lock:
+            self._removed += 1
+            self._written, self._looked = [], None
+            remove_states(self.folder)
+
+    def wait(self) -> None:
+        """Wait until what is being written is on the disk."""
+        if self._writer is not None:
+            self._writer.join()
+
+    def close(self) -> None:
+        """Keep what is due and finish writing; a second call does nothing."""
+        self.wait()
+        try:
+            self.work()
+        except EdgememError as error:  # the model is freed all the same
+            self.fault = str(error)
+        self.wait()
+        self.closed = True
+
+    def _turn_off(self, why: str) -> None:
+        if why:
+            _log.warning("Nothing is kept of %s over a restart: %s", self._name, why)
+        self.off = why
+
+    def _put_in(self, header: StateHeader, data: memoryview) -> int:
+        import numpy as np
+
+        with self._chat.if_quiet() as llama:
+            if llama is None or llama.n_tokens:  # it has begun without; what it holds is newer
+                return 0
+            if not put_in(llama, header.ids, np.frombuffer(data, np.uint8)):
+                return self._ignore(f"llama.cpp did not take {self.path.name}")
+        if header.kind == "whole":
+            with suppress(msgspec.DecodeError):  # without its log only replies are tokenised anew
+                self._chat.log.restore(header.log)
+        self._put = self._written = header.ids
+        self._not_before = self._next(header.at) if header.kind == "whole" else self._not_before
+        return len(header.ids)
+
+    def _ignore(self, reason: str) -> int:
+        self.ignored += 1
+        if self.ignored == 1:
+            _log.warning("A kept state is not used, and deleted: %s", reason)
+        self.fault = reason
+        with suppress(OSError):  # a disk that cannot be written is told by whoever must write
+            self.path.unlink(missing_ok=True)
+        return 0
+
+    def _verify(self) -> None:
+        """Look whether the model really used what was put in, at the end of its first turn."""
+        first, put = self._chat.first, self._put
+        if not put or first is None:
+            return
+        self._put = []
+        with self._chat.if_quiet() as llama:
+            if llama is None or first.stopped == "interrupted":
+                return
+            common = common_prefix(put, held_by(llama)[: first.prompt_tokens])
+        # one token is evaluated in any case: the state has no logits
+        if first.evaluated_tokens > max(1, first.prompt_tokens - common) + 1:
+            self._turn_off(
+                f"the model evaluated {first.evaluated_tokens} tokens although {common} of them were kept"
+            )
+            self._ignore(self.off)
+
+    def _wanted(self, llama: Any) -> tuple[Literal["prefix", "whole"], list[int]]:
+        """Return the ids whose state is to be kept: the head of the newest prompt, or all."""
+        held = held_by(llama)
+        if not held:
+            return "prefix", []
+        if (
+            self.keep == "whole"
+            and self._forgotten() == self._since
+            and size_of(llama, len(held)) <= self.max_bytes
+        ):
+            return "whole", held
+        self._looked = self._chat.head
+        ids = held[: common_prefix(self._chat.head_ids(), held)]
+        size = size_of(llama, len(ids))
+        if size > self.max_bytes:
+            self._turn_off(
+                f"{len(ids)} tokens of this model take {size / 1e6:.1f} MB; raise [chat] keep_state_mb"
+                f" above {self.max_bytes / 1e6:g} to keep them"
+            )
+        return "prefix", ids
+
+    def _due(self, ids: list[int]) -> bool:
+        """Tell whether `ids` are worth a writing now."""
+        if len(ids) < LEAST or (ids == self._written and self.path.exists()):
+            return False
+        last = max((header.at for path, header in headers_in(self.folder) if path == self.path), default=None)
+        if last is not None:
+            self._not_before = self._next(last)
+        due = self._now() >= self._not_before
+        if not due:
+            self._looked = None
+        return due
+
+    def _next(self, last: float) -> float:
+        """Return when the next writing may come; at once, where the clock says that the last is yet to come."""
+        return last + self.every_s if last <= self._now() else float("-inf")
+
+    def _writing(self) -> bool:
+        return self._writer is not None and self._writer.is_alive()
+
+    def _start(self, kind: Literal["prefix", "whole"], ids: list[int], data: NDArray[np.uint8]) -> None:
+        at = self._now()
+        self._not_before = at + self.every_s
+        header = StateHeader(
+            kind,
+            self._stamp,
+            ids,
+            self._chat.log.dump() if kind == "whole" else b"",
+            # The instructions alone hold nothing of what was said.
+            self._since if kind == "whole" else self._forgotten(),
+            at,
+            data.size,
+            self._name,
+        )
+        self._writer = threading.Thread(
+            target=self._write, args=(header, data, self._removed), name="edgemem-state", daemon=True
+        )
+        self._writer.start()
+
+    def _write(self, header: StateHeader, data: NDArray[np.uint8], removed: int) -> None:
+        def wanted() -> bool:
+            return self._removed == removed and (
+                header.kind == "prefix" or self._forgotten() == header.forgotten
+            )
+
+        try:
+            written = write_state(self.path, header, data.data, still_wanted=wanted)
+            with self._lock:
+                if written and not wanted():  # forgotten between the last look and the renaming
+                    self.path.unlink(missing_ok=True)
+                elif written:
+                    self._written = header.ids
+                    make_room(self.path, max_bytes=self.max_bytes)
+        except (OSError, StoreError) as error:
+            self._looked = None
+            if self._removed != removed:  # its file was deleted while it was written
+                return
+            reason = error.strerror if isinstance(error, OSError) else error
+            if not self.fault:
+                _log.warning("The state of %s could not be kept: %s", header.name, reason)
+            self.fault = f"the state could not be written: {reason}"

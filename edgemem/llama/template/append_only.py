@@ -1,0 +1,366 @@
+"""A template that rewrites what the model has read is found out, and only asked for what is new.
+
+A prompt is made of steps: the first question, and then each reply with the messages behind it. A step is rendered by
+the template itself, within its own turn, and what stands before the reply is cut off; so what was shown stays as it was.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import OrderedDict
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.errors import TemplateError
+from edgemem.llama.template.limits import PROBE_TOOL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from edgemem.llama.protocols import Tokenizer
+    from edgemem.records import Message
+
+    Render = Callable[[Sequence[Message], Sequence[dict[str, Any]] | None, bool, float | None], str]
+    Tools = Sequence[dict[str, Any]]
+    Fit = Callable[[Sequence[Message]], list[Message]]
+
+_MARK = "q7w9x3v5t1k8"
+"""Put in place of a reply, to see what the template puts around one."""
+_KEPT = 2048  # steps that are not rendered again
+_OPENED = re.compile(r"<([\w:]+)>\s*$")
+_EMPTY_THOUGHT = re.compile(r"\s*(?:<([\w:]+)>\s*)?</([\w:]+)>\s*$")
+
+
+class CannotIncrementError(Exception):
+    """The new part of a prompt cannot be told from the old one."""
+
+
+class Increments:
+    """Renders conversations step by step; the same conversation always gives the same text.
+
+    Args:
+        render: the template itself: messages, tools, whether a reply is to follow, the date.
+        with_system: whether a step is rendered with the instructions before it: not where they would be repeated.
+        with_tools: the same for the tools.
+    """
+
+    def __init__(self, render: Render, *, with_system: bool = True, with_tools: bool = True) -> None:
+        self._render = render
+        self.with_system = with_system
+        self.with_tools = with_tools
+        self._known: OrderedDict[str, str] = OrderedDict()
+
+    def text(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[dict[str, Any]] | None,
+        generates: bool,
+        now: float | None,
+    ) -> str:
+        """Return the prompt.
+
+        Raises:
+            CannotIncrementError: the template leaves no place to cut at.
+            TemplateError: it refuses the messages.
+        """
+        starts = _starts(messages)
+        head = messages[: starts[0]] if starts else messages
+        out = [self._render(head, tools, generates or bool(starts), now)]
+        system = [message for message in head if message.get("role") == "system"] if self.with_system else []
+        offered = tools if self.with_tools else None
+        frame = repr((system, offered, now))
+        turn = 0
+        for start, end in itertools.pairwise([*starts, len(messages)]):
+            turn = max(turn, _turn_before(messages, start))
+            opens = generates or end < len(messages)
+            before, step = messages[turn:start], messages[start:end]
+            key = repr((before, step, opens)) + frame
+            tail = self._known.get(key)
+            if tail is None:
+                tail = self._tail([*system, *before], step, offered, opens, now)
+                self._known[key] = tail
+                if len(self._known) > _KEPT:
+                    self._known.popitem(last=False)
+            out.append(tail)
+        return "".join(out)
+
+    def _tail(
+        self,
+        before: list[Message],
+        step: Sequence[Message],
+        tools: Sequence[dict[str, Any]] | None,
+        generates: bool,
+        now: float | None,
+    ) -> str:
+        """Return what a step adds behind the prompt that its reply answered."""
+        asked = self._render(before, tools, True, now)
+        whole = self._render([*before, *step], tools, generates, now)
+        content = str(step[0].get("content") or "")
+        if whole.startswith(asked) and whole[len(asked) :].lstrip().startswith(as_generated(asked, content)):
+            return whole[len(asked) :]
+        content = without_opening(asked, content)
+        plain = self._render(before, tools, False, now)
+        opening = asked[len(plain) :] if asked.startswith(plain) else ""
+        if step[0].get("tool_calls") and not content.strip():
+            if not whole.startswith(plain) or not opening:
+                raise CannotIncrementError
+            shared = _shared(opening, whole[len(plain) :])
+            behind = whole[len(plain) + shared :]
+            closed = behind.lstrip().startswith("</")  # some templates close it themselves
+            return ("" if closed else _closing(opening[shared:], "")) + behind
+        # The reply stays as it was generated, whatever the template would leave of it.
+        marked = self._render([*before, {**step[0], "content": _MARK}, *step[1:]], tools, generates, now)
+        if marked.count(_MARK) != 1:
+            raise CannotIncrementError
+        head, _, behind = marked.partition(_MARK)
+        own = head[len(plain) :] if head.startswith(plain) else ""
+        between = own[len(opening) :] if opening and own.startswith(opening) else ""
+        # A reply needs the header of its format, but no empty thought that the model did not generate.
+        if between.strip() and not _OPENED.search(opening) and not _EMPTY_THOUGHT.match(between):
+            return between + content + behind
+        return _closing(opening, content) + content + behind
+
+
+def _starts(messages: Sequence[Message]) -> list[int]:
+    """Return where each reply begins that answers something."""
+    asked = next((n for n, message in enumerate(messages) if message.get("role") == "user"), len(messages))
+    return [
+        n
+        for n in range(asked + 1, len(messages))
+        if messages[n].get("role") == "assistant" and messages[n - 1].get("role") != "assistant"
+    ]
+
+
+def _turn_before(messages: Sequence[Message], start: int) -> int:
+    """Return where the turn begins in which the reply at `start` stands: at its first user message."""
+    n = start - 1
+    while n > 0 and messages[n].get("role") != "user":
+        n -= 1
+    while n > 0 and messages[n - 1].get("role") == "user":
+        n -= 1
+    return n
+
+
+def _shared(one: str, other: str) -> int:
+    """Return how much two texts begin with alike, up to the end of a marker or a line."""
+    n = 0
+    while n < min(len(one), len(other)) and one[n] == other[n]:
+        n += 1
+    while 0 < n < len(one) and one[n - 1] not in ">]\n":
+        n -= 1
+    return n
+
+
+def without_opening(asked: str, content: str) -> str:
+    """Return a reply without the tag that the prompt has already opened a thought with."""
+    opened = _OPENED.search(asked)
+    return content.lstrip().removeprefix(opened[0].rstrip()).lstrip("\n") if opened else content
+
+
+def as_generated(asked: str, content: str) -> str:
+    """Return what a model must have generated behind a prompt to have said this; empty where that cannot be known.
+
+    Where the prompt opens a thought, a reply without the end of it has lost its thinking.
+    """
+    return "" if _closing(asked, content) else without_opening(asked, content).strip()
+
+
+def _closing(opening: str, content: str) -> str:
+    """Return what closes a thought that the prompt opened and that is not in the reply."""
+    opened = _OPENED.search(opening)
+    if opened is None or f"</{opened[1]}>" in content:
+        return ""
+    # A line feed behind another one would make one token of two, and change what was read.
+    return ("" if opening.endswith("\n") else "\n") + f"</{opened[1]}>\n\n"
+
+
+_SYSTEM: Message = {"role": "system", "content": "Be kind and tell where the cups are."}
+_TURNS = 10
+_TOLD = PROBE_TOOL["function"]["description"]
+
+
+class Habits(msgspec.Struct, frozen=True):
+    """What a template does to what the model has read."""
+
+    rewrites: str = ""
+    """When it would rewrite that; empty if it never does."""
+    increments: Increments | None = None
+    """Renders without rewriting, where that can be done."""
+    replies_again: bool = False
+    """Whether the newest reply alone is read again even so: the template puts text of its own before it."""
+
+
+class Growth(msgspec.Struct, frozen=True):
+    """Whether a prompt that grows leaves what the model has already read as it is."""
+
+    appends: bool
+    reason: str = ""
+    """What the template does by itself, also where it is kept from it."""
+    tokens: int = 0
+    """Tokens that are evaluated again each turn, as prompts are rendered; measured over ten turns."""
+    own_tokens: int = 0
+    """How many it would be if the template had its way."""
+
+    def __bool__(self) -> bool:
+        return self.appends
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """A conversation to try a template with."""
+
+    when: str
+    messages: list[Message]
+    tools: list[dict[str, Any]] | None = None
+
+    def asked(self) -> list[list[Message]]:
+        """Return the conversation as it is at each point where the model is asked."""
+        return [
+            [_SYSTEM, *self.messages[:n]]
+            for n, message in enumerate(self.messages, 1)
+            if message["role"] in ("user", "tool")
+        ]
+
+
+def scenes() -> list[Scene]:
+    """Return the conversations that templates are tried with; no two messages are alike, because templates compare them."""
+    users: list[Message] = [{"role": "user", "content": f"Where is cup {n}?"} for n in "123"]
+    replies: list[Message] = [{"role": "assistant", "content": f"On table {n}."} for n in "123"]
+    thoughts = [_thought(reply) for reply in replies]
+    called = [*_called("a1b2c3d4e", "needle"), replies[2]]
+    return [
+        Scene("when the conversation grows", [users[0], replies[0], users[1], replies[1], users[2]]),
+        Scene("when tools are offered", [users[0], replies[0], users[1], replies[1], users[2]], [PROBE_TOOL]),
+        Scene("when a tool is called", [users[0], *called, users[1], replies[1], users[2]], [PROBE_TOOL]),
+        Scene("when a reply contains its thinking", [users[0], thoughts[0], users[1], thoughts[1], users[2]]),
+    ]
+
+
+def conversation() -> Scene:
+    """Return the conversation that costs are measured on: ten turns, three with a tool, all with thinking."""
+    messages: list[Message] = []
+    for n in range(_TURNS):
+        messages.append(
+            {"role": "user", "content": f"Where did I put cup number {n}, and who had it before me?"}
+        )
+        if n % 3 == 1:
+            messages += _called(f"a1b2c3d{n:02}", f"cup {n}")
+        reply = f"Cup number {n} stands on table {n + 20}, and Alice had it before you, on Monday."
+        messages.append(_thought({"role": "assistant", "content": reply}))
+    return Scene("in a conversation", messages, [PROBE_TOOL])
+
+
+def find_habits(fit: Fit, render: Render) -> Habits:
+    """Find out whether a template rewrites what the model has read, and whether it can be kept from it.
+
+    Args:
+        fit: makes messages fit the template.
+        render: renders messages that fit.
+    """
+    rewrites = next((scene.when for scene in scenes() if not _grows(_texts(fit, render, scene), scene)), "")
+    if not rewrites:
+        return Habits()
+    for system, tools in ((True, True), (True, False), (False, True), (False, False)):
+        tried = Increments(render, with_system=system, with_tools=tools)
+        if all(_safe(fit, render, tried, scene) for scene in [*scenes(), conversation()]):
+            again = not all(_grows(_texts(fit, tried.text, scene), scene) for scene in scenes())
+            return Habits(rewrites, tried, again)
+    return Habits(rewrites)
+
+
+def grows_by_appending(tokenizer: Tokenizer) -> Growth:
+    """Find out whether a longer conversation begins with the shorter one, by rendering both."""
+
+    def show(messages: Sequence[Message], tools: Tools | None, generates: bool, now: float | None) -> str:
+        return tokenizer.render(messages, tools=tools, add_generation_prompt=generates, now=now).text
+
+    rewrites = next((scene.when for scene in scenes() if not _grows(_texts(list, show, scene), scene)), "")
+    template = getattr(tokenizer, "template", None)  # an estimate has none
+    rewritten = rewrites or (template.habits.rewrites if template is not None else "")
+    if not rewritten:
+        return Growth(True)
+    reason = f"the chat template renders earlier messages differently {rewritten}"
+    tokens = _cost(tokenizer, lambda messages, tools: tokenizer.render(messages, tools=tools).text)
+    own = _cost(tokenizer, template.own) if template is not None else tokens
+    return Growth(not rewrites, reason, tokens, own)
+
+
+def _texts(fit: Fit, render: Render, scene: Scene) -> list[str]:
+    """Return the prompts of a scene; none from where on the template refuses it."""
+    texts: list[str] = []
+    with suppress(TemplateError):  # what was rendered before stays in the list
+        texts.extend(render(fit(messages), scene.tools, True, None) for messages in scene.asked())
+    return texts
+
+
+def _grows(texts: Sequence[str], scene: Scene) -> bool:
+    """Tell whether each prompt begins with the one before it and the reply to that, white space apart."""
+    for (n, text), longer in zip(enumerate(texts), texts[1:], strict=False):
+        reply = scene.asked()[n + 1][len(scene.asked()[n])]
+        generated = "" if reply.get("tool_calls") else as_generated(text, str(reply["content"]))
+        if not longer.startswith(text) or not longer[len(text) :].lstrip().startswith(generated):
+            return False
+    return True
+
+
+def _safe(fit: Fit, render: Render, tried: Increments, scene: Scene) -> bool:
+    """Tell whether prompts rendered by increment only grow, lose and repeat nothing, and end as the template's own."""
+    own = _texts(fit, render, scene)
+    asked = scene.asked()[: len(own)]
+    try:
+        texts = [tried.text(fit(messages), scene.tools, True, None) for messages in asked]
+    except (CannotIncrementError, TemplateError):
+        return False
+    if not texts:
+        return True
+    once = [str(message["content"]) for message in asked[-1] if message["role"] in ("system", "user")]
+    return (
+        all(longer.startswith(shorter) for shorter, longer in itertools.pairwise(texts))
+        and all(
+            _behind(text, messages) == _behind(theirs, messages)
+            for text, theirs, messages in zip(texts, own, asked, strict=True)
+        )
+        and all(texts[-1].count(text) == 1 for text in once)
+        and texts[-1].count(_TOLD) == texts[0].count(_TOLD)
+    )
+
+
+def _behind(text: str, messages: Sequence[Message]) -> str:
+    """Return what stands behind the newest message."""
+    return text.rpartition(str(messages[-1]["content"]))[2]
+
+
+def _cost(tokenizer: Tokenizer, show: Callable[[Sequence[Message], Tools | None], str]) -> int:
+    """Return how many tokens that the model has seen the next prompt does not begin with, on average over ten turns."""
+    scene = conversation()
+    asked = [messages for messages in scene.asked() if messages[-1]["role"] == "user"]
+    try:
+        texts = [show(messages, scene.tools) for messages in asked]
+    except TemplateError:
+        return 0
+    lost = 0
+    for (n, text), longer in zip(enumerate(texts), texts[1:], strict=False):
+        reply = asked[n + 1][len(asked[n])]
+        seen = text
+        if not reply.get("tool_calls"):
+            behind = longer[len(text) :] if longer.startswith(text) else ""
+            space = behind[: len(behind) - len(behind.lstrip())]
+            seen += space + as_generated(text, str(reply["content"]))
+        before, after = (tokenizer.encode(prompt, special=True) for prompt in (seen, longer))
+        same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
+        lost += len(before) - sum(1 for _ in same)
+    return round(lost / (len(texts) - 1))
+
+
+def _thought(reply: Message) -> Message:
+    return {**reply, "content": f"<think>\nIt was there.\n</think>\n\n{reply['content']}"}
+
+
+def _called(name: str, value: str) -> list[Message]:
+    call = {"id": name, "type": "function", "function": {"name": "probe", "arguments": {"key": value}}}
+    return [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "name": "probe", "tool_call_id": name, "content": f"Found {value}."},
+    ]

@@ -1,0 +1,264 @@
+"""Chat templates: messages to text, through the Jinja template that a GGUF carries."""
+
+from __future__ import annotations
+
+import functools
+import json
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from edgemem.errors import TemplateError
+from edgemem.llama.template.append_only import CannotIncrementError, Habits, find_habits
+from edgemem.llama.template.limits import Manners, find_manners
+from edgemem.llama.template.sandbox import (
+    Given,
+    RefusedError,
+    UnboundedError,
+    compiled,
+    given,
+    refuse,
+    run,
+    to_json,
+)
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Sequence
+
+    from edgemem.records import Message
+
+
+CHATML = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+"""The plainest template in wide use, for a vocabulary that carries none."""
+DATELESS = 1_704_067_200.0
+"""The date (1 January 2024) that a template prints when nobody says what day it is: always the same one."""
+
+
+class ChatTemplate:
+    """A chat template with the quirks of its kind found out, so that callers need not know them."""
+
+    def __init__(self, source: str, *, bos: str = "", eos: str = "") -> None:
+        import jinja2
+
+        self.source = source
+        self._bos, self._eos = bos, eos
+        try:
+            self._template = compiled(source)
+        except (jinja2.TemplateError, RecursionError) as error:
+            raise TemplateError(
+                f"The model's chat template cannot be read ({_line(error)}); pass another one"
+            ) from error
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        now: float | None = None,
+        clean: Callable[[str], str] | None = None,
+    ) -> str:
+        """Render messages so that what the model has read stays as it was; `own` may rewrite it.
+
+        Args:
+            messages: what was said; what the template cannot take is put another way.
+            tools: schemas to offer.
+            add_generation_prompt: whether a reply is to follow.
+            now: the date that a template may print, seconds since the epoch, UTC.
+            clean: applied to every text that did not come from the operator.
+        """
+        if messages:
+            self.check()
+        fitted = self._fitted(messages, clean)
+        increments = self.habits.increments
+        if increments is not None:
+            try:
+                return increments.text(fitted, tools, add_generation_prompt, now)
+            except (CannotIncrementError, TemplateError):
+                pass  # a step that cannot be told apart: the template's own rendering is right, only dearer
+        return self._render(fitted, tools, add_generation_prompt, now)
+
+    def own(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[dict[str, Any]] | None = None,
+        *,
+        now: float | None = None,
+    ) -> str:
+        """Render messages as the template would by itself, whatever the model has read before."""
+        return self._render(self._fitted(messages, None), tools, True, now)
+
+    def check(self) -> None:
+        """Find out whether what a person says reaches the model at all.
+
+        Raises:
+            TemplateError: it does not, whoever says it.
+        """
+        if self._silent:
+            raise TemplateError(
+                "The model's chat template does not print what the user says, so the model would answer to nothing; "
+                "pass another template"
+            )
+
+    @functools.cached_property
+    def _silent(self) -> bool:
+        question = "Where is the cup?"
+        try:
+            text = self.own([{"role": "user", "content": question}])
+        except TemplateError:
+            return False  # what it refuses it says itself
+        return question not in text
+
+    @functools.cached_property
+    def manners(self) -> Manners:
+        """Return what the template cannot take as it is."""
+        return find_manners(lambda messages, tools: self._call(messages, tools, True, None))
+
+    @functools.cached_property
+    def habits(self) -> Habits:
+        """Return whether the template rewrites what the model has read, and how that is avoided."""
+        return find_habits(self.manners.fit, self._render)
+
+    def _fitted(self, messages: Sequence[Message], clean: Callable[[str], str] | None) -> list[Message]:
+        return self.manners.fit([_plain(message, clean=clean) for message in messages])
+
+    def _render(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[dict[str, Any]] | None,
+        add_generation_prompt: bool,
+        now: float | None,
+    ) -> str:
+        offered = list(tools) if tools else ([] if self.manners.lists_tools else None)
+        return self._call(messages, offered, add_generation_prompt, now)
+
+    def _call(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[dict[str, Any]] | None,
+        add_generation_prompt: bool,
+        now: float | None,
+    ) -> str:
+        import jinja2
+
+        day = datetime.fromtimestamp(DATELESS if now is None else now, tz=timezone.utc)
+        variables: dict[str, Any] = {
+            "messages": Given(messages),  # what they hold was copied, and is text
+            "tools": given(tools),
+            # what one template (Firefunction) has in place of tools and of the date
+            "functions": to_json(tools or []),
+            "datetime": day.strftime("%Y-%m-%d"),
+            "add_generation_prompt": add_generation_prompt,
+            "bos_token": self._bos,
+            "eos_token": self._eos,
+            "strftime_now": day.strftime,
+            "raise_exception": refuse,
+        }
+        try:
+            return run(self._template, len(messages), variables)
+        except RefusedError as error:
+            raise TemplateError(
+                f"The model's chat template refuses these messages: {_line(error)}"
+            ) from error
+        except UnboundedError as error:
+            raise TemplateError(
+                f"The model's chat template was stopped ({error}); pass another template"
+            ) from error
+        except (
+            jinja2.TemplateError,
+            TypeError,
+            ValueError,
+            LookupError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+            MemoryError,
+        ) as error:
+            raise TemplateError(
+                f"The model's chat template cannot render these messages ({_line(error)}); pass another template"
+            ) from error
+
+
+def neutralise(text: str, markers: re.Pattern[str]) -> str:
+    """Spell special tokens so that they are words like any other: `<|im_end|>` becomes `< |im_end|>`."""
+    while markers.search(text):  # what is broken up may have overlapped another one
+        text = markers.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text)
+    return text
+
+
+def _line(error: BaseException) -> str:
+    """Return what is wrong in one line; a template may say it in many."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def _plain(message: Message, *, clean: Callable[[str], str] | None) -> Message:
+    """Return a message as templates expect it: text content, and the arguments of calls as objects."""
+    clean = clean if clean is not None and message.get("role") != "system" else _same
+    shown: Message = {
+        key: clean(value) if isinstance(value, str) else value for key, value in message.items()
+    }
+    shown["content"] = clean(_shown_text(message))
+    calls = message.get("tool_calls")
+    if calls:
+        shown["tool_calls"] = [_plain_call(call, clean=clean) for call in calls]
+    else:
+        shown.pop("tool_calls", None)  # templates ask whether the key is there
+    return shown
+
+
+def text_of(message: Message) -> str:
+    """Return the text of a message; images and other parts have none."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, (list, tuple)) else ()
+    return "\n".join(
+        str(part.get("text") or "") if isinstance(part, dict) else str(part)
+        for part in parts
+        if part is not None
+    )
+
+
+def _shown_text(message: Message) -> str:
+    """Return the text to show: an image, which no text model can see, leaves a word in its place."""
+    content = message.get("content")
+    if not isinstance(content, (list, tuple)):
+        return text_of(message)
+    return "\n".join(_shown_part(part) for part in content if part is not None)
+
+
+def _shown_part(part: Any) -> str:
+    if not isinstance(part, dict):
+        return str(part)
+    if part.get("text"):
+        return str(part["text"])
+    kind = str(part.get("type") or "").removeprefix("input_").removesuffix("_url")
+    return "" if kind in ("", "text") else f"[{kind}]"
+
+
+def _plain_call(call: dict[str, Any], *, clean: Callable[[str], str]) -> dict[str, Any]:
+    function = dict(call.get("function") or {})
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            parsed = json.loads(arguments) if arguments.strip() else {}
+        except ValueError:
+            parsed = arguments  # the model wrote no JSON; show what it wrote
+        arguments = parsed if isinstance(parsed, dict) else arguments
+    arguments = _cleaned({} if arguments is None else arguments, clean)
+    return {**call, "function": {**function, "arguments": arguments}}
+
+
+def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {_cleaned(key, clean): _cleaned(item, clean) for key, item in value.items()}
+    return [_cleaned(item, clean) for item in value] if isinstance(value, list) else value
+
+
+def _same(text: str) -> str:
+    return text

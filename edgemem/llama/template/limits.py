@@ -1,0 +1,342 @@
+"""What a chat template can take, found out by asking it, and messages made to fit.
+
+What a template refuses, or passes over in silence, is put another way: as text, in a role that it has. The same messages
+always fit the same way, so a prompt that grows still only grows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.errors import TemplateError
+from edgemem.llama.template.sandbox import UnboundedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from edgemem.records import Message
+
+    Show = Callable[[Sequence[Message], Sequence[dict[str, Any]] | None], str]
+
+SILENCE = "…"
+"""Stands where a template that demands alternation wants somebody to speak who did not."""
+_SHORT = 9  # characters that Mistral's templates want an id of a call to have
+
+
+class Manners(msgspec.Struct, frozen=True):
+    """What a template cannot take as it is."""
+
+    no_system: bool = False
+    """It has no system role: the instructions head the first user message."""
+    one_system: bool = False
+    """It shows one system message only: several become one."""
+    early_system: bool = False
+    """It shows system messages at the head only: what a later one says, the user says."""
+    alternates: bool = False
+    """Users and assistants must take turns, a user first."""
+    lists_tools: bool = False
+    """It wants an empty list where no tool is offered."""
+    text_arguments: bool = False
+    """It glues the arguments of a call to other text, so they must be JSON text."""
+    short_ids: bool = False
+    """It refuses ids of calls that are not nine letters and digits."""
+    no_calls: bool = False
+    """It does not show which tools were called: calls stand in the reply's text."""
+    no_results: bool = False
+    """It has no role for tools: results stand in user messages."""
+    one_call: bool = False
+    """It takes one call a message: several follow one another, each with its result."""
+
+    def fit(self, messages: Sequence[Message]) -> list[Message]:
+        """Return messages that the template can take; content is text, arguments are objects or text."""
+        fitted = list(messages)
+        # Where the head is made of all system messages, a later one would rewrite what the model has read.
+        if self.early_system or self.no_system:
+            fitted = _without_late_system(fitted)
+        if self.one_call:
+            fitted = _one_by_one(fitted)
+        if self.no_calls or self.no_results or self.text_arguments or self.short_ids:
+            fitted = [self._tools_of(message) for message in fitted]
+        if self.no_results:
+            fitted = _joined_results(fitted)
+        if self.alternates:
+            fitted = _alternating(fitted)
+        if self.no_system:
+            return _without_system(fitted)
+        return _one_system(fitted) if self.one_system else fitted
+
+    def _tools_of(self, message: Message) -> Message:
+        shown = dict(message)
+        calls = message.get("tool_calls")
+        if calls and self.no_calls:
+            texts = [str(message.get("content") or ""), *map(_call_text, calls)]
+            shown["content"] = "\n".join(filter(None, texts))
+            del shown["tool_calls"]
+        elif calls:
+            shown["tool_calls"] = [self._call(call) for call in calls]
+        if message.get("role") == "tool":
+            if self.no_results:
+                return {
+                    "role": "user",
+                    "content": f"<tool_response>\n{message.get('content')}\n</tool_response>",
+                }
+            if self.short_ids and message.get("tool_call_id"):
+                shown["tool_call_id"] = _short(str(message["tool_call_id"]))
+        return shown
+
+    def _call(self, call: dict[str, Any]) -> dict[str, Any]:
+        function = dict(call["function"])
+        if self.text_arguments and not isinstance(function.get("arguments"), str):
+            function["arguments"] = json.dumps(function.get("arguments"), ensure_ascii=False)
+        fitted = {**call, "function": function}
+        if self.short_ids and call.get("id"):
+            fitted["id"] = _short(str(call["id"]))
+        return fitted
+
+
+def _system(text: str) -> Message:
+    return {"role": "system", "content": text}
+
+
+def _user(text: str) -> Message:
+    return {"role": "user", "content": text}
+
+
+def _short(name: str) -> str:
+    return (
+        name if len(name) == _SHORT and name.isalnum() else hashlib.sha256(name.encode()).hexdigest()[:_SHORT]
+    )
+
+
+def _call_text(call: dict[str, Any]) -> str:
+    """Return a call in the form that small models write and loops read."""
+    function = call.get("function") or {}
+    spelled = {"name": function.get("name"), "arguments": function.get("arguments")}
+    return f"<tool_call>\n{json.dumps(spelled, ensure_ascii=False)}\n</tool_call>"
+
+
+def _one_by_one(messages: Sequence[Message]) -> list[Message]:
+    """Put each of several calls into a message of its own, and its result behind it."""
+    out: list[Message] = []
+    at = 0
+    while at < len(messages):
+        message = messages[at]
+        at += 1
+        calls = message.get("tool_calls") or ()
+        if len(calls) < 2:
+            out.append(message)
+            continue
+        results = list(itertools.takewhile(lambda result: result.get("role") == "tool", messages[at:]))
+        at += len(results)
+        for n, call in enumerate(calls):
+            out.append({**message, "content": message.get("content") if n == 0 else "", "tool_calls": [call]})
+            last = n == len(calls) - 1
+            # A result without an id belongs to the call at its place.
+            own = (
+                results
+                if last
+                else [result for result in results if result.get("tool_call_id") == call.get("id")]
+                or results[:1]
+            )
+            out += own
+            results = [result for result in results if not any(result is taken for taken in own)]
+    return out
+
+
+def _joined_results(messages: Sequence[Message]) -> list[Message]:
+    """Put the results of one reply's calls into one user message."""
+    out: list[Message] = []
+    for message in messages:
+        if out and _is_result(message) and _is_result(out[-1]):
+            out[-1] = {**out[-1], "content": f"{out[-1]['content']}\n{message['content']}"}
+        else:
+            out.append(message)
+    return out
+
+
+def _is_result(message: Message) -> bool:
+    return message.get("role") == "user" and str(message.get("content")).startswith("<tool_response>\n")
+
+
+def _alternating(messages: Sequence[Message]) -> list[Message]:
+    """Let the other side say nothing wherever one side speaks twice, or the assistant first.
+
+    Two messages are not made one: the model may have been shown the first as a message of its own.
+    """
+    out: list[Message] = []
+    due = "user"
+    for message in messages:
+        role = message.get("role")
+        if role == "user" or (role == "assistant" and not message.get("tool_calls")):
+            if role != due:
+                out.append({"role": due, "content": SILENCE})
+            due = "assistant" if role == "user" else "user"
+        elif role == "assistant" and due == "user":  # a call is an answer too
+            out.append({"role": "user", "content": SILENCE})
+            due = "assistant"
+        out.append(message)
+    return out
+
+
+def _is_system(message: Message) -> bool:
+    return message.get("role") == "system"
+
+
+def _one_system(messages: Sequence[Message]) -> list[Message]:
+    head = list(itertools.takewhile(_is_system, messages))
+    return [_system(_orders(head)), *messages[len(head) :]] if len(head) > 1 else list(messages)
+
+
+def _without_late_system(messages: Sequence[Message]) -> list[Message]:
+    head = sum(1 for _ in itertools.takewhile(_is_system, messages))
+    rest = (_user(message["content"]) if _is_system(message) else message for message in messages[head:])
+    return [*messages[:head], *rest]
+
+
+def _without_system(messages: Sequence[Message]) -> list[Message]:
+    orders = _orders(messages)
+    rest = [message for message in messages if message.get("role") != "system"]
+    if not orders:
+        return rest
+    first = next((n for n, message in enumerate(rest) if message.get("role") == "user"), None)
+    if first is None:
+        return [_user(orders), *rest]
+    rest[first] = {**rest[first], "content": f"{orders}\n\n{rest[first]['content']}"}
+    return rest
+
+
+def _orders(messages: Sequence[Message]) -> str:
+    return "\n\n".join(str(message["content"]) for message in messages if message.get("role") == "system")
+
+
+PROBE_TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "probe",
+        "description": "Look a cup up.",
+        "parameters": {"type": "object", "properties": {"key": {"type": "string", "description": "What."}}},
+    },
+}
+"""A tool to offer while probing."""
+_ONE: Message = {"role": "user", "content": "First question."}
+_TWO: Message = {"role": "user", "content": "Second question."}
+_REPLY: Message = {"role": "assistant", "content": "First answer."}
+_OTHER: Message = {"role": "assistant", "content": "Other answer."}
+_ORDERS: Message = {"role": "system", "content": "Be kind."}
+_MORE: Message = {"role": "system", "content": "Be brief."}
+
+
+def find_manners(show: Show) -> Manners:
+    """Find out what a template can take.
+
+    Args:
+        show: renders messages and tools as the template itself does; raises TemplateError.
+    """
+    probe = _Probe(show)
+    return probe.of_calls(probe.of_talk())
+
+
+class _Probe:
+    """Tries one template."""
+
+    def __init__(self, show: Show) -> None:
+        self._show = show
+
+    def of_talk(self) -> Manners:
+        """Return what it takes of instructions, and of who speaks after whom."""
+        better = self._better
+        manners = better(Manners(), [_ONE], "First question.", lists_tools=True)
+        manners = better(manners, [_ORDERS, _ONE], "Be kind.", "First question.", no_system=True)
+        manners = better(
+            manners, [_ORDERS, _MORE, _ONE], "Be kind.", "Be brief.", "First question.", one_system=True
+        )
+        for messages in ([_ONE, _TWO], [_REPLY, _ONE], [_ONE, _REPLY, _OTHER, _TWO]):
+            texts = [message["content"] for message in messages]
+            manners = better(manners, messages, *texts, alternates=True)
+        # A later system message has its place, and displaces nothing that the template says by itself.
+        opening = ""
+        if self._shows(manners, [_ONE]):
+            text = self._show(manners.fit([_ONE]), [] if manners.lists_tools else None)
+            opening = text.partition("First question.")[0]
+        late = (opening, "First answer.", "Be brief.", "Second question.")
+        return better(manners, [_ONE, _REPLY, _MORE, _TWO], *late, early_system=True)
+
+    def of_calls(self, manners: Manners) -> Manners:
+        """Return what it takes of tools that were called, beside what is found already."""
+
+        def takes(changes: dict[str, bool], *, never: str = "\0") -> bool:
+            changed = msgspec.structs.replace(manners, **changes)
+            return self._shows(
+                changed, _called("needle"), "needle", "Found number 0.", tools=True, never=never
+            )
+
+        # What is wrong with calls can be several things at once, so they are tried together, the mildest first.
+        choices: list[dict[str, bool]] = [{}, {"short_ids": True}]
+        # Python's quotes tell that an object was glued to text.
+        if not any(takes(choice, never="'needle'") for choice in choices):
+            quoted = [{**choice, "text_arguments": True} for choice in choices]
+            if any(takes(choice) for choice in quoted):
+                choices = quoted
+        choices += [{"no_calls": True}, {"no_calls": True, "no_results": True}]
+        chosen = next((choice for choice in choices if takes(choice)), {})
+        return self._better(
+            msgspec.structs.replace(manners, **chosen),
+            _called("needle", "thread"),
+            *("needle", "thread", "Found number 0.", "Found number 1."),
+            tools=True,
+            one_call=True,
+        )
+
+    def _shows(
+        self,
+        manners: Manners,
+        messages: Sequence[Message],
+        *needles: str,
+        tools: bool = False,
+        never: str = "\0",
+    ) -> bool:
+        """Tell whether all that was said is there, in its order where no tool is called."""
+        try:
+            offered = [PROBE_TOOL] if tools else ([] if manners.lists_tools else None)
+            text = self._show(manners.fit(messages), offered)
+        except TemplateError as error:
+            if isinstance(error.__cause__, UnboundedError):
+                raise  # each further try would take as long
+            return False
+        at = 0
+        for needle in needles:
+            at = text.find(needle, 0 if tools else at)  # calls may come one by one
+            if at < 0:
+                return False
+        return never not in text
+
+    def _better(
+        self, manners: Manners, messages: list[Message], *needles: str, tools: bool = False, **more: bool
+    ) -> Manners:
+        """Take to other manners where, without them, something would not be shown."""
+        if self._shows(manners, messages, *needles, tools=tools):
+            return manners
+        changed = msgspec.structs.replace(manners, **more)
+        return changed if self._shows(changed, messages, *needles, tools=tools) else manners
+
+
+def _called(*values: str) -> list[Message]:
+    """Return a turn in which the tool was called with each of some values."""
+    calls = [
+        {
+            "id": f"call_0_{n}",
+            "type": "function",
+            "function": {"name": "probe", "arguments": {"key": value}},
+        }
+        for n, value in enumerate(values)
+    ]
+    results: list[Message] = [
+        {"role": "tool", "name": "probe", "tool_call_id": f"call_0_{n}", "content": f"Found number {n}."}
+        for n in range(len(values))
+    ]
+    return [_ONE, {"role": "assistant", "content": "", "tool_calls": calls}, *results, _REPLY, _TWO]

@@ -1,0 +1,251 @@
+"""The thread that owns a model that embeds or ranks: who waits comes first, stored text when nobody speaks."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from collections import deque
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as WaitTimeoutError
+from typing import TYPE_CHECKING, Protocol
+
+from edgemem.errors import ClosedError
+from edgemem.llama.forward import Interrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Any
+
+    from typing_extensions import Self
+
+
+class Computing(Protocol):
+    """What the thread runs: a loaded model."""
+
+    def encode(self, item: Any) -> Any:
+        """Return what the model makes of an item, or None if the interrupt was raised meanwhile."""
+        ...
+
+    def count(self, item: Any) -> int:
+        """Return how many tokens an item takes."""
+        ...
+
+    def close(self) -> None:
+        """Free the model."""
+        ...
+
+
+class Job:
+    """Items on their way through the worker; `rows` grows, so an interrupted job goes on where it was.
+
+    Args:
+        items: texts, or whatever else the model takes.
+        stop: once it is true, nobody waits for what is not made yet.
+        counts: make no vectors, but tell how many tokens each text takes.
+    """
+
+    def __init__(
+        self, items: list[Any], stop: Callable[[], bool] | None = None, *, counts: bool = False
+    ) -> None:
+        self.items = items
+        self.stop = stop
+        self.counts = counts
+        self.rows: list[Any] = []
+        self.done: Future[list[Any]] = Future()
+
+
+class ModelWorker:
+    """The thread that loads, uses and frees a model, with a lane for queries and one for stored text.
+
+    Args:
+        name: of the thread.
+        load: loads the model, which has to obey the `interrupt` that it is given.
+        what: of whose closing the errors speak.
+    """
+
+    def __init__(self, name: str, load: Callable[..., Computing], what: str) -> None:
+        self._name, self._load, self._what = name, load, what
+        self._interrupt = Interrupt()
+        self._changed = threading.Condition()
+        self._queries: deque[Job] = deque()
+        self._background: deque[Job] = deque()
+        self._running: Job | None = None  # it stays at the head of its lane until it is done
+        self._thread: threading.Thread | None = None
+        self.closed = False
+
+    def put(self, job: Job, *, query: bool, newest: bool = False) -> None:
+        """Queue a job; a query interrupts stored text, and with `newest` older queries as well, which go on behind it."""
+        with self._changed:
+            if self.closed:
+                raise closed_error(self._what)
+            if self._thread is None:
+                # a daemon, so that a program that forgot to close still ends
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+            if query and self._running is not None and (newest or self._running not in self._queries):
+                self._interrupt.ask()
+            if query and newest:
+                self._queries.appendleft(job)
+            else:
+                (self._queries if query else self._background).append(job)
+            self._changed.notify()
+
+    def wait(self, job: Job, timeout_s: float | None) -> list[Any]:
+        """Return what was made of a job, or drop it and raise `TimeoutError` when `timeout_s` seconds were not enough."""
+        try:
+            return job.done.result(timeout_s)
+        except WaitTimeoutError:
+            if self.drop(job):
+                raise
+            return job.done.result()  # done in the last moment
+        except KeyboardInterrupt:
+            self.drop(job)
+            raise
+
+    def drop(self, job: Job) -> bool:
+        """Forget a job that nobody waits for any more, also while it is computed; False if it is done already."""
+        with self._changed:
+            if job.done.done():
+                return False
+            self._leave(job)
+            if self._running is job:
+                self._interrupt.ask()
+            return job.done.cancel()
+
+    def give_way(self) -> None:
+        """End the jobs whose `stop()` is true, also the one that is computed at this moment, with what they have."""
+        with self._changed:
+            for job in [job for job in (*self._queries, *self._background) if _stopped(job)]:
+                if job is self._running:
+                    self._interrupt.ask()
+                else:
+                    self._finish(job, None)
+
+    def close(self) -> None:
+        """End the thread; jobs that are not done get ClosedError."""
+        with self._changed:
+            self.closed = True
+            self._interrupt.ask()
+            self._changed.notify()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        encoder: Computing | None = None
+        try:
+            while (job := self._next()) is not None:
+                encoder = self._step(encoder, job)
+        finally:
+            if encoder is not None:
+                encoder.close()
+            for job in (*self._queries, *self._background):
+                self._finish(job, closed_error(self._what))
+
+    def _next(self) -> Job | None:
+        """Wait for work and mark it as running; None once the embedder is closed."""
+        with self._changed:
+            self._running = None
+            while True:
+                # Before each item: a query may have come in between, and its turn may still run.
+                for job in [job for job in (*self._queries, *self._background) if _stopped(job)]:
+                    self._finish(job, None)
+                if self.closed:
+                    return None
+                if self._queries or self._background:
+                    break
+                self._changed.wait()
+            self._interrupt.reset()
+            self._running = (self._queries or self._background)[0]
+            return self._running
+
+    def _step(self, encoder: Computing | None, job: Job) -> Computing | None:
+        """Compute one item of a job; interrupted, it is simply tried again when its turn comes."""
+        try:
+            encoder = encoder or self._load(interrupt=self._interrupt)
+            item = job.items[len(job.rows)]
+            row = encoder.count(item) if job.counts else encoder.encode(item)
+        except Exception as error:  # noqa: BLE001  (it is raised where the job is waited for)
+            self._finish(job, error)
+            return encoder
+        if row is not None:
+            job.rows.append(row)
+            if len(job.rows) == len(job.items):
+                self._finish(job, None)
+        return encoder
+
+    def _finish(self, job: Job, error: Exception | None) -> None:
+        with self._changed:
+            self._leave(job)
+            if job.done.cancelled():
+                return
+            if error is None:
+                job.done.set_result(job.rows)
+            else:
+                job.done.set_exception(error)
+
+    def _leave(self, job: Job) -> None:
+        for lane in (self._queries, self._background):
+            if job in lane:
+                lane.remove(job)
+
+
+def _stopped(job: Job) -> bool:
+    return job.stop is not None and job.stop()
+
+
+def closed_error(what: str) -> ClosedError:
+    """Return the error that everybody gets once an embedder or a reranker is closed."""
+    return ClosedError(f"The {what} was closed; open it again")
+
+
+class ModelHandle:
+    """A model that any thread may use; it is loaded when first needed, and whoever drops it unclosed is warned."""
+
+    def __init__(self, path: Path, what: str, load: Callable[..., Computing]) -> None:
+        """Take a model's file, without loading it yet.
+
+        Args:
+            what: the kind of model, as errors and the thread are named.
+            load: loads it, in the thread, given an `interrupt` to obey.
+        """
+        self.path = path
+        self._what = what
+        self._worker = ModelWorker(f"edgemem-{what}", load, what)
+        # also runs when the interpreter exits: llama.cpp must not compute while its library is torn down
+        self._close = weakref.finalize(self, self._worker.close)
+
+    @property
+    def closed(self) -> bool:
+        """Tell whether `close()` was called."""
+        return self._worker.closed
+
+    def close(self) -> None:
+        """Free the model; whoever waits for it gets ClosedError. A second call does nothing."""
+        self._close()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise closed_error(self._what)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_close") and self._close.alive:
+            warnings.warn(
+                f"{type(self).__name__} for {self.path} was not closed",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path.name}{', closed' if self.closed else ''}>"

@@ -1,0 +1,251 @@
+"""Messages through a model's own chat template to exact ids, tokenising only what is new."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgemem.errors import ClosedError, TemplateError
+from edgemem.llama.protocols import Prompt, Segment
+from edgemem.llama.template.chat_template import ChatTemplate, neutralise
+from edgemem.llama.tokens.vocabulary import FileVocabulary, ServerVocabulary, Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from typing_extensions import Self
+
+    from edgemem.llama.server.client import LlamaServer
+    from edgemem.records import Message
+
+_log = logging.getLogger(__name__)
+_BYTES_PER_ID = 36  # a Python integer and its place in a tuple
+
+
+class _Known:
+    """What is known of one vocabulary: all of it goes when the server holds another one."""
+
+    def __init__(self, vocabulary: Vocabulary, template: str | None) -> None:
+        self.vocabulary = vocabulary
+        self.source = template or vocabulary.template
+        self.compiled: ChatTemplate | None = None
+        self.segments: OrderedDict[tuple[str, bool], Segment] = OrderedDict()
+        self.weight = 0
+
+    @property
+    def template(self) -> ChatTemplate:
+        if self.compiled is None:
+            if not self.source:
+                raise TemplateError(
+                    "The model carries no chat template; take one that was made to chat, or pass template="
+                )
+            self.compiled = ChatTemplate(
+                self.source, bos=self.vocabulary.bos_text, eos=self.vocabulary.eos_text
+            )
+        return self.compiled
+
+
+class LlamaTokenizer:
+    """Counts exactly what a model will be shown; loaded when first used, safe from several threads.
+
+    Text in user, assistant and tool messages cannot become a control token: `<|im_end|>` said aloud is
+    spelled `< |im_end|>` before rendering, and counted as it is sent.
+    """
+
+    exact = True
+
+    def __init__(
+        self, path: str | Path, *, template: str | None = None, cache_bytes: int = 4 << 20, clean: bool = True
+    ) -> None:
+        self._setup(lambda: FileVocabulary.load(Path(path).expanduser()), template, cache_bytes, clean)
+
+    @classmethod
+    def of(
+        cls, model: Any, *, template: str | None = None, cache_bytes: int = 4 << 20, clean: bool = True
+    ) -> LlamaTokenizer:
+        """Share the vocabulary of a loaded `llama_cpp.Llama`; close this before the model."""
+        tokenizer = cls.__new__(cls)
+        tokenizer._setup(lambda: FileVocabulary(model.model), template, cache_bytes, clean)
+        return tokenizer
+
+    def _setup(
+        self, load: Callable[[], Vocabulary], template: str | None, cache_bytes: int, clean: bool
+    ) -> None:
+        self._load = load
+        self._given_template = template
+        self._cache_bytes = cache_bytes
+        self._clean = clean
+        self._lock = threading.RLock()
+        self._closed = False
+        self._known: _Known | None = None
+        self.n_ctx: int | None = None
+        """The window of the chat model that this came with, in tokens; None where it was loaded by itself."""
+        self.tokenised_bytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the vocabulary; a second call does nothing."""
+        with self._lock:
+            self._closed = True
+            if self._known is not None:
+                self._known.segments.clear()
+                self._known.weight = 0
+                self._known.vocabulary.close()
+
+    def warm(self) -> None:
+        """Load now what would be loaded at first use, and find out what the chat template can take."""
+        if self._current().source:
+            self.template.check()
+            _ = self.template.habits
+
+    @property
+    def vocabulary(self) -> FileVocabulary:
+        """Return the vocabulary itself, loaded if it was not yet."""
+        return self._current().vocabulary  # type: ignore[return-value]
+
+    @property
+    def template(self) -> ChatTemplate:
+        """Return the chat template: the one given, or the model's own."""
+        with self._lock:
+            return self._current().template
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a string that changes whenever the same messages would get other tokens."""
+        known = self._current()
+        return f"{known.vocabulary.digest}-{hashlib.sha256(known.source.encode()).hexdigest()[:8]}"
+
+    @property
+    def cached_bytes(self) -> int:
+        """Return about how many bytes the segments take that need not be tokenised again."""
+        return self._known.weight if self._known is not None else 0
+
+    def encode(self, text: str, *, special: bool = False) -> list[int]:
+        """Tokenise bare text, without a beginning-of-sequence token; `special` parses special tokens."""
+        return list(self._current().vocabulary.tokenize(text, special=special))
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        now: float | None = None,
+    ) -> Prompt:
+        """Render messages; the ids equal those of the whole text tokenised at once.
+
+        `now` is what a template that prints a date sees, in seconds since the epoch, UTC.
+        """
+        with self._lock:
+            known = self._current()
+            vocabulary = known.vocabulary
+            markers = vocabulary.markers if self._clean else None
+            text = known.template.render(
+                messages,
+                tools=tools,
+                add_generation_prompt=add_generation_prompt,
+                now=now,
+                clean=None if markers is None else lambda content: neutralise(content, markers),
+            )
+            segments = self._segments(known, vocabulary.cut(text))
+            if self._current() is not known:  # the server was exchanged meanwhile
+                return self.render(
+                    messages, tools=tools, add_generation_prompt=add_generation_prompt, now=now
+                )
+            if vocabulary.begins and not text.startswith(vocabulary.bos_text):
+                segments.insert(0, Segment("", vocabulary.begins))
+            return Prompt(text, tuple(segments))
+
+    def count(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        now: float | None = None,
+    ) -> int:
+        """Count the tokens of the rendered messages."""
+        return self.render(messages, tools=tools, add_generation_prompt=add_generation_prompt, now=now).n
+
+    def _current(self) -> _Known:
+        """Return what is known of the vocabulary, loaded if it was not yet."""
+        with self._lock:
+            if self._closed:
+                raise ClosedError("The tokenizer was closed; open its model again")
+            if self._known is None:
+                self._known = _Known(self._load(), self._given_template)
+            return self._known
+
+    def _segments(self, known: _Known, texts: Sequence[str], *, special: bool = True) -> list[Segment]:
+        """Return the segments of a prompt; those that are not known yet are tokenised together."""
+        kept = known.segments
+        segments: dict[str, Segment] = {}
+        new: list[str] = []
+        for text in dict.fromkeys(texts):
+            segment = kept.get((text, special))
+            if segment is None:
+                new.append(text)
+            else:
+                kept.move_to_end((text, special))
+                segments[text] = segment
+        for text, ids in zip(new, known.vocabulary.tokenize_all(new, special=special), strict=True):
+            segments[text] = kept[text, special] = Segment(text, ids)
+            known.weight += _weight(segments[text])
+            self.tokenised_bytes += len(text.encode("utf-8", "replace"))
+        while known.weight > self._cache_bytes and kept:
+            known.weight -= _weight(kept.popitem(last=False)[1])
+        return [segments[text] for text in texts]
+
+
+class HttpTokenizer(LlamaTokenizer):
+    """The tokenizer of a model in another process, which asks its server only for text that is new.
+
+    The template is the server's own, rendered here, so that a turn costs one request for all of its new segments and
+    none for those before it.
+    """
+
+    def __init__(
+        self, server: LlamaServer, *, template: str | None = None, cache_bytes: int = 4 << 20
+    ) -> None:
+        self._setup(lambda: ServerVocabulary(server), template, cache_bytes, clean=True)
+        self._server, self._holds = server, server.holds
+        _ = self.template
+
+    @property
+    def vocabulary(self) -> ServerVocabulary:  # type: ignore[override]
+        """Return the vocabulary of the model that the server holds now."""
+        return self._current().vocabulary  # type: ignore[return-value]
+
+    def encode(self, text: str, *, special: bool = False) -> list[int]:
+        """Tokenise bare text, without a beginning-of-sequence token; `special` parses special tokens."""
+        with self._lock:
+            (segment,) = self._segments(self._current(), [text], special=special)
+            return list(segment.ids)
+
+    def _current(self) -> _Known:
+        """Return what is known, learnt anew if the server holds another model."""
+        with self._lock:
+            holds = self._server.refresh()
+            if self._known is not None and holds != self._holds:
+                _log.warning(
+                    "the server at %s now holds %s instead of %s; what was known of its tokens is dropped",
+                    self._server.address.text,
+                    holds.model,
+                    self._holds.model,
+                )
+                self._known = None
+            self._holds, self.n_ctx = holds, holds.n_ctx
+            return super()._current()
+
+
+def _weight(segment: Segment) -> int:
+    return 4 * len(segment.text) + _BYTES_PER_ID * len(segment.ids)
