@@ -33,8 +33,8 @@ from edgemem.hooks.turn_figures import FigureFile
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.parts import Parts
-from edgemem.recall.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.index.sources import checked_kinds, notes_stamp
+from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.prefetch import Prefetch
 from edgemem.recall.sessions_found import MESSAGES, sessions_of
 from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession

@@ -22,7 +22,7 @@ from edgemem.hooks.token_budget import TokenBudgetHook
 from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.hooks.warming import Warming
 from edgemem.hooks.window_plan import WindowPlanHook
-from edgemem.recall.hints import SOMEBODY_HERE
+from edgemem.recall.people.hints import SOMEBODY_HERE
 from edgemem.records import Epoch
 from edgemem.searching import floors_of, searching
 

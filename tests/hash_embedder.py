@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgemem.llama.protocols import Embedder
-from edgemem.recall.words import terms
+from edgemem.recall.text.analyse import terms
 
 
 class HashEmbedder(Embedder):

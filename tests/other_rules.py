@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from edgemem.recall import words
+from edgemem.languages import words
 
 
 @contextmanager

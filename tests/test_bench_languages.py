@@ -7,7 +7,7 @@ import pytest
 from edgemem.bench.ground import EMBEDDER
 from edgemem.errors import InvalidInputError
 from edgemem.llama.models.catalog import find_model
-from edgemem.recall.words import language_in
+from edgemem.recall.text.analyse import language_in
 from lab.languages import LANGUAGES, household, run
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import edgemem
 from edgemem.bench.ground import quiet
-from edgemem.recall.words import plain_words
+from edgemem.recall.text.analyse import plain_words
 from lab.misheard import recall_at
 from lab.names import OTHERS, K, fill, finds, grouped, pairs
 from lab.noise import noisy

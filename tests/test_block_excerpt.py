@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.context.block.excerpt import GAP, MOST_CHARS, excerpt, tells
-from edgemem.recall.words import terms
+from edgemem.recall.text.analyse import terms
 
 _SOME = """
 the a really so and but if because not never I we she Ann 7 1,200 yesterday went garden code is was which it's don't wow, Hey

@@ -16,7 +16,7 @@ from edgemem.recall.fact_scores import CLUES, MEANING, FactModel, FactModels, cl
 from edgemem.recall.index.sources import FACT
 from edgemem.recall.index.state import FIRST_OTHER
 from edgemem.recall.linear import shipped_models
-from edgemem.recall.question import Question
+from edgemem.recall.query import Question
 from edgemem.recall.view import View
 
 NAMES = list(CLUES)

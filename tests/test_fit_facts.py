@@ -7,7 +7,7 @@ import pytest
 
 from edgemem.recall.fact_scores import CLUES
 from edgemem.recall.gate import SLOWLY
-from edgemem.recall.words import terms
+from edgemem.recall.text.analyse import terms
 from lab.facts_told import FactsTold
 from lab.fit_facts import COST, COST_BY_WORDS, LEVEL, FactsAsked, fact_section, learnt_facts
 from lab.weeks import weeks

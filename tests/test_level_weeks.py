@@ -17,7 +17,7 @@ from counts import cases
 from test_level import Robot
 
 from edgemem.loop import AgentLoop
-from edgemem.recall.words import STOP_WORDS
+from edgemem.recall.text.analyse import empty_words
 from edgemem.toolbox import Tool, ToolCall
 from lab.weeks import Talk, Telling, Turn
 from lab.weeks_world import FormSet, facts, forms_of
@@ -114,7 +114,7 @@ def test_few_turns_are_closed_for_nothing(
 
 def content(text: str) -> set[str]:
     """Return the words of a text that tell anything, as anybody would cut them."""
-    return {word for word in re.findall(r"[^\W_]+", text.lower()) if len(word) > 2} - STOP_WORDS
+    return {word for word in re.findall(r"[^\W_]+", text.lower()) if len(word) > 2} - empty_words("en")
 
 
 def ways(value: str, fresh: Sequence[str], dice: random.Random) -> str:

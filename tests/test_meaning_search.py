@@ -11,7 +11,7 @@ from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.sources import TURN
 from edgemem.recall.index.vectors import ExactVectors
 from edgemem.recall.meaning_search import find_near
-from edgemem.recall.question import Question
+from edgemem.recall.query import Question
 from edgemem.recall.traits import SAYS_I
 from edgemem.recall.view import View
 from edgemem.records import Reader

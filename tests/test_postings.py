@@ -11,17 +11,16 @@ from hypothesis import strategies as st
 
 from edgemem.errors import CorruptError
 from edgemem.recall import postings
-from edgemem.recall.alike import Asked
+from edgemem.recall.bm25 import Statistics, count_docs, matched, stands_of
 from edgemem.recall.candidates import make_filter
 from edgemem.recall.index.docs import add_docs, remove_doc, replace_doc
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.sources import EPISODE, FACT, TURN, Doc
 from edgemem.recall.index.state import FIRST_OTHER, KEPT, State, note_removals, read_removals, trim_removals
-from edgemem.recall.lexical import Statistics, count_docs
-from edgemem.recall.matching import matched, stands_of
+from edgemem.recall.people.alike import Asked
 from edgemem.recall.postings import ResidentPostings
+from edgemem.recall.text.analyse import terms
 from edgemem.recall.view import View
-from edgemem.recall.words import terms
 from edgemem.records import Reader
 from edgemem.store.database import Database
 

@@ -14,7 +14,7 @@ from edgemem.recall.columns import NOBODY
 from edgemem.recall.linear import Messages, reasons, shipped_models
 from edgemem.recall.replacing import CLUES, Replacing, Said, mixed
 from edgemem.recall.signals import SIGNALS
-from edgemem.recall.words import plain_words, terms
+from edgemem.recall.text.analyse import plain_words, terms
 from lab.learning import AGAINST
 
 DAY = 86400.0

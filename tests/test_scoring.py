@@ -11,7 +11,7 @@ from edgemem.recall.gate import NOTHING, Utterance, shipped_gate
 from edgemem.recall.index.sources import FACT, NOTE, SUMMARY, TURN
 from edgemem.recall.index.state import FIRST_OTHER
 from edgemem.recall.linear import shipped_models
-from edgemem.recall.question import Question
+from edgemem.recall.query import Question
 from edgemem.recall.scoring import Ranking
 from edgemem.recall.view import View
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgemem.recall.columns import Columns, Row
 from edgemem.recall.index.sources import TURN
-from edgemem.recall.question import Question
+from edgemem.recall.query import Question
 from edgemem.recall.signals import SIGNALS, Field, signals_of
 from edgemem.recall.traits import ASKS, SAYS_I
 

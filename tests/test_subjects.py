@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import fact_text, split_key
-from edgemem.recall.question import read_question, take_apart
+from edgemem.recall.query import read_question, take_apart
 from edgemem.recall.recall import Recall
-from edgemem.recall.words import terms
+from edgemem.recall.text.analyse import terms
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore

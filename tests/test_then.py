@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from test_recall import Robot
 
 from edgemem.clock import Clock
-from edgemem.recall.past_times import past_times
-from edgemem.recall.question import take_apart
+from edgemem.recall.query import take_apart
 from edgemem.recall.then import values_meant
+from edgemem.recall.times import past_times
 from edgemem.records import Reader
 from edgemem.store import beliefs
 from edgemem.store.beliefs import WITHIN, HeldWithin, held_within, keys_of

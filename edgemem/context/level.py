@@ -19,9 +19,8 @@ from edgemem.context.block.render import RANK, BlockLine
 from edgemem.context.messages import tool_calls
 from edgemem.llama.template.chat_template import text_of
 from edgemem.patterns import Pattern
-from edgemem.recall.number_words import with_digits
-from edgemem.recall.stemmer import stem
-from edgemem.recall.words import STOP_WORDS, language_in, plain_words, terms
+from edgemem.recall.text.analyse import empty_words, language_in, plain_words, stem, terms
+from edgemem.recall.text.numbers import with_digits
 from edgemem.records import Level, Message
 from edgemem.scopes import name_key
 
@@ -103,7 +102,7 @@ class Terms:
     @cached_property
     def _words(self) -> frozenset[str]:
         words = {word for tokens in (*self._plain, *self._tokens) for word in tokens}
-        return frozenset(word for word in words - STOP_WORDS if len(word) >= _SHORTEST)
+        return frozenset(word for word in words - empty_words("en") if len(word) >= _SHORTEST)
 
     @cached_property
     def _codes(self) -> frozenset[str]:
@@ -124,8 +123,8 @@ class Terms:
             word for tokens in self._tokens for word in tokens if len(word) <= _SHORTEST or _has_digit(word)
         ]
         return (
-            "".join(word for word in short if len(word) == 1 or word not in STOP_WORDS),
-            "".join(word for word in short if word not in STOP_WORDS),
+            "".join(word for word in short if len(word) == 1 or word not in empty_words("en")),
+            "".join(word for word in short if word not in empty_words("en")),
             self._digits,
         )
 

@@ -16,8 +16,7 @@ from edgemem.context.messages import call_name, repair_orphans, tool_calls
 from edgemem.languages.words import all_words
 from edgemem.llama.template.chat_template import text_of
 from edgemem.patterns import Pattern
-from edgemem.recall.languages import empty_words
-from edgemem.recall.words import language_in
+from edgemem.recall.text.analyse import empty_words, language_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

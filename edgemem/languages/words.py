@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -13,12 +13,13 @@ from edgemem.patterns import Pattern
 from edgemem.provisions import provided
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 CODES = ("en", "de", "es", "vi", "zh")
 
 _SIGN = re.compile("[\u3400-\u9fff]")
 """Chinese, where no spaces stand between words."""
+_LETTERS_BETWEEN, _SIGNS_BETWEEN = 60, 4
 
 
 class Items:
@@ -52,7 +53,141 @@ class Phrases(Exact):
     """The same, with their accents or without."""
 
     def __init__(self, items: str = "") -> None:
-        super().__init__(f"{items},{_bare(items)}")
+        super().__init__(f"{items},{bare(items)}")
+
+
+class WordSet:
+    """Single words as a file lists them, with spaces between them."""
+
+    def __init__(self, words: str = "") -> None:
+        self.words = frozenset(words.split())
+
+    def plain(self) -> frozenset[str]:
+        """Return them in small letters, without accents."""
+        return frozenset(bare(small(word)) for word in self.words)
+
+
+class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Ordinary words of a language, in small letters and without accents."""
+
+    common: WordSet
+    """What everybody uses at home, in the forms in which it is mostly said: nobody's name, and no surprise to a recogniser."""
+    ordinary: WordSet
+    """What is neither a name nor among the commonest, so that it is not taken for a misheard name."""
+    endings: WordSet
+    """What makes another form of a word."""
+    first_names: WordSet
+    """First names that a recogniser writes rightly, so that who is called so is mostly meant."""
+
+
+class Numbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The number words of a language, with spaces between them."""
+
+    units: str
+    """From 0."""
+    tens: str
+    """From 20."""
+    sizes: dict[str, int]
+    """What multiplies the number before it."""
+    joins: WordSet
+    """What stands between parts of one number."""
+    hundreds: str = ""
+    """From 100."""
+    hundred: str = ""
+    places: str = ""
+    """Ordinals, from the third,"""
+    place_tens: str = ""
+    """and from the twentieth."""
+    rare_places: str = ""
+    """Ordinals from the first that mean something else but in a date and after tens."""
+    inflections: str = ""
+    """What an ordinal may end with."""
+    ones: str = ""
+    """From 1, where a language writes a number in one word: einundzwanzig,"""
+    and_within: str = ""
+    hundred_within: str = ""
+    thousand_within: str = ""
+    place_ending: str = ""
+    """and makes ordinals of those from 20 on."""
+    repeats: dict[str, int] = {}
+    """How often the digit after it stands there."""
+    zeros: WordSet = WordSet()
+    """What is zero only beside other digits."""
+    points: WordSet = WordSet()
+    past: WordSet = WordSet()
+    """Between minutes and the hour that is over, and below the hour to come."""
+    to: WordSet = WordSet()
+    quarter: str = ""
+    half: str = ""
+    half_is_to: bool = False
+    """Whether half five is half an hour before five."""
+    clock: str = ""
+    """What follows a full hour."""
+    and_behind: WordSet = WordSet()
+    """Between an hour and the minutes after it, where the hour comes first,"""
+    less_behind: WordSet = WordSet()
+    """and before it."""
+    of: str = ""
+    """Between a day and its month."""
+
+
+class Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Words that stand beside names, and names that are not written as they are spoken."""
+
+    titles: WordSet = WordSet()
+    """What stands before a name."""
+    kin: WordSet = WordSet()
+    """What does where somebody is called, and is a name itself."""
+    other_titles: WordSet = WordSet()
+    men: WordSet = WordSet()
+    """Titles of men alone."""
+    spoken: dict[str, str] = {}
+    """Titles as they are spoken."""
+    never: WordSet = WordSet()
+    """Words that no name begins or ends with: they are the commonest, and recognisers know them best."""
+    before_things: WordSet = WordSet()
+    """Words which tell that what comes next is nobody's name."""
+    before_names: WordSet = WordSet()
+    """Words after which a name mostly stands, and seldom a thing without an article."""
+    heard: dict[str, str] = {}
+    """Names whose spelling no rule leads to, as a speaker of the language would write what they hear."""
+
+
+class Past(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Phrases by which a question asks for what was; see `templates` for how they are written."""
+
+    over: Items
+    """What says "not any more" by itself."""
+    first: Items
+    """What asks for what was before all else."""
+    all: Items
+    """What asks for all that was, one after the other."""
+    now: Items
+    """What speaks of what holds, whatever the verb is."""
+    spoke: Items
+    """Verbs and signs of a sentence about the past."""
+    before: Items
+    """What speaks of the past without one."""
+    until_time: Items
+    """What stands before a time, or in Chinese behind it, up to which something held that is asked for,"""
+    since_time: Items
+    """since which,"""
+    after_time: Items
+    """after which,"""
+    from_time: Items
+    """from which on,"""
+    to_time: Items
+    """and between two such times."""
+    articles: Items = Items()
+    """What may stand between these and a time."""
+    was: Items = Items()
+    """Verbs in the past,"""
+    beside: Items = Items()
+    """and words that say "not any more" beside one of them: what must I do before the trip?"""
+    value: Items = Items()
+    """What has a new value when it changes: an old ladder is a ladder still, and an old code is none."""
+    over_but: Items = Items()
+    """What only looks like one of `over`."""
 
 
 class Safety(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,6 +197,82 @@ class Safety(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Words of the keys of facts that tell of it: allergy, medication."""
     comes_up: tuple[str, ...]
     """What people say where it matters: "Can I eat this?"."""
+
+
+class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The words of a language that tell a time; "," parts items, "/" parts words for the same item.
+
+    Accents and capitals do not matter, except in Vietnamese text that is written with its accents.
+    """
+
+    join: str
+    """What stands between two words."""
+    numbers: str
+    """From 0."""
+    months: str
+    """From January."""
+    seasons: str
+    """From spring."""
+    weekdays: str
+    """From Monday."""
+    weekend: str
+    few: str
+    small: str
+    """Words that may stand between others of one time."""
+    before: str
+    """Words after which a doubtful word is a time: "in may", "last fall"."""
+    past: str
+    """Words that tell that "on Monday" is over,"""
+    coming: str
+    """and that it is to come."""
+    asks: str
+    """Phrases that ask for a time."""
+    ago: str
+    ahead: str
+    parts: dict[str, str]
+    """Of a day."""
+    days: dict[str, str]
+    """Days from today."""
+    units: dict[str, str]
+    """What periods are called."""
+    shifts: dict[str, str]
+    """Which one of a kind, from this one."""
+    whole: dict[str, str]
+    """Phrases that stand for several words at once, each as kind:value."""
+    holidays: dict[str, str]
+    more_numbers: dict[str, str] = {}
+    ordinals: str = ""
+    """From 1."""
+    one: str = ""
+    ago_before: str = ""
+    """The "vor" of "vor zwei Wochen"."""
+    ahead_before: str = ""
+    doubtful: str = ""
+    """Words that mean something else as well, and count only after one of `before`, or beside a date."""
+    month_day: str = ""
+    """Marks a number as a day of the month."""
+    asks_alone: str = ""
+    asks_accented: str = ""
+    shift_stands: Literal["before", "after", "around"] = "before"
+    """Where the shifts stand, seen from the noun."""
+    moved: Items = Items()
+    """What tells that something is moved, so that "from Monday to Wednesday" is a way and no time; written as `templates` are."""
+    whole_weeks: bool = False
+    """Whether "last Friday" is the one of the week before."""
+    accents_matter: bool = False
+    """Whether words of one syllable mean something else without their accents, so that they are known only with them."""
+    year_prefix: str = ""
+    """Goes before a number, in one word."""
+    every: str = ""
+    """Words that make a habit of a time."""
+    opens: dict[str, str] = {}
+    """What stands before, between and behind the ends of a range; weak: only where one was opened."""
+    joins: dict[str, str] = {}
+    closes: dict[str, str] = {}
+    traditional: str = ""
+    """Characters of the words above in another script, each at the place"""
+    simplified: str = ""
+    """of the one that stands for it."""
 
 
 class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,6 +302,35 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What else says no more than that something was there: happen, topic, news."""
     first: Phrases
     last: Phrases
+    dates: Dates
+    past: Past
+    stop: WordSet
+    """Words that say nothing about what a text is about, as they are written; of Chinese, signs that bind others."""
+    stop_bare: WordSet = WordSet()
+    """Those which tell the language of a text that is written without accents, where some words mean something else so."""
+    telling: WordSet = WordSet()
+    """Words that tell something, though without their accents they are stop words."""
+    foreign: WordSet = WordSet()
+    """Stop words that another language or a name may have as well: "Will Ann come?", "Has he a son?"."""
+    binding: WordSet = WordSet()
+    """What else no recogniser needs a hint for."""
+    speaker: WordSet = WordSet()
+    """Words of whoever speaks, alone or with others."""
+    counting: WordSet = WordSet()
+    """Words that tell how many, in a text."""
+    wants: Exact = Exact()
+    """What asks without a question mark."""
+    hails: Exact = Exact()
+    """Greetings and calls after which somebody is called by name."""
+    greetings: Exact = Exact()
+    """What else greets or thanks, and says nothing else."""
+    names: Names = Names()
+    numbers: Numbers | None = None
+    letters: str = ""
+    """Letters and signs by which the language is known."""
+    stemmer: str = ""
+    """The stemmer of the Snowball project for it, if there is one that we use."""
+    vocabulary: Vocabulary | None = None
     to_you: Exact = Exact()
     """What holds a `you` and is not who does something."""
     abbreviations: Items = Items()
@@ -118,6 +358,33 @@ def all_words() -> dict[str, Words]:
     return {code: _read(Path(__file__).with_name(f"{code}.toml")) for code in CODES}
 
 
+def in_any(key: str) -> Exact:
+    """Return the phrases that the files of all languages list under a key."""
+    return Exact(",".join(item for words in all_words().values() for item in getattr(words, key).items))
+
+
+def templates(items: Iterable[str], values: Iterable[str] = ()) -> Pattern:
+    """Return what finds phrases whole in a text as `small` writes it.
+
+    In each phrase "/" stands between words for the same place, "*" for any letters, "…" for some words between, or a few
+    signs, and "{value}" for one of some values.
+    """
+    value = rf"(?:{'|'.join(_template(item) for item in values)})"
+    signs = [_template(item, rf"\w{{0,{_SIGNS_BETWEEN}}}") for item in items if _SIGN.match(item)]
+    words = [_template(item).replace("{value}", value) for item in items if not _SIGN.match(item)]
+    return Pattern("|".join([*signs, *([rf"(?<!\w)(?:{'|'.join(words)})(?!\w)"] if words else [])]) or "(?!)")
+
+
+def _template(item: str, between: str = rf"\b.{{0,{_LETTERS_BETWEEN}}}\b") -> str:
+    places = []
+    for place in item.split():
+        ways = [
+            re.escape(way).replace(r"\*", r"\w*").replace(r"\{value\}", "{value}") for way in place.split("/")
+        ]
+        places.append(ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})")
+    return r"\s".join(places).replace(r"\s…\s", between).replace("…", between)
+
+
 def comes_up_with(key: str, added: Mapping[str, str], *, among: Collection[str] = CODES) -> tuple[str, ...]:
     """Return what people say where a fact concerns somebody's safety; empty if it does not.
 
@@ -139,13 +406,14 @@ def small(text: str) -> str:
 
 
 def _read(path: Path) -> Words:
-    def listed(kind: type, items: Any) -> Items:
-        found: Items = kind(items)
+    def listed(kind: type, items: Any) -> Items | WordSet:
+        found: Items | WordSet = kind(items)
         return found
 
     return msgspec.toml.decode(path.read_bytes(), type=Words, dec_hook=listed)
 
 
-def _bare(item: str) -> str:
+def bare(item: str) -> str:
+    """Return a text without its accents."""
     letters = unicodedata.normalize("NFD", item.replace("đ", "d"))
     return "".join(letter for letter in letters if not unicodedata.combining(letter))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from edgemem.languages.words import all_words, small
 from edgemem.recall.prefetch import read_utterance
+from edgemem.recall.text.analyse import language_in, terms
 from edgemem.recall.traits import called_by
-from edgemem.recall.words import language_in, terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.recall.words import terms
+from edgemem.recall.text.analyse import terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.question import Question
+    from edgemem.recall.query import Question
     from edgemem.recall.view import View
 
     Numbers = NDArray[np.float32]

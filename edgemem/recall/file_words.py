@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.recall.alike import Alikes
+from edgemem.recall.bm25 import K1, count_docs
 from edgemem.recall.index.sources import TURN, bound, marks
 from edgemem.recall.index.state import PRIVATE
-from edgemem.recall.lexical import K1, count_docs
+from edgemem.recall.people.alike import Alikes
 from edgemem.recall.traits import SAYS_I
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.alike import Alike
     from edgemem.recall.candidates import Filter
+    from edgemem.recall.people.alike import Alike
     from edgemem.store.database import Database
 
     Docs = NDArray[np.int64]

@@ -32,7 +32,7 @@ from edgemem.store.summaries import SUMMARIES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from edgemem.recall.when import When
+    from edgemem.recall.times import When
     from edgemem.records import Reader
     from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from edgemem.provisions import provided
-from edgemem.recall.words import plain_words
+from edgemem.recall.text.analyse import plain_words
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.index.vectors import ExactVectors, Vector
-    from edgemem.recall.question import Question
+    from edgemem.recall.query import Question
     from edgemem.recall.view import View
 
     Slots = NDArray[np.intp]

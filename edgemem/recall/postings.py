@@ -3,7 +3,7 @@
 FTS5 looks up each term in each of its segments and reads a row for every text that matches, most of them from pages that
 the last commit took out of its cache: 1.4 ms a question at 30,000 texts. The same postings in memory are scored in .1 ms
 (one x86-64 core). They take about 200 bytes a text of ten words. FTS5 stays what colder processes use, and
-what this is tested against; the formula is the same but for the weight of a term (see `lexical.Statistics`).
+what this is tested against; the formula is the same but for the weight of a term (see `bm25.Statistics`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import CorruptError
-from edgemem.recall.alike import Alikes
 from edgemem.recall.columns import COLUMNS, Columns, sound_row
 from edgemem.recall.index.state import FIRST_OTHER, State, newest_removal, read_removals
+from edgemem.recall.people.alike import Alikes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -17,13 +17,12 @@ from edgemem.recall.gate import shipped_gate
 from edgemem.recall.groups import Rows, Wanted, best_of_groups, first_of
 from edgemem.recall.index.sources import KINDS
 from edgemem.recall.linear import shipped_models
-from edgemem.recall.past_times import past_times
-from edgemem.recall.question import take_apart
+from edgemem.recall.query import take_apart
 from edgemem.recall.search import Limits, RecallStats, Search
 from edgemem.recall.second_pass import Bounds, SecondPass, second_pass
 from edgemem.recall.tail import Tail
 from edgemem.recall.then import choose_versions
-from edgemem.recall.when import checked_when
+from edgemem.recall.times import checked_when, past_times
 from edgemem.store.names import as_spelled, spellings
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from edgemem.recall.gate import Found, Utterance
     from edgemem.recall.index.index import Index
     from edgemem.recall.linear import Messages
-    from edgemem.recall.question import Asked
+    from edgemem.recall.query import Asked
     from edgemem.recall.scoring import Ranking
     from edgemem.records import Kind, Reader, Recalled
     from edgemem.store.database import Database

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from edgemem.recall.gate import Gate, Utterance
     from edgemem.recall.linear import Models
-    from edgemem.recall.question import Question
+    from edgemem.recall.query import Question
     from edgemem.recall.view import View
 
     Slots = NDArray[np.intp]

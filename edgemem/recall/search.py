@@ -15,11 +15,10 @@ from edgemem.errors import ClosedError, ModelError
 from edgemem.recall.gate import Utterance
 from edgemem.recall.index.sources import FACT, TURN, Doc, bound, marks
 from edgemem.recall.index.state import FIRST_OTHER, State
-from edgemem.recall.languages import share_of_meaning
 from edgemem.recall.meaning_search import find_near, find_past
 from edgemem.recall.scoring import Ranking
+from edgemem.recall.text.analyse import language_in, plain_words, share_of_meaning, terms
 from edgemem.recall.word_search import WordSearch
-from edgemem.recall.words import language_in, plain_words, terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from edgemem.recall.gate import Gate
     from edgemem.recall.index.index import Index
     from edgemem.recall.linear import Models
-    from edgemem.recall.question import Asked, Question
+    from edgemem.recall.query import Asked, Question
     from edgemem.recall.tail import Tail
     from edgemem.recall.view import View
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from edgemem.errors import ClosedError, ModelError
-from edgemem.recall.question import MAX_CHARS
+from edgemem.recall.text.analyse import MAX_CHARS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

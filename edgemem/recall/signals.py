@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.columns import NOBODY
-from edgemem.recall.times_asked import said_then, spoken_of
+from edgemem.recall.times import said_then, spoken_of
 from edgemem.recall.traits import ASKS, SAYS_I
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.columns import Columns
-    from edgemem.recall.question import Question
+    from edgemem.recall.query import Question
 
     Numbers = NDArray[np.float32]
     Slots = NDArray[np.intp]

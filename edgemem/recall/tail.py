@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from edgemem.recall.alike import Alikes
 from edgemem.recall.index.docs import row_of
 from edgemem.recall.index.sources import NOTE, SOURCES, TURN, Doc, notes_stamp, read_newest, read_paragraphs
 from edgemem.recall.index.state import State
-from edgemem.recall.sounds import called_in
-from edgemem.recall.words import terms
+from edgemem.recall.people.alike import Alikes
+from edgemem.recall.people.names import called_in
+from edgemem.recall.text.analyse import terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.recall.columns import NOBODY
 from edgemem.recall.index.sources import EPISODE, FACT, NOTE, PREFERENCE, SUMMARY, TURN
-from edgemem.recall.times_asked import spoken_of
+from edgemem.recall.times import spoken_of
 from edgemem.recall.traits import ASKS, COUNTS, GREETS, NAMES
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.question import Question
-    from edgemem.recall.time_alone import TimeAlone
+    from edgemem.recall.dates.period import TimeAlone
+    from edgemem.recall.query import Question
     from edgemem.recall.view import View
 
     Slots = NDArray[np.intp]

@@ -6,13 +6,16 @@ import re
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
+from edgemem.languages.words import all_words, in_any, small
 from edgemem.patterns import Pattern
 from edgemem.provisions import provided
-from edgemem.recall.dates import mentions
-from edgemem.recall.words import plain_words, terms
+from edgemem.recall.dates.phrases import mentions
+from edgemem.recall.text.analyse import plain_words, terms
 
 if TYPE_CHECKING:
     from datetime import tzinfo
+
+    from edgemem.languages.words import Exact
 
 ASKS, SAYS_I, COUNTS, NAMES, GREETS = 1, 2, 8, 16, 128
 """The text asks; says "I"; holds a number; holds a word with a capital that begins no sentence; greets or thanks, and says
@@ -21,146 +24,8 @@ nothing else."""
 MOST_TIMES = 4
 _MAX_CHARS = 2000
 _GREETING_CHARS = 60
-_I = frozenset(
-    [
-        "i",
-        "m",
-        "ve",
-        "my",
-        "we",
-        "our",
-        "me",
-        "mine",
-        "us",
-        "ich",
-        "wir",
-        "mein",
-        "meine",
-        "mir",
-        "mich",
-        "uns",
-        "yo",
-        "mi",
-        "nosotros",
-        "nuestra",
-        "nuestro",
-        "toi",
-        "minh",
-        "chung",
-        "我",
-        "我们",
-    ]
-)
-_NUMBER_WORDS = frozenset(
-    [
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "thirteen",
-        "fourteen",
-        "fifteen",
-        "sixteen",
-        "seventeen",
-        "eighteen",
-        "nineteen",
-        "twenty",
-        "thirty",
-        "forty",
-        "fifty",
-        "sixty",
-        "seventy",
-        "eighty",
-        "ninety",
-        "hundred",
-        "thousand",
-        "couple",
-        "few",
-        "several",
-        "dozen",
-        "once",
-        "twice",
-        "eins",
-        "zwei",
-        "drei",
-        "vier",
-        "funf",
-        "sechs",
-        "sieben",
-        "acht",
-        "neun",
-        "zehn",
-        "elf",
-        "zwolf",
-        "uno",
-        "dos",
-        "tres",
-        "cuatro",
-        "cinco",
-        "seis",
-        "siete",
-        "ocho",
-        "nueve",
-        "diez",
-        "mot",
-        "hai",
-        "ba",
-        "bon",
-        "nam",
-        "sau",
-        "bay",
-        "tam",
-        "chin",
-        "muoi",
-        "一",
-        "二",
-        "三",
-        "四",
-        "五",
-        "六",
-        "七",
-        "八",
-        "九",
-        "十",
-        "两",
-    ]
-)
-# What asks without a question mark.
-_WANTS = Pattern(
-    r"\bI(?:['’]d| would) (?:like|love) to (?:know|hear)\b|\bI wonder (?:if|when|wh\w+|how)\b|\b(?:can you )?tell me\b"
-    r"|\bich (?:wüsste|würde) gern\b|\bsag(?:t|e)? mir\b|\bme gustaría saber\b|\bdime\b|\bcho (?:tôi|mình|em) biết\b"
-    r"|告诉我|想知道",
-    flags=re.IGNORECASE,
-)
 _DIGIT = re.compile(r"\d")
 _NAME = Pattern(r"(?<=[a-zß-ÿ,] )[A-ZÀ-Þ][a-zß-ÿ]+")
-_GREETING = (
-    "hey|hi|hello|thanks|thank you|wow|bye|ok|okay|oh|yeah|yes|no|sure|good morning|good night|right|sorry|listen|"
-    "hallo|danke|hola|gracias"
-)
-_TITLE = (
-    "mr|mrs|ms|miss|dr|uncle|aunt|granny|grandma|grandpa|nana|herr|frau|onkel|tante|oma|opa|don|dona|tio|tia"
-)
-# Somebody is called, not spoken about: one name at an end of a clause, set off by signs or after a greeting.
-_CALLED = Pattern(
-    rf"(?:^|[.!?,;]\s*|\b(?:{_GREETING})[,!]?\s+)((?:(?:{_TITLE})\.?\s)?[^\W\d_][\w'’-]*)\s*(?=[,.!?]|$)",
-    flags=re.IGNORECASE,
-)
-# Perhaps with whom it greets, in one word.
-_ONLY_GREETS = (
-    rf"\W*(?:(?:{_GREETING}|good (?:evening|afternoon|day|bye)|goodbye|see you|sleep well|thanks a lot|you['’]re welcome|welcome back"
-    r"|guten (?:morgen|tag|abend)|gute nacht|schlaf gut|tschüss|vielen dank|buen[oa]s (?:días|tardes|noches)|adiós|hasta mañana"
-    r"|muchas gracias|(?:xin )?chào|cảm ơn|chúc ngủ ngon|tạm biệt|早上好|早安|晚上好|晚安|你好|您好|谢谢|謝謝|再见|再見)(?!\w)\W*)+"
-    r"(?:\w+\W*)?"
-)
 
 
 class Traits(NamedTuple):
@@ -178,19 +43,49 @@ def traits_of(text: str, at: float) -> Traits:
     """Return the traits of a text that was said at a time, seconds since the epoch."""
     text = text[:_MAX_CHARS]
     words = set(plain_words(text))
-    marks = ASKS * (text.rstrip().endswith(("?", "？")) or bool(_WANTS.search(text)))
-    marks |= SAYS_I * (not words.isdisjoint(_I))
-    marks |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(_NUMBER_WORDS))
+    known = _known()
+    marks = ASKS * (text.rstrip().endswith(("?", "？")) or known.wants.stand_in(small(text)))
+    marks |= SAYS_I * (not words.isdisjoint(known.speaker))
+    marks |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(known.counting))
     marks |= NAMES * bool(_NAME.search(text))
-    marks |= GREETS * bool(len(text) <= _GREETING_CHARS and _only_greets().fullmatch(text))
+    marks |= GREETS * bool(len(text) <= _GREETING_CHARS and known.greeting.fullmatch(small(text)))
     spans = mentions(text, at, zone_at(at))
     times = tuple((span.begin, span.end, span.sure) for span in spans[:MOST_TIMES])
     return Traits(int(marks), called_by(text), times)
 
 
+class _Known(NamedTuple):
+    """What the files of all languages list."""
+
+    wants: Exact
+    speaker: frozenset[str]
+    counting: frozenset[str]
+    greeting: Pattern
+    """Greetings, and perhaps with whom a text greets, in one word."""
+    called: Pattern
+    """Somebody is called, not spoken about: one name at an end of a clause, set off by signs or after a greeting."""
+
+
 @provided
-def _only_greets() -> re.Pattern[str]:
-    return re.compile(_ONLY_GREETS, re.IGNORECASE)
+def _known() -> _Known:
+    languages = all_words().values()
+    hails, greetings = in_any("hails").items, in_any("greetings").items
+    greets = "|".join(map(re.escape, sorted((*hails, *greetings), key=len, reverse=True)))
+    titles = "|".join(
+        sorted(
+            frozenset().union(*(words.names.titles.plain() | words.names.kin.plain() for words in languages))
+        )
+    )
+    return _Known(
+        in_any("wants"),
+        frozenset().union(*(words.speaker.plain() for words in languages)),
+        frozenset().union(*(words.counting.plain() for words in languages)),
+        Pattern(rf"\W*(?:(?:{greets})(?!\w)\W*)+(?:\w+\W*)?"),
+        Pattern(
+            rf"(?:^|[.!?,;]\s*|\b(?:{'|'.join(map(re.escape, hails))})[,!]?\s+)((?:(?:{titles})\.?\s)?[^\W\d_][\w'’-]*)\s*(?=[,.!?]|$)",
+            flags=re.IGNORECASE,
+        ),
+    )
 
 
 def zone_at(at: float) -> tzinfo:
@@ -203,8 +98,8 @@ def zone_at(at: float) -> tzinfo:
 
 def called_by(text: str) -> str:
     """Return the stems of whom a text speaks to by name, that stand nowhere else in it, with spaces between them."""
-    called = [stem for found in _CALLED.findall(text[:_MAX_CHARS]) for stem in terms(found)]
+    called = [stem for found in _known().called.findall(text[:_MAX_CHARS]) for stem in terms(found)]
     if not called:
         return ""
-    rest = set(terms(_CALLED.sub(" ", text[:_MAX_CHARS])))
+    rest = set(terms(_known().called.sub(" ", text[:_MAX_CHARS])))
     return " ".join(dict.fromkeys(stem for stem in called if stem not in rest))

@@ -6,20 +6,18 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import CorruptError
-from edgemem.recall.alike import LEAST_LETTERS, MOST, parted, spread
+from edgemem.recall.bm25 import K1, Statistics, matched, stands_of
 from edgemem.recall.columns import BESIDE, COLUMNS, Columns, Row, sound_row
 from edgemem.recall.file_words import FileWords
 from edgemem.recall.index.sources import bound, in_batches, marks
 from edgemem.recall.index.state import FIRST_OTHER
-from edgemem.recall.lexical import K1, Statistics
-from edgemem.recall.matching import matched, stands_of
-from edgemem.recall.mentions import LONG, Ways, people_heard, ways_of
-from edgemem.recall.question import Asked, Question, people_in, read_question
-from edgemem.recall.sounds import with_names, with_people
+from edgemem.recall.people.alike import LEAST_LETTERS, MOST, parted, spread
+from edgemem.recall.people.names import LONG, Ways, people_heard, people_in, ways_of, with_names, with_people
+from edgemem.recall.query import Asked, Question, read_question
+from edgemem.recall.text.analyse import terms
 from edgemem.recall.then_told import stands_then
-from edgemem.recall.times_asked import on_dates, on_days, spoken_of
+from edgemem.recall.times import on_dates, on_days, spoken_of
 from edgemem.recall.view import View
-from edgemem.recall.words import terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -27,10 +25,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.alike import Alike
     from edgemem.recall.candidates import Filter
     from edgemem.recall.index.index import Index
     from edgemem.recall.index.state import State
+    from edgemem.recall.people.alike import Alike
     from edgemem.recall.tail import Tail
 
 _FEW = 3  # texts that a misheard name may stand in

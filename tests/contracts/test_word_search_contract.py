@@ -15,7 +15,7 @@ from edgemem.recall import file_words, word_search
 from edgemem.recall.candidates import make_filter
 from edgemem.recall.index.index import Index
 from edgemem.recall.postings import ResidentPostings
-from edgemem.recall.question import take_apart
+from edgemem.recall.query import take_apart
 from edgemem.recall.tail import Tail
 from edgemem.recall.word_search import WordSearch
 from edgemem.records import Heard, Reader, StoredMessage, Turn

@@ -25,7 +25,7 @@ from edgemem.llama.chat import LlamaChat
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.llama.models.catalog import find_model
 from edgemem.loop import AgentLoop
-from edgemem.recall.words import terms
+from edgemem.recall.text.analyse import terms
 from lab.bootstrap import interval
 from lab.recall_asking import READER
 from lab.recall_cases import form_set, weeks_case

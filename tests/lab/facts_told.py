@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from edgemem.recall.words import terms
+from edgemem.recall.text.analyse import terms
 from edgemem.records import Heard
 from edgemem.store.facts import assert_fact
 from edgemem.store.preferences import put_preference

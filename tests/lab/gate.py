@@ -19,7 +19,7 @@ from edgemem.bench.ground import scratch
 from edgemem.bench.report import report, say
 from edgemem.config import Profile
 from edgemem.recall.gate import THERE, WANTS, Both, Direction, Gate, Vocabulary, Weighed
-from edgemem.recall.words import plain_words
+from edgemem.recall.text.analyse import plain_words
 from lab.facts_told import FactsTold
 from lab.judged import homes, open_real, opened, tell
 from lab.learning import logistic

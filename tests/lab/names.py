@@ -13,7 +13,7 @@ import msgspec
 import edgemem
 from edgemem.bench.ground import quiet, scratch
 from edgemem.bench.report import at_least, report, say
-from edgemem.recall.words import plain_words
+from edgemem.recall.text.analyse import plain_words
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from num2words import num2words
 
-from edgemem.recall.common_words import COMMON_WORDS
+from edgemem.recall.text.vocabulary import common_words
 from lab.weeks import Weeks
 from lab.weeks_world import Dice
 
@@ -338,7 +338,7 @@ def _sounds() -> _Sounds:
         alike.setdefault(compound, [])
     known = {
         *alike,
-        *COMMON_WORDS,
+        *common_words(),
         *table.known.split(),
         *(w for words in alike.values() for w in words if " " not in w),
     }

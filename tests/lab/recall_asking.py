@@ -24,7 +24,7 @@ import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.loop import AgentLoop, Reply
-from edgemem.recall.words import plain_words, terms
+from edgemem.recall.text.analyse import plain_words, terms
 from lab.recall_cases import ADVERSARIAL, LEFT_OUT, Asked, Case, Form, strict_sessions
 from lab.recall_home import Filled
 

@@ -24,7 +24,7 @@ from edgemem.context.block.render import (
     past_of,
 )
 from edgemem.fence import BULLET, clean, storable
-from edgemem.recall.words import terms
+from edgemem.recall.text.analyse import terms
 from edgemem.records import Fact, Held, Level, Preference, Recalled
 from edgemem.scopes import level_of_scope
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from edgemem.context.sentences import split_sentences
 from edgemem.patterns import Pattern
 from edgemem.provisions import provided
-from edgemem.recall.words import terms
+from edgemem.recall.text.analyse import terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

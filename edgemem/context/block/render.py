@@ -14,7 +14,7 @@ import msgspec
 
 from edgemem.context.block.excerpt import Excerpt, excerpt, whole
 from edgemem.fence import BULLET, clean
-from edgemem.recall.words import terms
+from edgemem.recall.text.analyse import terms
 from edgemem.records import Level
 
 if TYPE_CHECKING:

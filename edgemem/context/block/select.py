@@ -27,9 +27,8 @@ from edgemem.fence import fence
 from edgemem.patterns import Pattern
 from edgemem.provisions import provided
 from edgemem.recall import echoes
-from edgemem.recall.common_words import COMMON_WORDS
-from edgemem.recall.stemmer import stem
-from edgemem.recall.words import plain_words, terms
+from edgemem.recall.text.analyse import plain_words, stem, terms
+from edgemem.recall.text.vocabulary import common_words
 from edgemem.records import Recalled
 
 NEAR, NEAR_TOLD, BESIDE = 0.4, 0.25, 0.6
@@ -305,4 +304,4 @@ def _without(words: list[str], repeated: Sequence[list[str]]) -> list[str]:
 
 @provided
 def _common_stems() -> frozenset[str]:
-    return frozenset(map(stem, COMMON_WORDS))
+    return frozenset(map(stem, common_words()))

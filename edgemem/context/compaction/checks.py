@@ -15,12 +15,10 @@ import msgspec
 
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import clean
-from edgemem.recall.common_words import COMMON_WORDS
-from edgemem.recall.dates import mentions
-from edgemem.recall.function_words import FUNCTION_WORDS
-from edgemem.recall.number_words import with_digits
-from edgemem.recall.stemmer import stem
-from edgemem.recall.words import STOP_WORDS, language_in, plain_words, without_accents
+from edgemem.recall.dates.phrases import mentions
+from edgemem.recall.text.analyse import empty_words, language_in, plain_words, stem, without_accents
+from edgemem.recall.text.numbers import with_digits
+from edgemem.recall.text.vocabulary import common_words, function_words
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
@@ -57,7 +55,9 @@ def check_summary(
     for line in (" ".join(line.split()) for line in summary.splitlines()):
         if clean(line, max_chars=len(line) + 1) != line:
             return Refusal("markers", f"It holds markers of a role, a tool call or a fence: “{line}”.")
-    known = STOP_WORDS.union(form for line in source for word in _WORD.findall(line) for form in _forms(word))
+    known = empty_words("en").union(
+        form for line in source for word in _WORD.findall(line) for form in _forms(word)
+    )
     for kind, unknown in (
         ("unknown numbers", _numbers(summary.splitlines()) - _numbers(source)),
         ("unknown dates", set(_dates(summary, known))),
@@ -88,7 +88,7 @@ def _names(summary: str, known: frozenset[str]) -> Iterator[str]:
         for match in _WORD.finditer(sentence):
             before = sentence[: match.start()].rstrip(" \"'“„«¿¡(")
             first = not before or before.endswith(":")
-            common = (STOP_WORDS, FUNCTION_WORDS, COMMON_WORDS) if first else ()
+            common = (empty_words("en"), function_words(), common_words()) if first else ()
             if match[0][0].isupper() and all(
                 _forms(match[0]).isdisjoint(words) for words in (known, *common)
             ):

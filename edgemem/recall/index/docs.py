@@ -16,9 +16,9 @@ from edgemem.recall.index.sources import TURN, Doc, digest_of
 from edgemem.recall.index.spaces import dequeue, enqueue, spaces_without
 from edgemem.recall.index.state import FIRST_OTHER, get_meta, note_removals, set_meta, tally_docs
 from edgemem.recall.index.vectors import move_vectors, remove_vectors
-from edgemem.recall.sounds import called_in, names_in, note_sounds, sounds_with
+from edgemem.recall.people.names import called_in, names_in, note_sounds, sounds_with
+from edgemem.recall.text.analyse import terms, words_version
 from edgemem.recall.traits import Traits, traits_of
-from edgemem.recall.words import terms, words_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ from edgemem.recall.index.sources import (
     read_paragraphs,
 )
 from edgemem.recall.index.state import get_meta, set_meta, trim_removals
-from edgemem.recall.sounds import drop_sounds
+from edgemem.recall.people.names import drop_sounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

@@ -14,7 +14,7 @@ import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.patterns import Pattern
-from edgemem.recall.words import terms
+from edgemem.recall.text.analyse import terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

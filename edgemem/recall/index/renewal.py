@@ -16,7 +16,7 @@ from edgemem.recall.index.docs import ReadDoc, note_names, read_doc, rules_numbe
 from edgemem.recall.index.spaces import dequeue, enqueue
 from edgemem.recall.index.state import get_meta, remove_all, set_meta, sound, tally_anew
 from edgemem.recall.index.vectors import remove_vectors
-from edgemem.recall.sounds import drop_sounds
+from edgemem.recall.people.names import drop_sounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.recall.index.state import sound
-from edgemem.recall.words import terms
+from edgemem.recall.text.analyse import terms
 from edgemem.store.episodes import episode_text, spell_out
 from edgemem.store.rights import LEVELS
 from edgemem.store.sections import read_sections

@@ -1,0 +1,236 @@
+"""Lexicon: the words of five languages that tell a time, ready to be looked up.
+
+What each word may be stands in `[dates]` of `edgemem/languages/<code>.toml`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgemem.languages.words import Dates, all_words
+from edgemem.patterns import Pattern
+from edgemem.provisions import provided
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+
+Value = int | str | tuple[str, int]
+Label = dict[str, Value]
+"""What a word may be, and what it says as that: "in" stands between, goes before a time, and points ahead."""
+
+ANCHORS = ("month", "season", "weekday", "weekend", "day", "holiday", "unit", "part", "period", "year")
+"""What a text must hold, or figures, to speak of a time at all."""
+
+_YEAR_BEGINS = (19, 20, 2000)
+"""Numbers that a year said in words begins with."""
+
+_PLAIN_KINDS = (
+    "ago",
+    "ago_before",
+    "ahead",
+    "ahead_before",
+    "before",
+    "small",
+    "one",
+    "month_day",
+    "weekend",
+    "every",
+)
+_AMBIGUOUS = ("season", "part", "holiday")
+
+_PAST_FORM = Pattern(
+    r"\b(?:[a-z]{3,}[^e\W]ed|ge[a-zäöüß]{3,}t|[a-zñ]{2,}(?:aron|ieron|imos)|(?!qué\b)[a-zñ]{2,}(?<![aei]r)[éó])\b"
+)
+_FUTURE_FORM = Pattern(r"\b[a-zñ]{2,}[aei]r(?:é|á|ás|án|emos)\b")
+
+_SIGN_OR_NUMBER = re.compile(r"\d+|\D")
+
+
+class Lexicon(msgspec.Struct, frozen=True):
+    """The words of one language."""
+
+    join: str
+    phrases: dict[str, tuple[Label, ...]]
+    """One label for a word or phrase, several where it says several things at once, as "tonight" does."""
+    doubtful: frozenset[str]
+    longest: dict[str, int]
+    """Words of the longest phrase that begins with a word."""
+    anchors: frozenset[str]
+    """First words of what speaks of a time by itself."""
+    past: re.Pattern[str]
+    coming: re.Pattern[str]
+    shift_stands: str
+    whole_weeks: bool
+    accents_matter: bool
+
+    def speaks_of_past(self, written: str, plain: str) -> bool | None:
+        """Tell whether a text speaks of what was, and not of what will be; None where nothing tells."""
+        if self.past.search(plain) or _PAST_FORM.search(written):
+            return True
+        return False if self.coming.search(plain) or _FUTURE_FORM.search(written) else None
+
+
+class DateWords(msgspec.Struct, frozen=True):
+    """The words of all languages."""
+
+    lexicons: tuple[Lexicon, ...]
+    accented: Lexicon
+    """Vietnamese as it is written; without accents, which one of `lexicons` holds, autumn is Thursday's first half."""
+    anchors: frozenset[str]
+    asks: re.Pattern[str]
+    asks_accented: re.Pattern[str]
+
+
+def fold(text: str) -> str:
+    """Return a text in small letters, without accents, in the simple Chinese characters where a time is told by them."""
+    text = text.casefold()
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFD", text.translate(_simplified())).replace("đ", "d")
+    return "".join(letter for letter in text if not 0x300 <= ord(letter) <= 0x36F)
+
+
+@provided
+def _simplified() -> dict[int, int]:
+    return str.maketrans(
+        "".join(words.dates.traditional for words in all_words().values()),
+        "".join(words.dates.simplified for words in all_words().values()),
+    )
+
+
+@provided
+def date_words() -> DateWords:
+    """Return the words, read when they are first asked for."""
+    grammars = {code: words.dates for code, words in all_words().items()}
+    languages = tuple(grammars.values())
+    accented = _lexicon(grammars["vi"], folded=False)
+    lexicons = tuple(_lexicon(each, folded=True) for each in languages)
+    asks = [fold(phrase) for each in languages if each.join for phrase in _items(each.asks)]
+    alone = "|".join(re.escape(fold(each.asks_alone)) for each in languages if each.asks_alone)
+    together = "|".join(re.escape(phrase) for phrase in _items(grammars["zh"].asks))
+    return DateWords(
+        lexicons,
+        accented,
+        frozenset().union(accented.anchors, *(each.anchors for each in lexicons)),
+        re.compile(rf"{_whole_words(asks)}|(?:^|\s)(?:{alone})\s*$|{together}"),
+        re.compile(_whole_words(word for each in languages for word in _items(each.asks_accented))),
+    )
+
+
+def _lexicon(language: Dates, *, folded: bool) -> Lexicon:
+    key = fold if folded else str.casefold
+    phrases: dict[str, tuple[Label, ...]] = {}
+    for phrase, kind, value in _said(language):
+        if (
+            folded
+            and language.accents_matter
+            and kind in _AMBIGUOUS
+            and " " not in phrase
+            and phrase != fold(phrase)
+        ):
+            continue  # hè is no he, and tôi, which is I, no evening
+        for written in {key(phrase), key(_without_umlauts(phrase))}:
+            found = phrases.setdefault(written, ({},))[0]
+            if not (kind == "month" and "number" in found):
+                found.setdefault(kind, value)
+    for phrase, kinds in language.whole.items():
+        said = (part.partition(":") for part in kinds.split())
+        phrases[key(phrase)] = tuple({kind: _value(value)} for kind, _, value in said)
+    _compound_days(language, phrases)
+    joined = language.join
+    longest: dict[str, int] = {}
+    anchors = set()
+    for phrase, labels in phrases.items():
+        parts = phrase.split() if joined else _SIGN_OR_NUMBER.findall(phrase)
+        longest[parts[0]] = max(longest.get(parts[0], 0), len(parts))
+        if (
+            any(kind in label for label in labels for kind in ANCHORS)
+            or labels[0].get("number") in _YEAR_BEGINS
+        ):
+            anchors.add(parts[0])
+    return Lexicon(
+        joined,
+        phrases,
+        frozenset(map(key, _items(language.doubtful))),
+        longest,
+        frozenset(anchors),
+        _any_of(language.past, joined, key),
+        _any_of(language.coming, joined, key),
+        language.shift_stands,
+        language.whole_weeks,
+        language.accents_matter,
+    )
+
+
+def _said(language: Dates) -> Iterator[tuple[str, str, Value]]:
+    """Yield each word or phrase with what it may be, and its value as that."""
+    rows: list[tuple[str, list[str], int]] = [
+        ("number", language.numbers.split(","), 0),
+        ("ordinal", language.ordinals.split(","), 1),
+        ("month", language.months.split(","), 1),
+        ("season", language.seasons.split(","), 0),
+        ("weekday", language.weekdays.split(","), 0),
+    ]
+    for kind, row, first in rows:
+        for value, words in enumerate(row, first):
+            yield from ((word, kind, value) for word in _items(words))
+    named = {
+        "number": language.more_numbers,
+        "part": language.parts,
+        "day": language.days,
+        "unit": language.units,
+        "shift": language.shifts,
+        "holiday": language.holidays,
+        "opens": language.opens,
+        "joins": language.joins,
+        "closes": language.closes,
+    }
+    for kind, values in named.items():
+        for name, words in values.items():
+            yield from ((word, kind, _value(name)) for word in _items(words))
+    for kind in _PLAIN_KINDS:
+        yield from ((word, kind, 1) for word in _items(getattr(language, kind)))
+    for prefix in _items(language.year_prefix):
+        for number, words in enumerate(language.numbers.split(",")):
+            yield from ((prefix + word, "year", 2000 + number) for word in _items(words))
+    yield from ((word, "few", 3) for word in _items(language.few))
+
+
+def _compound_days(language: Dates, phrases: dict[str, tuple[Label, ...]]) -> None:
+    """Add words such as Montagabend; no other language has any, and there they find nothing to match."""
+    for day, words in enumerate(language.weekdays.split(",")):
+        for part, parts in language.parts.items():
+            for first in _items(words):
+                for second in _items(parts):
+                    if language.join and " " not in first + second:
+                        phrases.setdefault(fold(first + second), ({"weekday": day}, {"part": part}))
+
+
+def _items(words: str) -> list[str]:
+    return [word.strip() for word in re.split("[,/]", words) if word.strip()]
+
+
+def _value(written: str) -> Value:
+    unit, slash, shift = written.partition("/")
+    if slash:
+        return unit, int(shift)
+    return int(written) if written.lstrip("-").isdigit() else written
+
+
+def _without_umlauts(word: str) -> str:
+    """Return a German word as it is written where there are no umlauts; words of other languages hardly hold any."""
+    return word.replace("ä", "ae").replace("ö", "oe").replace("ü", "ue")
+
+
+def _any_of(words: str, join: str, key: Callable[[str], str]) -> re.Pattern[str]:
+    phrases = [key(word) for word in _items(words)]
+    return re.compile(_whole_words(phrases) if join else "|".join(map(re.escape, phrases)))
+
+
+def _whole_words(phrases: Iterable[str]) -> str:
+    return rf"(?<!\w)(?:{'|'.join(map(re.escape, phrases))})(?!\w)"

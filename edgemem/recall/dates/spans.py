@@ -1,0 +1,236 @@
+"""Date spans: the days that a month, a weekday, a season or "three weeks ago" means, as seen from one day.
+
+What comes round again (a weekday, a month, Christmas) is listed around a day, and one rule picks from the list.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime, time, timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import tzinfo
+
+
+Days = tuple[date, date]
+"""From the first day up to, but without, the second."""
+Reading = tuple[float, float, float]
+"""Begin and end, seconds since the epoch, and how likely it is what was meant."""
+
+_WEEKEND, _WEEK = 5, 7
+_MONTHS_AROUND = 6
+_YEARS_AROUND = 4
+"""Enough for the 29th of February."""
+_HOURS = {"morning": (5, 12), "noon": (11, 14), "afternoon": (12, 18), "evening": (17, 24), "night": (20, 29)}
+_SECONDS = {"minute": 60.0, "hour": 3600.0}
+_SLACK_DAYS = {"day": 0, "week": 3, "month": 10, "year": 120}
+"""How far from the day itself "two weeks ago" may be."""
+_UNIT_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+_LIKELY, _LESS, _UNLIKELY = 0.7, 0.5, 0.3
+_MANY = 1000
+"""Of a unit: nobody who talks to a robot speaks of more."""
+
+
+class Today(msgspec.Struct, frozen=True):
+    """The day from which a time is seen."""
+
+    now: float
+    zone: tzinfo
+    day: date
+
+    def reading(self, days: Days, sure: float, part: str | None = None) -> Reading:
+        """Return days, or a part of their first, in seconds."""
+        first, last = days
+        if part is None:
+            return self._midnight(first), self._midnight(last), sure
+        begin, end = _HOURS[part]
+        midnight = self._midnight(first)
+        return midnight + begin * 3600.0, midnight + end * 3600.0, sure
+
+    def ago(self, count: int, unit: str, *, few: bool) -> Reading:
+        """Return what lies so many units from now, before it where they are negative; a few may be two to six."""
+        if abs(count) > _MANY:
+            raise OverflowError
+        if unit in _SECONDS:
+            at, slack = self.now + count * _SECONDS[unit], (abs(count) * 0.25 + 1.0) * _SECONDS[unit]
+            return at - slack, at + slack, _LESS if few else 1.0
+        if few:
+            far, near = (
+                self._moved(2 * count, unit),
+                self._moved(count // 2 if count > 0 else -(-count // 2), unit),
+            )
+            begin, end = min(far, near), max(far, near) + timedelta(1)
+            return self.reading((begin, end), _LESS)
+        at_day, slack_days = self._moved(count, unit), timedelta(_SLACK_DAYS[unit])
+        return self.reading((at_day - slack_days, at_day + slack_days + timedelta(1)), 1.0)
+
+    def stretch(self, count: int, unit: str) -> Reading:
+        """Return the last so many units up to now, or the next ones from now."""
+        if unit in _SECONDS:
+            other = self.now + min(max(count, -_MANY), _MANY) * _SECONDS[unit]
+        else:
+            other = self._midnight(self._moved(count, unit))
+        return min(self.now, other), max(self.now, other), 1.0
+
+    def weekday_near(self, reading: Reading, weekday: int) -> Reading:
+        """Return a weekday of the week or so that was said with it: Sunday in two weeks."""
+        middle = datetime.fromtimestamp((reading[0] + reading[1]) / 2, self.zone).date()
+        nearest = min(weekdays(middle, weekday), key=lambda days: abs((days[0] - middle).days))
+        return self.reading(nearest, _LIKELY)
+
+    def period(self, unit: str, shift: int) -> Days:
+        """Return this week, month or year, or another by how many it is away."""
+        if unit == "week":
+            return _week(self.day, shift)
+        if unit == "month":
+            return _month(self.day.year, self.day.month + shift)
+        if unit == "year":
+            return year_days(self.day.year + shift)
+        return self.day + timedelta(shift), self.day + timedelta(shift + 1)
+
+    def _moved(self, count: int, unit: str) -> date:
+        if unit in {"month", "year"}:
+            first = _month(self.day.year, self.day.month + count * (12 if unit == "year" else 1))
+            return min(first[0] + timedelta(self.day.day - 1), first[1] - timedelta(1))
+        return self.day + timedelta(count * _UNIT_DAYS[unit])
+
+    def _midnight(self, day: date) -> float:
+        return datetime.combine(day, time(), tzinfo=self.zone).timestamp()
+
+
+def today(now: float, zone: tzinfo) -> Today:
+    """Return the day of a moment, somewhere."""
+    return Today(now, zone, datetime.fromtimestamp(now, zone).date())
+
+
+def weekdays(around: date, weekday: int) -> list[Days]:
+    """Return one weekday of the weeks around a day."""
+    monday = _week(around, 0)[0]
+    return [_one(monday + timedelta(_WEEK * away + weekday)) for away in range(-3, 4)]
+
+
+def weekends(around: date) -> list[Days]:
+    """Return the weekends of the weeks around a day."""
+    monday = _week(around, 0)[0]
+    saturdays = (monday + timedelta(_WEEK * away + _WEEKEND) for away in range(-3, 4))
+    return [(saturday, saturday + timedelta(2)) for saturday in saturdays]
+
+
+def months(around: date, month: int) -> list[Days]:
+    """Return one month of the years around a day."""
+    return [_month(year, month) for year in _years(around)]
+
+
+def seasons(around: date, season: int) -> list[Days]:
+    """Return a season of the years around a day, as it falls north of the equator; a winter ends in the year after."""
+    first = 3 + 3 * season
+    return [(_month(year, first)[0], _month(year, first + 2)[1]) for year in _years(around)]
+
+
+def year_days_of(around: date, month: int, day: int) -> list[Days]:
+    """Return a day of the calendar in the years around a day, where it exists."""
+    return [_one(found) for year in _years(around) if (found := _date(year, month, day)) is not None]
+
+
+def month_days(around: date, day: int) -> list[Days]:
+    """Return the day of that number in the months around a day, where it exists."""
+    firsts = (
+        _month(around.year, around.month + away)[0] for away in range(-_MONTHS_AROUND, _MONTHS_AROUND + 1)
+    )
+    return [_one(found) for first in firsts if (found := _date(first.year, first.month, day)) is not None]
+
+
+def easters(around: date, away: int = 0) -> list[Days]:
+    """Return Easter Sunday of the years around a day, or a day so many days from it."""
+    return [_one(_easter(year) + timedelta(away)) for year in _years(around)]
+
+
+def year_days(year: int) -> Days:
+    """Return a whole year."""
+    return date(year, 1, 1), date(year + 1, 1, 1)
+
+
+def whole_day(year: int, month: int, day: int) -> Days:
+    """Return one day; raises ValueError where there is none."""
+    return _one(date(year, month, day))
+
+
+def pick(
+    listed: Sequence[Days], day: date, shift: int | None, *, past: bool | None, within: Days | None = None
+) -> Iterator[tuple[Days, float]]:
+    """Yield which of a list may be meant, the likeliest first, and how likely each is.
+
+    Args:
+        listed: in order of time.
+        day: today.
+        shift: said with it: -1 last, 0 this, 1 next.
+        past: whether the sentence speaks of the past; None where nothing tells.
+        within: the period said with it, as in "in May last year".
+    """
+    if within is not None:
+        yield from ((days, 1.0) for days in [days for days in listed if within[0] <= days[0] < within[1]][:1])
+        return
+    short = bool(listed) and listed[0][1] - listed[0][0] <= timedelta(2)
+    # Who says "on Monday" on a Monday seldom means today, but who says "in June" in June may mean this one.
+    before = [days for days in listed if (days[1] if short else days[0]) <= day]
+    after = [days for days in listed if (days[0] if short else days[1]) > day]
+    if shift is None:
+        orders = (before[-1:], after[:1]) if past else (after[:1], before[-1:])
+        if orders[0] == orders[1] or not all(orders):
+            yield from ((days, 1.0) for days in orders[0] or orders[1])
+            return
+        for found, sure in zip(orders, (_LESS, _LESS) if past is None else (_LIKELY, _UNLIKELY), strict=True):
+            yield from ((days, sure) for days in found)
+    elif shift == 0:
+        nearest = sorted(listed, key=lambda days: abs((days[0] - day).days))
+        yield from ((days, 1.0) for days in [days for days in nearest if _week(day, 0)[0] <= days[0]][:1])
+    else:
+        over = (
+            [days for days in listed if days[1] <= day][::-1]
+            if shift < 0
+            else [days for days in listed if days[0] > day]
+        )
+        at = abs(shift) - 1
+        yield from ((days, _LIKELY) for days in over[at : at + 1])
+        # "next Friday" may be the one of next week.
+        if short and over[at + 1 :] and over[at][0] >= _week(day, 0)[0] and over[at][0] < _week(day, 1)[0]:
+            yield over[at + 1], _LESS
+
+
+def _one(day: date) -> Days:
+    return day, day + timedelta(1)
+
+
+def _date(year: int, month: int, day: int) -> date | None:
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
+
+
+def _week(day: date, away: int) -> Days:
+    monday = day - timedelta(day.weekday()) + timedelta(_WEEK * away)
+    return monday, monday + timedelta(_WEEK)
+
+
+def _month(year: int, month: int) -> Days:
+    """Return a month; one beyond December is of the next year."""
+    first, after = divmod(year * 12 + month - 1, 12), divmod(year * 12 + month, 12)
+    return date(first[0], first[1] + 1, 1), date(after[0], after[1] + 1, 1)
+
+
+def _years(around: date) -> range:
+    return range(around.year - _YEARS_AROUND, around.year + _YEARS_AROUND + 1)
+
+
+def _easter(year: int) -> date:
+    """Return Easter Sunday by the Gregorian reckoning: the Sunday after the full moon of spring."""
+    golden, century = year % 19, year // 100
+    moon = (19 * golden + century - century // 4 - (century - (century + 8) // 25 + 1) // 3 + 15) % 30
+    moon -= moon // 28 * (1 - 29 // (moon + 1) * ((21 - golden) // 11))
+    sunday = moon - (year + year // 4 + moon + 2 - century + century // 4) % 7
+    month = 3 + (sunday + 40) // 44
+    return date(year, month, sunday + 28 - 31 * (month // 4))

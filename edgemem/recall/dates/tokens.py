@@ -1,0 +1,310 @@
+"""Tokens: the words of a text with what they may be in one language, and those joined that tell one time.
+
+A year said as "two thousand" and "three" becomes one piece, then "two weeks ago", "the last three days", "last month". Pieces
+that stand together and tell one time make a cluster, in whatever order the language likes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from edgemem.recall.dates.lexicon import Label, Lexicon
+    from edgemem.recall.dates.spans import Reading, Today
+
+
+MAX_DIGITS = 4
+_FIRST_YEAR, _LAST_YEAR = 1900, 2100
+_THOUSANDS, _CENTURIES = 2000, (19, 20)
+_FEW = 3
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A word, a number or a sign of the text."""
+
+    kind: str
+    word: str
+    begin: int
+    end: int
+
+
+class Piece(msgspec.Struct):
+    """A word or a phrase, with what it may be; nothing, if the language knows no time by it."""
+
+    label: dict[str, Any]
+    begin: int
+    end: int
+    doubtful: bool = False
+
+
+def pieces_of(
+    tokens: Sequence[Token], lexicon: Lexicon, day: Today, *, past: bool | None
+) -> tuple[list[Piece], int]:
+    """Return the words of a text with what they may be, joined where they count units, and how many are known.
+
+    Args:
+        past: whether the text speaks of what was, as far as it says so.
+    """
+    pieces = _pieces(tokens, lexicon)
+    known = sum(1 for piece in pieces if piece.label and not piece.label.keys() & {"stop", "comma", "figure"})
+    pieces = _join_years(pieces)
+    _Units(pieces, lexicon, day, past=past).join()
+    return pieces, known
+
+
+def _pieces(tokens: Sequence[Token], lexicon: Lexicon) -> list[Piece]:
+    """Return the words with what they may be, of phrases that are known the longest."""
+    pieces: list[Piece] = []
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        for length in range(min(lexicon.longest.get(token.word, 0), len(tokens) - at), 0, -1):
+            key = lexicon.join.join(each.word for each in tokens[at : at + length])
+            if (labels := lexicon.phrases.get(key)) is not None:
+                end = tokens[at + length - 1].end
+                pieces += (Piece(dict(label), token.begin, end, key in lexicon.doubtful) for label in labels)
+                at += length
+                break
+        else:
+            label = _figure(token)
+            pieces.append(Piece(label, token.begin, token.end, doubtful="year" in label))
+            at += 1
+    return pieces
+
+
+def _figure(token: Token) -> dict[str, Any]:
+    """Return what a token may be that no lexicon holds."""
+    if token.kind == "number" and len(token.word) <= MAX_DIGITS:
+        number = int(token.word)
+        if len(token.word) == MAX_DIGITS and _FIRST_YEAR <= number < _LAST_YEAR:
+            return {"year": number, "figure": 1}
+        return {"number": number, "figure": 1}
+    if token.kind == "ordinal":
+        return {"ordinal": int(re.sub(r"\D", "", token.word)), "figure": 1}
+    if token.kind == "date":
+        return {"date": token.word, "figure": 1}
+    return {token.kind: 1} if token.kind in {"comma", "stop"} else {}
+
+
+def _join_years(pieces: Sequence[Piece]) -> list[Piece]:
+    """Make one year of "two thousand" and "twenty three", or of "nineteen", "ninety" and "nine"."""
+    out: list[Piece] = []
+    for piece in pieces:
+        number = piece.label.get("number") if "figure" not in piece.label else None
+        last = out[-1].label if out else {}
+        before, year = (last.get("number"), last.get("year")) if "figure" not in last else (None, None)
+        label: Label | None = None
+        if number is None:
+            pass
+        elif before == _THOUSANDS and number < 100:
+            label = {"year": _THOUSANDS + number}
+        elif before in _CENTURIES and 10 <= number < 100:
+            label = {"year": before * 100 + number}
+        elif year is not None and year % 10 == 0 and 0 < number < 10:
+            label = {"year": year + number}
+        elif before is not None and 20 <= before < 100 and before % 10 == 0 and 0 < number < 10:
+            label = {"number": before + number}
+        if label is None:
+            out.append(piece)
+        else:
+            out[-1] = Piece(dict(label), out[-1].begin, piece.end)
+    return out
+
+
+class _Units:
+    """Makes one piece of "two weeks ago", "the last three days" and "last month"."""
+
+    def __init__(self, pieces: list[Piece], lexicon: Lexicon, day: Today, *, past: bool | None) -> None:
+        self.pieces, self.lexicon, self.day, self.past = pieces, lexicon, day, past
+
+    def join(self) -> None:
+        """Join what stands around each unit."""
+        at = 0
+        while at < len(self.pieces):
+            if "unit" in self.pieces[at].label:
+                at = self._join(at)
+            at += 1
+
+    def _join(self, at: int) -> int:
+        unit = self.pieces[at].label["unit"]
+        if unit == "year" and at and "year" in self.pieces[at - 1].label:  # 2023年
+            return self._replace(at - 1, at, {"year": self.pieces[at - 1].label["year"]})
+        if unit == "year" and at + 1 < len(self.pieces) and "year" in self.pieces[at + 1].label:  # năm 2023
+            return self._replace(at, at + 1, {"year": self.pieces[at + 1].label["year"]})
+        counted = self._beside(at, -1, "number", "few", "one")
+        first = at if counted is None else counted
+        count = _FEW if counted is None else self.pieces[counted].label.get("number", 1)
+        few = counted is None or "few" in self.pieces[counted].label
+        count = _FEW if few else count
+        before, after = (
+            self._beside(first, -1, "shift", "ago_before", "ahead_before"),
+            self._beside(at, 1, "ago", "ahead", "shift"),
+        )
+        label_before = {} if before is None else self.pieces[before].label
+        label_after = {} if after is None else self.pieces[after].label
+        shift_before = label_before.get("shift") if self.lexicon.shift_stands != "after" else None
+        shift_after = label_after.get("shift") if self.lexicon.shift_stands != "before" else None
+        if counted is None and (shift_before is not None or shift_after is not None):
+            shift = shift_before if shift_before is not None else shift_after
+            if unit in {"week", "month", "year"} or (unit == "day" and shift == 0):
+                return self._replace(
+                    before if shift_before is not None else at,
+                    at if shift_before is not None else after,
+                    {"period": (unit, shift)},
+                )
+            return at
+        if "ago" in label_after:
+            return self._away(first, after, -count, unit, few=few)
+        if "ago_before" in label_before and (counted is not None or before == at - 1):
+            return self._away(before, at, -count, unit, few=few)
+        if counted is None:
+            return at
+        if shift_before:
+            return self._span(
+                before, at, lambda: self.day.stretch(count if shift_before > 0 else -count, unit)
+            )
+        if shift_after:
+            first = before if "ahead_before" in label_before and before is not None else first
+            return self._away(first, after, count if shift_after > 0 else -count, unit, few=few)
+        if "ahead_before" in label_before and not (self.past and "ahead" not in label_after):
+            # "We did it in two weeks" tells how long it took.
+            return self._away(before, after if "ahead" in label_after else at, count, unit, few=few)
+        if "ahead" in label_after:
+            return self._away(first, after, count, unit, few=few)
+        return at
+
+    def _beside(self, at: int, step: int, *kinds: str) -> int | None:
+        """Return the place of the next piece that is one of some kinds; one small word may stand between."""
+        for away in (1, 2):
+            there = at + step * away
+            if not 0 <= there < len(self.pieces):
+                return None
+            label = self.pieces[there].label
+            if any(kind in label for kind in kinds):
+                return there
+            if "small" not in label:
+                return None
+        return None
+
+    def _away(self, first: int | None, last: int | None, count: int, unit: str, *, few: bool) -> int:
+        return self._span(first, last, lambda: self.day.ago(count, unit, few=few))
+
+    def _span(self, first: int | None, last: int | None, reading: Callable[[], Reading]) -> int:
+        try:
+            return self._replace(first, last, {"span": reading()})
+        except (ValueError, OverflowError, OSError):
+            return self._replace(first, last, {})
+
+    def _replace(self, first: int | None, last: int | None, label: dict[str, Any]) -> int:
+        if first is None or last is None:
+            raise ValueError("a unit is joined with what stands beside it")
+        self.pieces[first : last + 1] = [Piece(label, self.pieces[first].begin, self.pieces[last].end)]
+        return first
+
+
+SETS = ("month", "season", "weekday", "weekend", "day", "holiday", "date", "span", "period", "year")
+"""What tells a time by itself; of one of these kinds, a phrase has one word."""
+SHIFTED = ("month", "season", "weekday", "weekend", "holiday")
+"""What comes round again: there is a last and a next one."""
+_GAP = 3
+"""Words that may stand between two pieces of one phrase."""
+LAST_DAY = 31
+_DAY_BESIDE = ("month", "month_day", "year", "period")
+"""Kinds after which a number may be that of a day."""
+
+
+class Cluster(msgspec.Struct):
+    """Pieces that stand together, in their order."""
+
+    first: int
+    """The place of its first piece,"""
+    last: int
+    """and of its last one."""
+    begin: int
+    end: int
+    parts: dict[str, Any] = {}
+    doubtful: bool = True
+    gap: int = 0
+    comma: bool = False
+    ordinal: bool = False
+    """Whether its number is the tenth, and not ten."""
+
+    def takes(self, kind: str, value: Any, piece: Piece, lexicon: Lexicon) -> bool:
+        """Tell whether one more piece can belong to it."""
+        if kind in self.parts:
+            return False
+        if kind == "weekday" and self.parts.keys() == {"number"}:
+            return self.ordinal
+        if kind == "number":
+            if self.parts.keys() <= {"weekday", "shift", "part"}:  # Friday the tenth, but not Friday at ten
+                return "ordinal" in piece.label or (self.gap == 0 and "weekday" in self.parts)
+            return not (self.comma and "month" in self.parts) and not self.parts.keys().isdisjoint(
+                _DAY_BESIDE
+            )
+        if kind == "shift":
+            stands = lexicon.shift_stands == "after" or (lexicon.shift_stands == "around" and value != 0)
+            return stands and self.gap <= 1 and not self.parts.keys().isdisjoint(SHIFTED)
+        return True
+
+    def add(self, kind: str, value: Any, piece: Piece, at: int) -> None:
+        """Take one more piece in."""
+        if kind == "month" and (self.comma or self.gap > 2):
+            self.parts.pop("number", None)
+        # A month that may be another word is one beside a day or a year, but not beside a bare number: one may sleep.
+        sure = not piece.doubtful and kind != "part" and (kind != "number" or "number" not in piece.label)
+        self.doubtful = self.doubtful and not sure and not ("year" in piece.label and self.parts)
+        self.ordinal = self.ordinal or "ordinal" in piece.label
+        self.parts[kind] = value
+        self.last, self.end, self.gap, self.comma = at, piece.end, 0, False
+
+    def passes(self, *, comma: bool) -> bool:
+        """Tell whether it goes on after a word that may stand between."""
+        ended = comma and self.comma
+        self.gap, self.comma = self.gap + 1, self.comma or comma
+        return self.gap <= _GAP and not ended
+
+
+def clusters_in(pieces: Sequence[Piece], lexicon: Lexicon) -> Iterator[Cluster]:
+    """Yield the pieces that tell one time together."""
+    cluster: Cluster | None = None
+    before = ""
+    for at, piece in enumerate(pieces):
+        kind, value = _role(piece.label, before)
+        before = kind
+        if kind in {"small", "comma"}:
+            if cluster is not None and not cluster.passes(comma=kind == "comma"):
+                yield cluster
+                cluster = None
+            continue
+        if cluster is not None and (not kind or not cluster.takes(kind, value, piece, lexicon)):
+            yield cluster
+            cluster = None
+        if cluster is None and kind == "shift" and lexicon.shift_stands == "after":
+            continue
+        if kind:
+            if cluster is None:
+                cluster = Cluster(at, at, piece.begin, piece.end, {})
+            cluster.add(kind, value, piece, at)
+    if cluster is not None:
+        yield cluster
+
+
+def _role(label: dict[str, Any], before: str) -> tuple[str, Any]:
+    """Return what a piece is in a phrase, and its value; an empty string ends the phrase."""
+    if "part" in label and before in {"day", "weekday"}:  # morgen is tomorrow, and gestern morgen is not
+        return "part", label["part"]
+    for kind in SETS:
+        if kind in label:
+            return kind, label[kind]
+    number = label.get("ordinal", label.get("number", 0))
+    if 1 <= number <= LAST_DAY:
+        return "number", number
+    for kind in ("shift", "part", "month_day", "small", "comma"):
+        if kind in label:
+            return kind, label[kind]
+    return ("small", 1) if label.get("unit") in {"day", "year"} else ("", None)

@@ -1,0 +1,216 @@
+"""Hints: names and terms that a speech recogniser should expect, by what matters now.
+
+People first; then what the newest facts are about and say, and names that fell in recent turns, each weighed by how
+rare, how often and how long ago. Common words are left out, since every recogniser knows them. Only a bounded number
+of rows is read, whatever there is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from edgemem.patterns import Pattern
+from edgemem.recall.text.analyse import stem
+from edgemem.recall.text.vocabulary import common_words, function_words
+from edgemem.records import Reader
+from edgemem.store.episodes import spell_out
+from edgemem.store.rights import reading_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from edgemem.store.database import Database
+
+
+SOMEBODY_HERE = Reader("somebody", frozenset({"somebody", "somebody else"}))
+"""Reads what any of the household may, and nothing private: it is not known yet who is going to speak."""
+
+_DAY_S = 86400.0
+_FACT_HALF_LIFE_S, _TURN_HALF_LIFE_S = 30 * _DAY_S, 3 * _DAY_S
+_LOOKED_AT = 2000
+"""Rows of a table that are looked at, for the few hundred that the reader may read."""
+_LONGEST_TEXT, _LONGEST_WORD = 400, 40
+
+# What an occurrence is worth.
+_PERSON, _SUBJECT, _NAME, _NAME_SAID, _RARE, _FIRST_WORD, _KEY, _AGAIN = (
+    20.0,
+    2.5,
+    2.0,
+    1.5,
+    1.0,
+    0.5,
+    0.5,
+    0.5,
+)
+
+# Each scope is reached by one step in the index of (scope, key), however many facts there are.
+_PEOPLE = """
+  with recursive people (scope) as (
+    select min(scope) from fact_keys where scope > 'user:' and scope < 'user;'
+    union all
+    select (select min(scope) from fact_keys where scope > people.scope and scope < 'user;') from people
+      where scope is not null
+    limit 256)
+  select substr(p.scope, 6) from people p where p.scope is not null and exists (
+    select 1 from (select id from fact_keys where scope = p.scope limit 64) k
+      cross join facts f on f.key_id = k.id and f.known_to is null where f.value is not null and {rule})
+"""
+_FACTS = """
+  select k.key, f.value, f.speaker, f.origin / 1e6 from (select * from facts order by id desc limit :rows) f
+    cross join fact_keys k on k.id = f.key_id
+  where f.known_to is null and f.value is not null and f.valid_from <= :now
+    and coalesce(f.valid_to, 9e999) > :now and {rule}
+  limit 300
+"""
+_TURNS = """
+  select m.content, t.speaker, m.id / 1e6 from (select * from messages order by id desc limit :rows) m
+    cross join turns t on t.session_id = m.session_id and t.n = m.turn
+  where m.role in ('user', 'assistant') and m.content is not null and m.dropped is null and {rule}
+  limit 160
+"""
+
+# A letter with the marks that follow it in Indic scripts and Thai, which are no letters themselves.
+_LETTER = r"[^\W\d_][\u0300-\u036f\u0900-\u0903\u093a-\u094f\u0e31\u0e34-\u0e3a\u0e47-\u0e4e]*"
+# Numbers of types, addresses, keys of a service: nobody says the letters of one as a word. Only ASCII, since other
+# scripts write a number beside a word without a space.
+_CODE = Pattern(r"(?<![!-~])(?=[!-~]*(?:@|://|[A-Za-z][0-9]|[0-9][A-Za-z]))[!-~]+")
+_CODE_LIKELY = Pattern(r"[0-9@]|://")
+_WORD = Pattern(rf"(?:{_LETTER})+(?:[-'’](?:{_LETTER})+)*")
+
+
+def statements(reader: Reader | None) -> dict[str, tuple[str, dict[str, object]]]:
+    """Return the statements that read people, facts and turns, with the values that say who reads."""
+    made = {}
+    for name, sql, prefix in (("people", _PEOPLE, "f."), ("facts", _FACTS, "f."), ("turns", _TURNS, "t.")):
+        rule, values = reading_rule(reader, prefix)
+        made[name] = sql.format(rule=rule), values
+    return made
+
+
+def find_hints(
+    truth: Database,
+    *,
+    reader: Reader | None,
+    now: float,
+    names: Iterable[str] = (),
+    limit: int = 60,
+) -> list[str]:
+    """Return names and terms, the most important first.
+
+    Args:
+        reader: who is going to speak; terms come only from what they may read. None is the operator.
+        now: seconds since the epoch.
+        names: further people who live here.
+        limit: at most so many.
+    """
+    said = statements(reader)
+    heard = _Tally()
+    for name in names:
+        heard.add_person(name)
+    for (name,) in truth.query(*said["people"]):
+        heard.add_person(name)
+    rows = {"now": now, "rows": _LOOKED_AT}
+    sql, values = said["facts"]
+    for key, value, speaker, at in truth.query(sql, {**values, **rows}):
+        heard.add_person(speaker)
+        heard.add_fact(key, value, _fresh(now - at, _FACT_HALF_LIFE_S))
+    sql, values = said["turns"]
+    for content, speaker, at in truth.query(sql, {**values, **rows}):
+        heard.add_person(speaker)
+        heard.add_turn(content, _fresh(now - at, _TURN_HALF_LIFE_S))
+    return heard.best(limit)
+
+
+class _Tally:
+    """Words with what they are worth, and how they were written."""
+
+    def __init__(self) -> None:
+        self._worth: dict[str, float] = defaultdict(float)
+        self._written: dict[str, Counter[str]] = defaultdict(Counter)
+        self._people: set[str] = set()
+        self._told: Counter[str] = Counter()
+
+    def add_person(self, name: str | None) -> None:
+        """Take up somebody who speaks here, if known; a name counts also where it is a common word."""
+        for word in _spoken(name or "")[:4]:
+            self._people.add(word.casefold())
+            self._worth[word.casefold()] = max(_PERSON, self._worth[word.casefold()])
+            self._written[word.casefold()][word if word[0].isupper() else word.title()] += 1
+
+    def add_fact(self, key: str, value: str, fresh: float) -> None:
+        """Take up what a fact is about, what it says of that, and its value."""
+        head, _, rest = key.removeprefix("user.").partition(".")
+        is_name = bool(rest) and not any(letter.isdigit() for letter in head)  # sensor_12 is a machine's
+        for word in _spoken(spell_out(head)):
+            # What a key of several parts begins with is mostly a name, which keys write small.
+            self._tell(word.title() if is_name else word, (_SUBJECT if is_name else _KEY) * fresh)
+        for word in _spoken(spell_out(rest)):
+            self._tell(word, _KEY * fresh)
+        for word in _spoken(value):
+            self._tell(word, (_RARE if word.islower() else _NAME) * fresh)
+
+    def add_turn(self, content: str, fresh: float) -> None:
+        """Take up the names that fell, and again what is a term already."""
+        for word, start in _words(content):
+            if not word.islower():
+                self._add(word, (_FIRST_WORD if _begins(content, start) else _NAME_SAID) * fresh)
+            elif word.casefold() in self._worth:
+                self._worth[word.casefold()] += _AGAIN * fresh
+
+    def best(self, limit: int) -> list[str]:
+        """Return the words that are worth most, as they were written most often."""
+        ranked = sorted(self._worth, key=lambda word: (-self._worth[word], word))
+        return [self._written[word].most_common(1)[0][0] for word in ranked[: max(limit, 0)]]
+
+    def _tell(self, word: str, worth: float) -> None:
+        """Add a word of a fact, each time for less: what eighty facts say is not twice as important."""
+        self._told[word.casefold()] += 1
+        self._add(word, worth / self._told[word.casefold()] ** 2)
+
+    def _add(self, word: str, worth: float) -> None:
+        folded = word.casefold()
+        if folded in self._people or not _is_common(folded):
+            self._worth[folded] += worth
+            self._written[folded][word] += 1
+
+
+def _words(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the words of a text, and where they stand."""
+    text = text[:_LONGEST_TEXT]
+    if _CODE_LIKELY.search(text):
+        text = _CODE.sub(lambda code: " " * len(code[0]), text)
+    for found in _WORD.finditer(text):
+        word = found[0]
+        if not word.isascii() and any(letter.isdigit() for letter in word):
+            continue  # such as ², which a pattern takes for a letter
+        yield word[:-2] if word[-2:] in ("'s", "’s") else word, found.start()
+
+
+def _spoken(text: str) -> list[str]:
+    return [word for word, _ in _words(text)]
+
+
+def _begins(text: str, start: int) -> bool:
+    """Tell whether a sentence begins here, where every word has a capital."""
+    before = text[max(0, start - 8) : start].rstrip(" \t\"'“”«»([-")
+    return not before or before[-1] in ".!?…:;\n"
+
+
+@lru_cache(maxsize=4096)
+def _is_common(word: str) -> bool:
+    """Tell whether a recogniser needs no hint for a word: everybody uses it, or it is too short or too long for one."""
+    least = 3 if word.isascii() else 2
+    bare = re.split(r"['’]", word)[0] or word
+    return not least <= len(word) <= _LONGEST_WORD or {bare, stem(bare)} & _common() != set()
+
+
+@lru_cache(maxsize=1)
+def _common() -> frozenset[str]:
+    return common_words().union(map(stem, common_words()), function_words())
+
+
+def _fresh(age_s: float, half_life_s: float) -> float:
+    return float(max(0.1, 0.5 ** (max(0.0, age_s) / half_life_s)))

@@ -1,0 +1,444 @@
+"""Names: who is named in a question or a text, also where a recogniser wrote the name as something else.
+
+The index keeps how the names of people and subjects sound, so that misheard ones in a question are set right. Of a name of
+several words one that is nobody else's is enough to speak of somebody: people say Ruth for Nana Ruth, and where a recogniser
+writes Nana Roof the rest was a mistake. What sounds the same as a name is that name, if hardly any text has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from edgemem.languages.words import all_words
+from edgemem.patterns import Pattern
+from edgemem.provisions import provided
+from edgemem.recall.index.sources import bound, marks
+from edgemem.recall.people.phonetics import (
+    as_heard,
+    distance,
+    nearest,
+    skeleton,
+    sounds_heard,
+    sounds_near,
+    sounds_of,
+)
+from edgemem.recall.text.analyse import MAX_CHARS, empty_words, plain_words, stem, terms
+from edgemem.recall.text.vocabulary import common_names, common_words, is_english
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from edgemem.languages.words import Names
+    from edgemem.recall.people.alike import Alike
+    from edgemem.store.database import Database, Transaction
+
+
+_MOST_CHARS = 120  # nobody calls a name longer than that, and each of its words would be kept with all of it
+_MOST_STRANGE = 6  # words of a question; where more are strange, it is another language, or no speech
+_MOST_SOUNDS, _MOST_NAMES = 900, 256
+_JOINED = 0.21  # how far a name may be from two words that it fell into
+_SURE = 0.12  # from where on nobody looks for another
+_WHOLE = 0.15  # so much farther it may be than another from one of them: both words say more
+_LEAST_LETTERS, _MOST_TEXT = 3, 4000
+_WHOLE_NAME = 0.2  # how far a whole name may be
+_LEAST_ONE, _LEAST_WHOLE, _MOST_WORDS = 4, 6, 4  # letters of a name of one word, and of more; its words
+_NAME = Pattern(r"(?<![.!?…:;\n\"“”„«»([-])(?<=\w[ ,])\s*[A-ZÀ-ÖØ-ÞĀ-Ž][^\W\d_]+")
+_WORD = Pattern(r"[^\W_]+(?:['’]s\b)?")
+
+
+class _Lists(NamedTuple):
+    """What the files of the languages list about names, in small letters and without accents."""
+
+    spoken: dict[str, str]
+    men: frozenset[str]
+    titles: frozenset[str]
+    english: Names
+
+
+@provided
+def _lists() -> _Lists:
+    languages = [words.names for words in all_words().values()]
+    english = all_words()["en"].names
+    return _Lists(
+        english.spoken,
+        frozenset().union(*(names.men.plain() for names in languages)),
+        frozenset().union(*(names.titles.plain() | names.other_titles.plain() for names in languages)),
+        english,
+    )
+
+
+def people_in(text: str, people: Collection[str]) -> frozenset[str]:
+    """Return those of some people whose names stand in a text, whole."""
+    said = set(plain_words(text[-MAX_CHARS:]))
+    return frozenset(name for name in people if (parts := plain_words(name)) and said.issuperset(parts))
+
+
+def strange_words(text: str, unknown: Collection[str]) -> list[str]:
+    """Return the words of a text that may be names which were misheard.
+
+    Args:
+        unknown: stems that stand nowhere in the memory; no other word is strange.
+    """
+    text = text[-MAX_CHARS:]
+    # Where names are written with a capital, as the first letter tells, a small letter says that it is none.
+    cased = text.lstrip()[:1].isupper()
+    said = [word for word in _WORD.findall(text) if not (cased and word.islower())] if unknown else []
+    return [word for word in map(_bare, said) if word not in common_words() and stem(word) in unknown]
+
+
+def hear(text: str, names: Mapping[str, str]) -> str:
+    """Return a text with words replaced by the names that were said."""
+    return _WORD.sub(lambda found: names.get(_bare(found[0]), found[0]), text[-MAX_CHARS:])
+
+
+def _bare(word: str) -> str:
+    return " ".join(plain_words(re.sub(r"['’]s$", "", word)))
+
+
+class _Piece(NamedTuple):
+    """A word of a question, or two beside one another, from one character to another."""
+
+    word: str
+    begin: int
+    end: int
+    joined: bool
+
+
+def note_sounds(tx: Transaction, sounds: Iterable[tuple[str, str]]) -> None:
+    """Have names be found by how they sound, given as by `sounds_with`."""
+    tx.executemany("insert or ignore into sounds (sound, name) values (?, ?)", sounds)
+
+
+def sounds_with(names: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """Return how names sound, each by any of its words, with the name that sounds so."""
+    return frozenset(
+        (sound, name)
+        for name in names
+        if len(name) <= _MOST_CHARS
+        for word in _called(name)
+        for sound in sounds_of(word)
+    )
+
+
+def with_names(
+    query: str, unknown: Collection[str], *, names: Iterable[str], database: Database | None
+) -> str:
+    """Return a question in which words that mean nothing are replaced by the names that they sound like.
+
+    Args:
+        unknown: stems of its words that stand nowhere in the memory; no other word is touched, but for one beside
+            such, where a name fell in two.
+        names: people and subjects that the index may not know yet.
+        database: the index; None: do without it.
+    """
+    strange = set(strange_words(query, unknown)[:_MOST_STRANGE])
+    if not strange:
+        return query
+    query = query[-MAX_CHARS:]
+    left = _pieces(query, strange)
+    here = _all_called(names)
+    meant: list[tuple[float, str, _Piece]] = []
+    for keys_of in (sounds_heard, sounds_near):  # nearly always, the first finds whom there is
+        keys = {piece: keys_of(piece.word) for piece in left}
+        known = names_sounding_like(database, set().union(*keys.values())) if database is not None else set()
+        words = {**here, **_all_called(known)}
+        for piece in left:
+            found = nearest(piece.word, words, keys[piece])
+            if found is not None and (not piece.joined or found[0] <= _JOINED):
+                meant.append((found[0], words[found[1]], piece))
+        left = [
+            piece
+            for piece in left
+            if not any(far <= _SURE and _overlap(piece, other) for far, _, other in meant)
+        ]
+    return _replaced(query, meant)
+
+
+def with_people(query: str, people: Collection[str], rare: Collection[str] = ()) -> str:
+    """Return a question in which names of people who speak here are set right.
+
+    Of a name of two words and more one must have been understood. That makes it likely enough that the other one, though it
+    may be an English word, was the rest of the name: Nana Root is Nana Ruth. Who is called by another common name is
+    somebody else, and so is a man from a woman.
+
+    Args:
+        rare: stems of words that are no English and stand nearly nowhere, which may be names of one word.
+    """
+    query = query[-MAX_CHARS:]
+    named = people_in(query, people)
+    parts = _parts_of(tuple(sorted(set(people) - named)))
+    if not parts:
+        return query
+    said = [(found, "".join(plain_words(re.sub(r"['’]s$", "", found[0])))) for found in _WORD.finditer(query)]
+    # Who is called by a name that was understood is not somebody else, however alike the names are.
+    understood = {word for name in named for word in plain_words(name)}
+    strange = {
+        word
+        for _, word in said
+        if word not in common_names() and word not in understood and stem(word) in rare
+    }
+    meant: list[tuple[float, str, _Piece]] = []
+    for at, (_, word) in enumerate(said):
+        for name, place in dict.fromkeys(part for key in _keys_of(word) for part in parts.get(key, ())):
+            wanted = tuple(plain_words(name))
+            for size in (len(wanted), len(wanted) + 1):
+                window = tuple(word for _, word in said[max(0, at - place) : at - place + size])
+                if at < place or len(window) < size or (len(wanted) == 1 and strange.isdisjoint(window)):
+                    continue
+                far = _apart(window, wanted)
+                if far <= (_WHOLE_NAME if len(wanted) > 1 else _SURE):
+                    first, last = said[at - place][0], said[at - place + size - 1][0]
+                    meant.append((far, name, _Piece("", first.start(), last.end(), joined=False)))
+    return _replaced(query, meant) if meant else query
+
+
+@lru_cache(maxsize=8)
+def _parts_of(people: tuple[str, ...]) -> dict[str, list[tuple[str, int]]]:
+    """Return names by the skeletons of each of their words, with its place."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for name in people:
+        words = plain_words(name)
+        long = len("".join(words))
+        if (len(words) == 1 and long >= _LEAST_ONE) or (
+            1 < len(words) <= _MOST_WORDS and long >= _LEAST_WHOLE
+        ):
+            for place, word in enumerate(words):
+                for key in _keys_of(word):
+                    found.setdefault(key, []).append((name, place))
+    return found
+
+
+@lru_cache(maxsize=2048)
+def _keys_of(word: str) -> frozenset[str]:
+    return frozenset(map(skeleton, as_heard(_lists().spoken.get(word, word))))
+
+
+@lru_cache(maxsize=2048)
+def _apart(heard: tuple[str, ...], name: tuple[str, ...]) -> float:
+    """Return how far words that were heard are from a whole name; 1 where they are surely somebody else's."""
+    if len(heard) == len(name):
+        for one, other in zip(heard, name):  # noqa: B905 - as long as one another
+            if one != other and (one in common_names() or (one in _lists().men) != (other in _lists().men)):
+                return 1.0
+    elif _lists().men.isdisjoint(heard) != _lists().men.isdisjoint(name):
+        return 1.0
+    return min(
+        (
+            distance(one, other, _WHOLE_NAME)
+            for one in as_heard(_in_one(heard))
+            for other in as_heard(_in_one(name))
+        ),
+        default=1.0,
+    )
+
+
+def _in_one(words: Iterable[str]) -> str:
+    """Return words as one, titles as they are spoken."""
+    return "".join(_lists().spoken.get(word, word) for word in words)
+
+
+def names_sounding_like(database: Database, sounds: Iterable[str]) -> set[str]:
+    """Return the names of which a word has one of some skeletons."""
+    wanted = sorted(sounds)[:_MOST_SOUNDS]
+    if not wanted:
+        return set()
+    rows = database.query(
+        f"select distinct name from sounds where sound in ({marks(wanted)}) limit {_MOST_NAMES}",  # noqa: S608 - ours
+        bound(wanted),
+    )
+    return {name for (name,) in rows}
+
+
+def _called(name: str) -> dict[str, str]:
+    """Return the words of a name, each as it is written; of two, both as one word, too, since a recogniser may hear one."""
+    words = plain_words(name)
+    called = {word: word for word in words}
+    return {**called, "".join(words): " ".join(words)} if len(words) == 2 else called
+
+
+def _all_called(names: Iterable[str]) -> dict[str, str]:
+    return {word: written for name in names for word, written in _called(name).items()}
+
+
+def names_in(text: str) -> set[str]:
+    """Return the words of a text that were written as names are: with a capital, where no sentence begins."""
+    return {
+        word
+        for found in _NAME.finditer(text[:_MOST_TEXT])
+        if len(word := "".join(plain_words(found[0]))) >= _LEAST_LETTERS and word not in common_words()
+    }
+
+
+def called_in(text: str, subject: str) -> str:
+    """Return the words of a fact that its subject is made of: of a name, a stem may lack the end that is heard."""
+    stems = set(subject.split())
+    words = [word for word in plain_words(text)[: 4 * len(stems)] if stem(word) in stems]
+    return " ".join(dict.fromkeys(words))
+
+
+def drop_sounds(tx: Transaction) -> None:
+    """Leave no trace of names that are not in the index any more."""
+    rows = tx.execute(
+        "select distinct name from sounds where name not in (select name from people)"
+        " and name not in (select subject from docs where subject is not null)"
+    )
+    gone = [(name,) for (name,) in rows if not _stands(tx, terms(name))]
+    tx.executemany("delete from sounds where name = ?", gone)
+
+
+def _stands(tx: Transaction, stems: list[str]) -> bool:
+    """Tell whether some text of the index has all of some stems."""
+    asked = " AND ".join(
+        f'"{stem}"' for stem in stems
+    )  # letters and digits only: no FTS5 syntax within quotes
+    return bool(asked) and bool(tx.execute("select 1 from words where words match ? limit 1", (asked,)))
+
+
+def _pieces(query: str, strange: set[str]) -> list[_Piece]:
+    """Return the strange words of a question, and each with the one before and after it."""
+    words = [
+        _Piece(
+            "".join(plain_words(re.sub(r"['’]s$", "", found[0]))), found.start(), found.end(), joined=False
+        )
+        for found in _WORD.finditer(query)
+    ]
+    alone = [
+        word
+        for before, word in pairwise([_Piece("", 0, 0, joined=False), *words])
+        if word.word in strange and _may_be_name(before.word, query[word.begin : word.end], word.word)
+    ]
+    both = [
+        _Piece(one.word + other.word, one.begin, other.end, joined=True)
+        for one, other in pairwise(words)
+        if {one.word, other.word} & strange and not {one.word, other.word} & _lists().english.never.words
+    ]
+    return alone + both
+
+
+def _may_be_name(before: str, written: str, word: str) -> bool:
+    """Tell whether a name may stand here; an English word is one only where names mostly stand."""
+    if is_english(word):
+        return before in _lists().english.before_names.words or word != written.lower()
+    return before not in _lists().english.before_things.words
+
+
+def _overlap(one: _Piece, other: _Piece) -> bool:
+    return one.begin < other.end and other.begin < one.end
+
+
+def _replaced(query: str, meant: list[tuple[float, str, _Piece]]) -> str:
+    """Return a question with pieces of it replaced by names; of those that overlap, the one that is nearest."""
+    kept: list[tuple[str, _Piece]] = []
+    for _, name, piece in sorted(meant, key=lambda each: each[0] - _WHOLE * each[2].joined):
+        if not any(_overlap(piece, other) for _, other in kept):
+            kept.append((name, piece))
+    for name, piece in sorted(kept, key=lambda each: -each[1].begin):
+        query = f"{query[: piece.begin]}{name}{query[piece.end :]}"
+    return query
+
+
+_SAME = 0.035  # the distance up to which two names are spoken the same
+_NEAR, _FAR = 0.12, 0.2
+"""Up to which a part of a name may be meant; and one that is long, by what is no English word."""
+LONG, _LEAST_OWN_LETTERS = 6, 3
+
+
+class Ways(NamedTuple):
+    """The stems that tell of somebody."""
+
+    parts: tuple[frozenset[str], ...]
+    """For each word of the name what may stand for it; a text that has one of each speaks of them."""
+    alone: frozenset[str]
+    """What is nobody else's, and tells of them by itself."""
+
+    @classmethod
+    def of(cls, stems: Iterable[str]) -> Ways:
+        """Return that a text must have each of some stems."""
+        return cls(tuple(frozenset({stem}) for stem in stems), frozenset())
+
+    def all(self) -> frozenset[str]:
+        """Return every stem that is to be looked up."""
+        return self.alone.union(*self.parts)
+
+
+def ways_of(
+    name: str,
+    people: Iterable[str],
+    near: Mapping[str, Collection[Alike]],
+    is_rare: Callable[[str], bool],
+) -> Ways:
+    """Return the stems by which a memory speaks of somebody.
+
+    Args:
+        people: everybody whose name is known.
+        near: terms of the memory that sound like each stem of the name, with their distances; of one that has `LONG`
+            letters or more also those that `Alikes.near` finds if it looks widely.
+        is_rare: tells whether a term stands nearly nowhere.
+    """
+    stems = terms(name)
+    others = {part for other in people if other != name for part in terms(other)}
+    parts, alone = [], set[str]()
+    for part in stems:
+        heard = {
+            other
+            for other, far in near.get(part, ())
+            if other not in others and _may_be(part, other, far, whole=len(stems) == 1, is_rare=is_rare)
+        }
+        parts.append(frozenset({part, *heard}))
+        if len(stems) > 1 and _is_own(part, others):
+            alone |= {
+                part,
+                *(other for other in heard if _is_own(other, others) and other not in common_names()),
+            }
+    return Ways(tuple(parts), frozenset(alone))
+
+
+def people_heard(text: str, people: Collection[str], named: Collection[str]) -> frozenset[str]:
+    """Return those people of whom a text may speak though their names do not stand there whole.
+
+    Args:
+        named: those whose names do.
+    """
+    said = set(plain_words(text))
+    parts = {name: plain_words(name) for name in people}
+    said -= {word for name in named for word in parts.get(name, ())}
+    strangers = {
+        word for word in said & common_names() if not (is_english(word) or word in empty_words("en"))
+    }
+    owners = Counter(word for words in parts.values() for word in set(words))
+    found = set()
+    for name in parts.keys() - set(named):
+        words = parts[name]
+        if len(words) > 1:
+            if any(owners[word] == 1 and _is_own(word, ()) for word in said.intersection(words)):
+                found.add(name)
+        elif words and any(_same(word, words[0]) for word in strangers - {words[0]}):
+            found.add(name)
+    return frozenset(found)
+
+
+def _may_be(stem: str, other: str, far: float, *, whole: bool, is_rare: Callable[[str], bool]) -> bool:
+    """Tell whether one term may be what was written for a part of a name.
+
+    Args:
+        whole: it is all of the name.
+    """
+    if is_english(other):
+        return not whole and far <= _NEAR
+    if other in common_names():
+        return far <= (_SAME if whole else _NEAR) and is_rare(other)
+    return far <= _NEAR or (far <= _FAR and len(stem) >= LONG and is_rare(other))
+
+
+def _is_own(word: str, others: Collection[str]) -> bool:
+    """Tell whether a word of a name is nobody else's, and no word of the language."""
+    known = word in _lists().titles or word in empty_words("en") or word in common_words() or is_english(word)
+    return len(word) >= _LEAST_OWN_LETTERS and word not in others and not known
+
+
+def _same(one: str, other: str) -> bool:
+    return any(distance(a, b, _SAME) <= _SAME for a in as_heard(one) for b in as_heard(other))

@@ -1,0 +1,428 @@
+"""Phonetics: how a name may be spoken, and how much alike two names or words sound.
+
+A reading is a string of sounds, one letter each: capitals are consonants (X as in shoe, C as in church, J as in jam),
+small letters vowels. Each spelling is a short list of rules, from the letters to the sounds, tried in order at each
+place; they are written from what is generally known of how these languages are spelled and are far from whole. A
+recogniser that expects English writes what it heard in English spelling, so what was heard is read as English, and as
+itself in the spelling that is tried.
+
+A name is known by the skeletons of its readings: what remains when its consonants are put in classes and its vowels
+dropped. A word that was heard is looked up by its own, and by those which one consonant more, less or other would make;
+which name is meant, and whether any, the distance between readings says. An index holds what these rules make of a name,
+so whoever changes one changes `analyse.WORDS_VERSION` too.
+
+A word that is a common name itself is taken for that name, unless another sounds the same in a narrow sense: by the
+classes of its consonants (H. J. Postel, "Die Kölner Phonetik", 1969; L. Philips, "Hanging on the Metaphone", 1990)
+with the kind of its first vowel and an open one at its end, read as an English, a German or a Spanish speaker would
+(the idea of A. Beider and S. P. Morse, "Beider-Morse Phonetic Matching", 2008). Carl is not Carla, nor Tim Tom.
+
+What it finds and what it leaves alone: `edgemem bench names`.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+from functools import cache, lru_cache
+from itertools import accumulate
+from math import inf
+from typing import TYPE_CHECKING
+
+from edgemem.languages.words import all_words
+from edgemem.patterns import Pattern
+from edgemem.provisions import provided
+from edgemem.recall.text.analyse import plain_words, stem
+from edgemem.recall.text.vocabulary import common_names, is_english
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+
+_LETTERS = str.maketrans({"đ": "d", "ø": "o", "æ": "e", "œ": "e", "ß": "ss", "ı": "i", "ð": "d", "þ": "t"})
+_MOST_LETTERS = 24  # no name that is called is longer; reading takes time by the letter
+
+# pattern = sounds; ^ begins and $ ends a name. What no rule knows is read by _PLAIN.
+_PLAIN = """
+b=B d=D f=F g=K h=H j=J k=K l=L m=M n=N p=P q=K r=R s=S t=T v=V w=W x=KS z=Z c=K ł=L y=i a=a e=e i=i o=o u=u
+"""
+_SPELLINGS = {
+    "english": """
+^isl=aiL ^kn=N ^gn=N ^pn=N ^ps=S ^wr=R ^x=Z ^wh=W ^ts=S ^mc=MaK tsch=C tch=C sch=SK sh=X ch=C ph=F th=T ck=K cq=K kh=K
+dg(?=[eiy])=J igh=ai eigh=e augh=o ough=o gh(?=[aeiou])=K gh= qu=KW c(?=[eiy])=S cc(?=[eiy])=KS x=KS zh=J dj=J
+mb$=M mn$=M ^ng=N ng$=N ng=NK gue$=K que$=K g(?=[eiy])=J ti(?=on)=X si(?=on)=J
+eau=o eigh=e ee=i ea=i ei=e ey$=i ey=e ay=e ai=e ie$=i ie=i oo=u ou=u ow=o oa=o oe=o oy=oi oi=oi au=o aw=o ew=iu ue$=u eu=iu
+ah$=a oh$=o uh$=a er$=eR e$= y(?=[aeiou])=Y wy=Wai y$=i y=i
+""",
+    "english e": "sch=X ^x=Z g(?=[eiy])=K ch=K e$=i ei=ai ie=ai i(?=[^aeiou]e$)=ai y=ai ow=au ou=au c(?=[eiy])=S ph=F th=T sh=X ee=i oo=u ck=K",
+    "german": """
+tsch=C sch=X ^st=XT ^sp=XP chs=KS ch=K ph=F th=T dt=T qu=KV tz=S z=S ck=K v=F w=V j=Y y=i s(?=[aeiou])=Z ss=S
+ei=ai ai=ai ey=ai ay=ai ie=i eu=oi au=au oe=e ue=i ae=e ee=e oo=o h(?![aeiou])= d$=T g$=K b$=P c(?=[eiy])=S
+""",
+    "spanish": """
+ll=Y ch=C qu(?=[ei])=K gu(?=[ei])=K g(?=[ei])=H j=H ^x=H x=H z=S c(?=[ei])=S ^hu(?=[aeiou])=W h= v=B rr=R ii=i ia=iYa y(?=[aeiou])=Y y=i
+""",
+    "nahuatl": "^x=S x=X tl$=L hu=W z=S ch=C qu=K c(?=[ei])=S j=H ll=Y h= y=i",
+    "irish": """
+bhf=V bh=V mh=V dhbh=V aidh=ai aigh=ai adh(?=[bgdv])=ai adh=ai agh=ai oidh=ai idh=i igh=i eogha=oWa ogha=oWa ogh=o dh= gh= th=H sh=H ph=F fh= ch=K
+sc(?=[ei])=XK s(?=[eiéí])=X (?<=[ei])s=X c=K aoi=i ao=i eoi=o eo=o iai=ia ia=i io=i iu=u ea=a eai=a ei=e ai=a oi=o ui=i ua=ua e$=a
+""",
+    "slavic": """
+szcz=XC sz=X cz=C rz=J ch=K dz=Z zh=J ts=S tz=S ci(?=[aou])=C si(?=[aou])=X zi(?=[aou])=J ni(?=[aou])=N c=S w=V j=Y l=L ł=W ck=SK v$=F w$=F ia=Ya io=Yo iu=Yu ie=e y=i h=H
+dj=J lj=L nj=N kh=K sh=X
+""",
+    "french": """
+eaux=o eau=o aux=o au=o oi=Wa oy=Wa ou=u oeu=e eu=e ch=X gn=N gu(?=[eiy])=K qu=K ph=F th=T g(?=[eiy])=J j=J ill=iY c(?=[eiy])=S hu(?=[aeiou])=W h=
+(?<=[aeiou])s(?=[aeiou])=Z er$=e ez$=e et$=e es$= e$= ts$= ds$= lt$= ld$= [tdsxzp]$= x=X y=i ai=e ei=e en=aN em=aM in=aN w=V
+""",
+    "italian": """
+gli=Li gn=N sci(?=[aou])=X sc(?=[ei])=X ci(?=[aou])=C gi(?=[aou])=J cc(?=[ei])=C c(?=[ei])=C gg(?=[ei])=J g(?=[ei])=J ch=K gh=K qu=KW z=S h= j=Y
+""",
+    "portuguese": """
+nh=N lh=L ch=X x=X j=J g(?=[ei])=J c(?=[ei])=S qu(?=[ei])=K gu(?=[ei])=K ^ti=Ci ^thi=Ci t(?=i)=C ão=au ao$=au oao=oau joao=Joau
+cao$=Sau coes$=SoiS lho=Lu o$=u e$=i s$=X z$=S h= ^r=H
+""",
+    "vietnamese": """
+ngh=N ng=N nh=N ph=F th=T tr=C ch=C kh=K gh=K gi=Z qu=KW ^d=Z ^đ=D x=S uy=Wi uye=We uo=u oa=Wa c=K y=i ^hoa=Wa
+""",
+    "chinese": """
+zh=J ch=C sh=X ^x=X ^q=C ^c=S ^z=S xi(?=[aou])=X qi(?=[aou])=C ji(?=[aou])=J ui=We iu=Yo ou=o ei=e ai=ai ao=au y=Y w=W
+""",
+    "nordic": """
+skj=X sj=X kj=X ^ki=Xi gj=Y hj=Y lj=Y dj=Y j=Y hv=V ei=ai oy=oi øy=oi y=i th=T ch=K w=V v=V c(?=[eiy])=S c=K g(?=[eiy])=Y ö=e ø=e å=o aa=o z=S x=KS
+""",
+    "turkish": "c=J gh= ğ= g(?=[aou])=K y(?=[aeiou])=Y y=Y sh=X ch=C v=V h=H x=K",
+    "hungarian": "sz=S zs=J cs=C cz=S gy=J ny=N ly=Y s=X c=S j=Y y=i w=V",
+    "dutch": "sch=SK oe=u ij=ai ei=ai ui=ai eu=e ie=i uu=i oo=o aa=a ee=e ou=au sj=X tj=C j=Y ^g=H g=H ch=K w=V v=F z=Z th=T dt=T d$=T",
+    "semitic": "kh=K gh=K dh=D ch=H tz=S ts=S sh=X th=T ou=u ei=e ay=e ai=ai ee=i oo=u aa=a y(?=[aeiou])=Y y=i j=J q=K c=K x=S h$=",
+    "greek": "^gi(?=[aou])=Yo gi=Yi ge=Ye ch=H ph=F th=T ou=u oi=i ei=i ai=e eu=eF au=aF x=KS y=i rh=R",
+}  # fmt: skip
+
+# What it costs to take one sound for another, beyond the plain costs below.
+_NEAR = """
+bp.15 dt.15 Kk.0 fv.0 FV.1 SZ.1 XC.2 XJ.2 CJ.15 SX.3 ZJ.25 ZX.35 SC.4 SJ.4 ZC.45 BP.15 DT.15 VW.15 FW.35 BV.25 PF.4 PV.45 MN.3 LR.45
+YJ.3 KH.3 DZ.4 TC.35 DJ.4 KC.4 HF.5 HX.5 KX.5 YZ.4 YL.4 KJ.45 NL.5 TS.5 HJ.4 HY.4 RH.5 WR.4 WL.4 WK.6 TK.6 DK.6 DN.5 TN.6 YW.5 BM.5 KS.6
+"""
+_LIGHT = {"H": 0.25, "W": 0.35, "Y": 0.3, "R": 0.5, "N": 0.6, "T": 0.6, "D": 0.6}
+_GLIDES, _GLIDE = {frozenset(both) for both in ("Yi", "Wu", "Wo", "Re")}, 0.25
+_VOWEL, _VOWEL_LOST, _LOST, _OTHER = 0.22, 0.28, 0.8, 1.0
+_FAR_VOWELS = {frozenset("iu"): 0.35, frozenset("io"): 0.32, frozenset("ia"): 0.3, frozenset("eu"): 0.32, frozenset("ei"): 0.12, frozenset("ou"): 0.12,
+               frozenset("ao"): 0.15, frozenset("ae"): 0.2}  # fmt: skip
+
+
+class _Spelling:
+    """The rules of one spelling, by the letter at which each begins: most letters are read by two or three of them.
+
+    Args:
+        rules: as they stand above.
+    """
+
+    def __init__(self, rules: str) -> None:
+        by_letter: dict[str, list[tuple[str, str]]] = {}
+        for pattern, _, sounds in (rule.rpartition("=") for rule in f"{rules} {_PLAIN}".split()):
+            for letter in (
+                _FIRST.sub("", pattern).partition("]")[0]
+                if "[" in _FIRST.sub("", pattern)[:1]
+                else _FIRST.sub("", pattern)[0]
+            ):
+                by_letter.setdefault(letter, []).append((pattern, sounds))
+        self._rules = {
+            letter: (
+                re.compile("|".join(f"({pattern})" for pattern, _ in rules)).match,
+                tuple(sounds for _, sounds in rules),
+            )
+            for letter, rules in by_letter.items()
+        }
+
+    def read(self, word: str) -> str:
+        """Return a reading of a word."""
+        said, at = "", 0
+        while at < len(word):
+            match, sounds = self._rules.get(word[at], _NO_RULE)
+            found = match(word, at)
+            if found is None:
+                at += 1
+                continue
+            said += sounds[(found.lastindex or 1) - 1]
+            at = found.end()
+        return _TWICE.sub(r"\1", said)
+
+
+_FIRST = re.compile(r"^(?:\^|\(\?<=[^)]*\))")
+_TWICE = re.compile(r"([A-Z])\1+")
+_NO_RULE = (re.compile("(?!)").match, ("",))
+_HEARD_AS = ("english", "english e", "spanish")
+
+
+@cache
+def _spelling(name: str) -> _Spelling:
+    """Return the rules of a spelling, ready; made when they are first needed."""
+    return _Spelling(_SPELLINGS[name])
+
+
+@provided
+def _heard_as() -> tuple[_Spelling, ...]:
+    return tuple(map(_spelling, _HEARD_AS))
+
+
+_PAIRS = {frozenset(each[:2]): float(each[2:]) for each in _NEAR.split()} | _FAR_VOWELS
+
+
+@lru_cache(maxsize=8192)
+def readings(word: str) -> frozenset[str]:
+    """Return how a word in small letters may be spoken; none for what has a letter that is not Latin, or is too long."""
+    word = word.translate(_LETTERS)
+    if not 1 < len(word) <= _MOST_LETTERS or not (word.isalpha() and word.replace("ł", "l").isascii()):
+        return frozenset()
+    return frozenset(spoken for name in _SPELLINGS if (spoken := _spelling(name).read(word)))
+
+
+@lru_cache(maxsize=2048)
+def as_heard(word: str) -> frozenset[str]:
+    """Return how a word is spoken that a recogniser has written by the rules of English."""
+    word = word.translate(_LETTERS)
+    if not 1 < len(word) <= _MOST_LETTERS or not (word.isascii() and word.isalpha()):
+        return frozenset()
+    return frozenset(spoken for spelling in _heard_as() if (spoken := spelling.read(word)))
+
+
+def distance(one: str, other: str, at_most: float = 1.0) -> float:
+    """Return how far two readings are from one another: 0 is the same, 1 has nothing in common, or more than asked for.
+
+    Args:
+        at_most: where it is clear that they are farther than this, nothing more is looked at.
+    """
+    whole = (weight(one) + weight(other)) / 2
+    if not whole:
+        return 0.0 if one == other else 1.0
+    limit = at_most * whole
+    found = cost(one, other, limit)
+    return 1.0 if found > limit else min(1.0, found / whole)
+
+
+def cost(one: str, other: str, limit: float = inf) -> float:
+    """Return what it costs to take one reading for another; more than the limit where it is clear that it is more."""
+    losses = [LOSSES[meant] for meant in other]
+    row = [0.0, *accumulate(losses)]
+    for sound in one:
+        lost, costs = LOSSES[sound], COSTS[sound]
+        above = row[0]
+        best = left = row[0] = above + lost
+        for n, meant in enumerate(other):
+            here = row[n + 1]
+            cheapest = above + costs[meant]
+            if here + lost < cheapest:
+                cheapest = here + lost
+            if left + losses[n] < cheapest:
+                cheapest = left + losses[n]
+            row[n + 1] = left = cheapest
+            above = here
+            if cheapest < best:
+                best = cheapest
+        if best > limit:
+            return inf
+    return row[-1]
+
+
+def skeleton(reading: str) -> str:
+    """Return the classes of the consonants of a reading, in which most of what is misheard is the same; "-" for none."""
+    kept = re.sub(r"[aeiouHWY]", "", reading).translate(_CLASSES)
+    return re.sub(r"(.)\1+", r"\1", kept) or "-"
+
+
+def frame(reading: str) -> tuple[str, str, tuple[str, ...]]:
+    """Return the classes of the consonants of a reading, one for each, the consonants, and what stands around them."""
+    gaps = tuple(_FIRM.split(reading))
+    firm = "".join(_FIRM.findall(reading))
+    return firm.translate(_CLASSES), firm, gaps
+
+
+_FIRM = re.compile("[^aeiouHWY]")
+_CLASSES = str.maketrans("BPDTFVKSZXCJMNLR", "PPTTFFKSSSSSNNLR")
+SOUND_CLASSES = "PTFKSNLR"
+"""What a skeleton is made of."""
+
+
+@lru_cache(maxsize=8192)
+def weight(reading: str) -> float:
+    """Return what it costs to hear nothing of a reading."""
+    return sum(LOSSES[sound] for sound in reading)
+
+
+def _cost(one: str, other: str) -> float:
+    """Return what it costs to take one sound for another."""
+    if one == other:
+        return 0.0
+    both = frozenset((one, other))
+    if one.islower() and other.islower():
+        return _PAIRS.get(both, _VOWEL)
+    if one.islower() or other.islower():
+        return _GLIDE if both in _GLIDES else _OTHER + 0.1
+    return _PAIRS.get(both, _OTHER)
+
+
+_SOUNDS = "BCDFHJKLMNPRSTVWXYZaeiou"
+LOSSES = {sound: _VOWEL_LOST if sound.islower() else _LIGHT.get(sound, _LOST) for sound in _SOUNDS}
+COSTS = {one: {other: _cost(one, other) for other in _SOUNDS} for one in _SOUNDS}
+
+
+_LEAST_LETTERS, _LEAST_HEARD = 2, 3  # of a name, and of what is heard of one
+_LEAST_ALIKE = 0.4  # of two spellings; José and Hosay share 0.44 of theirs
+_SAME = 0.035  # the distance up to which two readings are the same
+_ALIKE, _ALIKE_SHORT, _SHORT = 0.27, 0.22, 4  # up to which a name is meant; less of one with so few sounds
+_LONG_KEY, _WEAK = 3, "NRT"  # consonants from which on any of them may be misheard, and those that always may
+_BENT = 0.03  # how much farther a word is of which an ending was taken off
+
+
+def _patterns(*rules: tuple[str, str]) -> tuple[tuple[Pattern, str], ...]:
+    return tuple((Pattern(pattern), sound) for pattern, sound in rules)
+
+
+_NAME_LETTERS = str.maketrans(
+    {"đ": "d", "ł": "l", "ø": "o", "æ": "e", "œ": "e", "ß": "ss", "ı": "i", "ñ": "n"}
+)
+# In all languages: what is written and not spoken, and several letters for one sound.
+_COMMON = _patterns(
+    (r"^(?:kn|gn|pn|ng)", "n"),
+    (r"^wr", "r"),
+    (r"^ps", "s"),
+    (r"(?:tsch|tch|sch|sh|cz)", "x"),
+    (r"ph", "f"),
+    (r"(?:th|dt)", "t"),
+    (r"qu(?=[ao])", "kw"),
+    (r"(?:kh|ck|qu?|gu(?=[ei]))", "k"),
+    (r"(?:tz|ts|z)", "s"),
+    (r"(?<=[aeiouy])gh(?![aeiou])", ""),
+    (r"gh", "g"),
+    (r"mb$", "m"),
+    (r"n(?:h|g)$", "n"),
+    (r"(?:ay|ai|ey|ei|ee|ea|ie)", "e"),
+    (r"([aou])e", r"\1"),
+    (r"(?:ou|oo|au|ow|aw|oa)", "o"),
+    (r"ew$", "u"),
+    (r"c(?=[eiy])", "s"),
+    (r"y(?![aeou])|(?<=[^aeiou])y", "i"),
+)
+# Where languages differ: English, German, Spanish.
+_READINGS = (
+    _patterns((r"^x", "s"), (r"ch", "x"), (r"g(?=[ei])|j", "j"), (r"w", "v")),
+    _patterns((r"^x", "s"), (r"ch", "k"), (r"j", "y"), (r"w", "v")),
+    _patterns((r"^x", "h"), (r"ch", "x"), (r"ll", "y"), (r"g(?=[ei])|j", "h"), (r"v", "b"), (r"w", "v")),
+)
+# What recognisers mix up counts as one sound.
+_STRICT_CLASSES = str.maketrans("bpdtfvgkcqszxjymnlrh", "PPTTFFKKKKSSXJYMNLRH")
+_VOWELS = str.maketrans("eiaou", "eeaoo")
+
+
+def _heard() -> dict[str, str]:
+    """Return names whose spelling no rule of English, German or Spanish leads to, as such a speaker would write them."""
+    return all_words()["en"].names.heard
+
+
+@lru_cache(maxsize=8192)
+def sounds_of(word: str) -> frozenset[str]:
+    """Return the skeletons of the ways in which a name is spoken; none for what is too short, or has no Latin letter."""
+    letters = "".join(plain_words(word))
+    if len(letters) < _LEAST_LETTERS:
+        return frozenset()
+    return frozenset(key for key, _ in _readings(letters))
+
+
+def sounds_heard(word: str) -> frozenset[str]:
+    """Return the skeletons of a word that a recogniser has written, by which the name that it means is mostly found."""
+    return frozenset(map(skeleton, as_heard(word))) if len(word) >= _LEAST_HEARD else frozenset()
+
+
+def sounds_near(word: str) -> frozenset[str]:
+    """Return the skeletons that one consonant more, less or other makes of those of a word; of short ones, a weak one."""
+    found: set[str] = set()
+    for each in sounds_heard(word):
+        key = each.strip("-")
+        weak = len(key) < _LONG_KEY
+        for n in range(len(key) + 1):
+            found.update(f"{key[:n]}{other}{key[n:]}" for other in (_WEAK if weak else SOUND_CLASSES))
+            if n < len(key) and (not weak or key[n] in _WEAK):
+                found.update(
+                    f"{key[:n]}{other}{key[n + 1 :]}" for other in ("", *("" if weak else SOUND_CLASSES))
+                )
+    return frozenset(key or "-" for key in found)
+
+
+def nearest(word: str, names: Iterable[str], keys: Collection[str] | None = None) -> tuple[float, str] | None:
+    """Return the name that sounds most like a word, after its distance; None if none is near enough.
+
+    Args:
+        word: heard, in small letters and without accents.
+        names: words of names, written so, too.
+        keys: skeletons, of which a reading must have one to be looked at; None: any.
+    """
+    if len(word) < _LEAST_HEARD:
+        return None
+    strict = word in common_names() or is_english(word)
+    heard = [(one, 0.0) for one in as_heard(word)]
+    if word.endswith("s") and len(word) > _LEAST_HEARD:
+        heard += [(one, _BENT) for one in as_heard(word[:-1])]
+    found = []
+    for name in names:
+        read = [reading for key, reading in _readings(name) if keys is None or key in keys]
+        far = min((distance(one, other, _ALIKE) + bent for one, bent in heard for other in read), default=1.0)
+        if far <= (_SAME if strict else _ALIKE_SHORT if len(name) <= _SHORT else _ALIKE):
+            found.append((far, -_spelled_alike(word, name), name))
+        elif word in common_names() and not _strict_keys(word).isdisjoint(_strict_keys(name)):
+            alike = _spelled_alike(word, name)
+            if alike >= _LEAST_ALIKE:
+                found.append((far, -alike, name))
+    if not found:
+        return None
+    far, _, name = min(found)
+    return far, name
+
+
+def _spelled_alike(word: str, name: str) -> float:
+    return max(SequenceMatcher(None, word, each).ratio() for each in (name, _heard().get(name, name)))
+
+
+@lru_cache(maxsize=8192)
+def _readings(name: str) -> tuple[tuple[str, str], ...]:
+    """Return how a name may be spoken, and what is mostly heard of it, each after its skeleton."""
+    heard = _heard().get(name)
+    spoken = readings(name) if heard is None else readings(name) | as_heard(heard)
+    return tuple((skeleton(each), each) for each in sorted(spoken))
+
+
+@lru_cache(maxsize=8192)
+def _strict_keys(word: str) -> frozenset[str]:
+    """Return the ways in which a word may sound, in the narrow sense."""
+    letters = word.translate(_NAME_LETTERS)
+    # What a fact is about is known by its stem: James by that of his name without the s.
+    heard = _heard().get(letters)
+    said = {letters, stem(letters)} if heard is None else {letters, stem(letters), heard}
+    return frozenset(key for each in said for key in _keys(each))
+
+
+def _keys(letters: str) -> set[str]:
+    if len(letters) < _LEAST_HEARD or not (letters.isascii() and letters.isalpha()):
+        return set()
+    for pattern, sound in _COMMON:
+        letters = pattern.sub(sound, letters)
+    found: set[str] = set()
+    for reading in _READINGS:
+        read = letters
+        for pattern, sound in reading:
+            read = pattern.sub(sound, read)
+        # An h is spoken at the beginning only, and often not heard there.
+        read = read[:1] + read[1:].replace("h", "")
+        found.add(_key(read))
+        if letters.startswith("h"):
+            found.add(_key(read[1:]))
+    return {key for key in found if len(key) > 1}
+
+
+def _key(read: str) -> str:
+    """Return the consonants by their classes, with the kinds of the first and of an open last vowel in their places."""
+    vowel = re.search(r"[aeiou]", read)
+    kept = (
+        read if vowel is None else read[: vowel.end()] + re.sub(r"[eiu]|[ao](?!$)", "", read[vowel.end() :])
+    )
+    key = re.sub(r"(.)\1+", r"\1", kept.translate(_VOWELS).translate(_STRICT_CLASSES))
+    # At the beginning b and p, d and t are told apart: "dealer" is not a tailor.
+    return kept[0] + key[1:] if kept[:1] in ("b", "d") else key

@@ -1,0 +1,328 @@
+"""Analyse: what a text is matched by, and the language that it is in.
+
+The index, the query and text that is not indexed yet all pass through here, so that they have the same stems. A language
+is told by its little words; that may be wrong for a short text, and then little is lost: whatever the language, a text is
+found by its English stems too. Stems are those of the Snowball project (snowballstem.org). They are cut here, and not left
+to FTS5's own tokenizer, because a query looks up how common each stem is, and because text that is not indexed yet is
+matched in memory by the very same stems.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache, lru_cache
+from itertools import pairwise
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from edgemem.languages.words import CODES, all_words
+from edgemem.patterns import Pattern
+from edgemem.provisions import provided
+from edgemem.recall.text.numbers import with_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+
+_SHORTEST, _LONGEST = 3, 64
+_one_at_a_time = Lock()
+
+
+@lru_cache(maxsize=16384)
+def stem(word: str, language: str = "en") -> str:
+    """Return the stem of one lower-case word without accents; words that are not plain a-z stay as they are.
+
+    Args:
+        language: en, de or es.
+    """
+    if not _SHORTEST <= len(word) <= _LONGEST or not (word.isascii() and word.isalpha()):
+        return word
+    with _one_at_a_time:  # a stemmer keeps the word that it works on
+        return str(_stemmer(language).stemWord(word))
+
+
+def stems(words: list[str], language: str = "en") -> list[str]:
+    """Return the stems of many words that are looked up once: none of them is remembered.
+
+    Args:
+        words: lower case, without accents, plain a-z.
+        language: en, de or es.
+    """
+    with _one_at_a_time:
+        found = list(map(str, _stemmer(language).stemWords(words)))
+    return [stem if len(word) >= _SHORTEST else word for word, stem in zip(words, found)]  # noqa: B905 - as long as one another
+
+
+def stemmed(language: str) -> bool:
+    """Tell whether words of a language have stems of their own."""
+    words = all_words().get(language)
+    return words is not None and bool(words.stemmer)
+
+
+def stems_version() -> str:
+    """Return what changes whenever a stem may."""
+    import Stemmer
+
+    return str(Stemmer.version())
+
+
+@cache
+def _stemmer(language: str) -> Any:
+    import Stemmer
+
+    return Stemmer.Stemmer(all_words()[language].stemmer, 0)  # 0: `stem` remembers enough
+
+
+class _Tables(NamedTuple):
+    """What the files of the languages say, ready to be compared with plain words."""
+
+    empty: dict[str, frozenset[str]]
+    little: dict[str, frozenset[str]]
+    """Words that tell a language other than English,"""
+    shared: frozenset[str]
+    """and those of them that do so only beside others."""
+    letters: dict[str, Pattern]
+    telling: dict[str, frozenset[str]]
+    signs: frozenset[str]
+
+
+@provided
+def _tables() -> _Tables:
+    languages = {code: words for code, words in all_words().items() if code != "zh"}
+    english = languages["en"].stop.words
+    others = {code: words for code, words in languages.items() if code != "en"}
+    plain = {code: frozenset(map(_plain, words.stop.words)) for code, words in others.items()}
+    return _Tables(
+        # Without its accents chó, which is a dog, would be cho, and nothing.
+        {"en": english}
+        | {
+            code: words.stop.words if words.stop_bare.words else english | plain[code]
+            for code, words in others.items()
+        },
+        {code: words.stop_bare.words or plain[code] for code, words in others.items()},
+        english.union(*(words.foreign.words for words in others.values())),
+        {code: Pattern(f"[{words.letters}]") for code, words in others.items()},
+        {code: words.telling.words for code, words in languages.items()},
+        all_words()["zh"].stop.words,
+    )
+
+
+TOLD = frozenset(CODES)
+"""The languages that are told from one another."""
+_LATIN_LANGUAGES = TOLD - {"zh"}
+
+
+def empty_signs() -> frozenset[str]:
+    """Return the Chinese signs that bind others; text without spaces is cut where they stand."""
+    return _tables().signs
+
+
+def language_of(plain: Collection[str], spelled: str = "") -> str:
+    """Return de, es or vi where more of a text's little words are of that language than English, else en.
+
+    Args:
+        plain: its words in small letters, without accents.
+        spelled: the text in small letters, if it has accents or the signs of Spanish: they tell as much as a word.
+    """
+    tables = _tables()
+    if spelled and tables.letters["vi"].search(spelled):
+        return "vi"
+    words = set(plain)
+    most, best = len(words & tables.empty["en"]), "en"
+    for code, known in tables.little.items():
+        little = words & known
+        count = len(little) if little - tables.shared else 0
+        if spelled and tables.letters[code].search(spelled):
+            count += 1
+        if count > most:
+            most, best = count, code
+    return best
+
+
+def share_of_meaning(language: str, known: Collection[str], foreign: float) -> float:
+    """Return how much of its weight meaning keeps for a question, from an embedder that knows only some languages.
+
+    One that knows the language, or one that we cannot tell, has all of it. Other letters than its own are no words to a
+    model, so its vectors of them say nothing: words alone find then. Measured with all-MiniLM-L6-v2 (`bench languages`,
+    three orders): a tenth finds .03 to .05 more among the first five than words alone in German, Spanish and Vietnamese,
+    and as much or more among the first ten. With three tenths Vietnamese loses again, and with all of it .08.
+
+    Args:
+        language: of the question, as `analyse.language_in` tells it.
+        known: in two letters; none: many.
+        foreign: the weight for another language in letters that the model reads.
+    """
+    if not known or language in known or not TOLD.issuperset(known):
+        return 1.0
+    return foreign if language in _LATIN_LANGUAGES else 0.0
+
+
+def empty_words(language: str) -> frozenset[str]:
+    """Return the words that tell nothing in a language: without accents, but for Vietnamese.
+
+    The English ones are left out whatever the language: who asks in too few words to tell it does not ask for them.
+    """
+    return _tables().empty[language]
+
+
+WORDS_VERSION = "6"
+"""Changes with every rule below, see `words_version`."""
+
+_RUN = re.compile(r"[^\W_]+")
+_ACCENT = re.compile("[\u0300-\u036f]")
+_MAX_LETTERS = 64
+MAX_CHARS = 2000
+"""Of a question; of a longer one the end counts."""
+_SIGNS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+"""Chinese and Japanese."""
+_LETTERS = "\u0e01-\u0edf\u1000-\u109f\u1780-\u17dd"
+"""Thai, Lao, Burmese and Khmer, which have no spaces between words either."""
+_SIGN = Pattern(f"[{_SIGNS}]")
+_KANA = Pattern("[\u3040-\u30ff]")
+_UNSPACED = Pattern(f"[{_SIGNS}{_LETTERS}]")
+_PIECE = Pattern(f"[{_SIGNS}]|[{_LETTERS}]+|[^{_SIGNS}{_LETTERS}]+")
+_LETTERS_TOGETHER = 3
+_LATIN = Pattern("[a-zA-Z\u00aa-\u024f\u1e00-\u1eff]")
+
+
+def words_version() -> str:
+    """Return what changes with every rule here and with every stem; an index made by other rules is made again."""
+    return f"{WORDS_VERSION}/{stems_version()}"
+
+
+def plain_words(text: str) -> list[str]:
+    """Return the words of a text in order: lower case, without accents, stop words included.
+
+    Each Chinese or Japanese sign is one.
+    """
+    if text.isascii():
+        return [word[:_MAX_LETTERS] for word in _RUN.findall(text.lower())]
+    return [piece[:_MAX_LETTERS] for word in _spelled(text) for piece in _pieces(_plain(word))]
+
+
+def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
+    """Return what a text is found by, in order, repeated as often as it stands there.
+
+    That is the stem of each word that tells anything; of German and Spanish ones the English stem as well, if that is
+    another: so a question too short to tell its language finds them, and a name has one stem everywhere. Where no
+    spaces are written it is each sign and each two neighbours, or each three neighbouring letters. Numbers are digits,
+    also those that were spelled out.
+
+    Args:
+        without: plain words that are left out, such as names.
+    """
+    if text.isascii():
+        words = plain_words(text)
+        language = language_of(words)
+        empty = empty_words(language)
+        kept = [word for word in _numbered(words, language) if word not in empty and word not in without]
+        return (
+            list(map(stem, kept))
+            if language == "en"
+            else [term for word in kept for term in _stems(word, language)]
+        )
+    spelled = _spelled(text)
+    words = [_plain(word) for word in spelled]
+    language = language_of(words, _signs_of(text, spelled))
+    empty, telling = empty_words(language), _tables().telling[language]
+    numbered = _numbered(words, language)
+    if numbered is not words:
+        spelled = words = numbered
+    found: list[str] = []
+    for word, plain in zip(spelled, words):  # noqa: B905 - as long as one another
+        if not plain.isascii() and _UNSPACED.search(plain):
+            found += _neighbours(plain, without)
+        elif plain not in without and ((word if language == "vi" else plain) not in empty or word in telling):
+            found += _stems(plain[:_MAX_LETTERS], language)
+    return found
+
+
+def language_in(text: str) -> str:
+    """Return the language of a text: de, es, vi, zh, other where most letters are no Latin ones, else en."""
+    if text.isascii():
+        return language_of(plain_words(text))
+    letters = [letter for letter in text if letter.isalpha()]
+    signs = sum(1 for letter in letters if _SIGN.match(letter))
+    if 2 * signs > len(letters):
+        return "zh"
+    if 2 * sum(1 for letter in letters if not _LATIN.match(letter)) > len(letters):
+        return "other"
+    spelled = _spelled(text)
+    return language_of([_plain(word) for word in spelled], _signs_of(text, spelled))
+
+
+def _spelled(text: str) -> list[str]:
+    """Return the words of a text in small letters, with their accents."""
+    text = unicodedata.normalize("NFC", unicodedata.normalize("NFKC", text).casefold())
+    # A vowel sign belongs to its letter in Indic scripts: what is no letter, digit or mark separates.
+    text = "".join(
+        letter if letter.isalnum() or unicodedata.category(letter)[0] == "M" else " " for letter in text
+    )
+    return [word for word in text.split() if _plain(word)]
+
+
+def _signs_of(text: str, spelled: list[str]) -> str:
+    """Return what tells the language of a text beside its words: their accents, and the signs of Spanish before them."""
+    return " ".join((*spelled, *(sign for sign in "¿¡" if sign in text)))
+
+
+def _plain(word: str) -> str:
+    """Return a word without its accents."""
+    return word if word.isascii() else _without_accents(word)
+
+
+def without_accents(text: str) -> str:
+    """Return a text as `plain_words` has its words: in small letters, without accents."""
+    return _without_accents.__wrapped__(unicodedata.normalize("NFKC", text).casefold())
+
+
+@lru_cache(maxsize=4096)
+def _without_accents(word: str) -> str:
+    bare = _ACCENT.sub("", unicodedata.normalize("NFD", word)).replace("đ", "d")
+    return unicodedata.normalize("NFC", bare)
+
+
+def _pieces(word: str) -> list[str]:
+    """Return a word, or the single signs and what stands between them where no spaces are written."""
+    return [word] if word.isascii() else _PIECE.findall(word)
+
+
+def _numbered(words: list[str], language: str) -> list[str]:
+    """Return words with digits for numbers; where the language may be a mistake, behind them what was said, too."""
+    digits = with_digits(words, language)
+    if digits is words or language == "en":
+        return digits
+    kept = set(digits)
+    return [*digits, *(word for word in words if word not in kept)]
+
+
+@lru_cache(maxsize=16384)
+def _stems(word: str, language: str) -> tuple[str, ...]:
+    english = stem(word)
+    if language == "en" or not stemmed(language):
+        return (english,)
+    return tuple(dict.fromkeys((stem(word, language), english)))
+
+
+def _neighbours(run: str, without: Collection[str]) -> Iterator[str]:
+    """Yield what text without spaces is found by.
+
+    Signs that tell nothing cut it. A kana alone tells nothing either: it is a syllable.
+    """
+    signs: list[str] = []
+    signs_that_bind = empty_signs()
+    for piece in (*_pieces(run), ""):
+        if piece and _SIGN.match(piece) and piece not in signs_that_bind:
+            signs.append(piece)
+            continue
+        yield from (sign for sign in signs if len(signs) == 1 or not _KANA.match(sign))
+        yield from (first + second for first, second in pairwise(signs))
+        signs = []
+        if not piece or _SIGN.match(piece) or piece in without:
+            continue
+        if _UNSPACED.match(piece):
+            last = max(1, len(piece) - _LETTERS_TOGETHER + 1)
+            yield from (piece[at : at + _LETTERS_TOGETHER] for at in range(last))
+        else:
+            yield stem(piece[:_MAX_LETTERS])

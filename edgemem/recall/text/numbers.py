@@ -1,0 +1,345 @@
+"""Numbers: one normal form of numbers, whether they were spoken or written, for index and query alike.
+
+People say "seven thirty" and a screen shows 7:30; a recogniser writes what it likes. Here every number becomes digits,
+as `analyse.plain_words` would have cut them: twenty one and 21 are `21`, 7:30 and half past seven `7` `30`, the twenty
+first and 21st `21`, four two nine one and double oh seven `4291` and `007`. Where a number can be read in two ways, both
+are given: nineteen eighty four is `19` `84` and `1984`, the first of May `1` and `first`, as in a first day.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from edgemem.languages.words import all_words, bare, small
+
+if TYPE_CHECKING:
+    from edgemem.languages.words import Numbers, Words
+
+
+class NumberWords(NamedTuple):
+    """The number words of one language."""
+
+    values: dict[str, int]
+    """Of whole numbers, compounds included."""
+    places: dict[str, int]
+    """Of ordinals."""
+    rare_places: dict[str, int]
+    """Of ordinals that mean something else but in a date and after tens."""
+    repeats: dict[str, int]
+    """How often the digit after it stands there."""
+    sizes: dict[str, int]
+    """What multiplies the number before it."""
+    joins: frozenset[str]
+    """What stands between parts of one number."""
+    zeros: frozenset[str] = frozenset()
+    """What is zero only beside other digits."""
+    points: frozenset[str] = frozenset()
+    past: frozenset[str] = frozenset()
+    """Between minutes and the hour that is over, and below the hour to come."""
+    to: frozenset[str] = frozenset()
+    quarter: str = ""
+    half: str = ""
+    half_is_to: bool = False
+    """Whether half five is half an hour before five."""
+    clock: tuple[str, ...] = ()
+    """What follows a full hour."""
+    and_: frozenset[str] = frozenset()
+    less: frozenset[str] = frozenset()
+    """Between an hour and the minutes after and before it, where the hour comes first."""
+    months: frozenset[str] = frozenset()
+    of: str = ""
+    """Between a day and its month."""
+
+
+def _number_words(language: Words) -> NumberWords | None:
+    numbers = language.numbers
+    if numbers is None:
+        return None
+    values = _counted(numbers.units) | _counted(numbers.tens, 20, 10)
+    rare = _inflected(_counted(numbers.rare_places, 1), numbers)
+    places = _counted(numbers.places, 3) | _counted(numbers.place_tens, 20, 10)
+    if numbers.ones:
+        tens = _counted(numbers.tens, 20, 10)
+        ones = list(_counted(numbers.ones))
+        values |= {
+            f"{one}{numbers.and_within}{ten}": n + of_ten
+            for ten, of_ten in tens.items()
+            for n, one in enumerate(ones, 1)
+        }
+        places |= {f"{word}{numbers.place_ending}": n for word, n in values.items() if n >= 20}
+        values |= _in_one_word(values, ones, numbers)
+    values |= _counted(numbers.hundreds, 100, 100) | _counted(numbers.hundred, 100)
+    return NumberWords(
+        values=values,
+        places=_inflected(places, numbers),
+        rare_places=rare,
+        repeats=numbers.repeats,
+        sizes=numbers.sizes,
+        joins=numbers.joins.words,
+        zeros=numbers.zeros.words,
+        points=numbers.points.words,
+        past=numbers.past.words,
+        to=numbers.to.words,
+        quarter=numbers.quarter,
+        half=numbers.half,
+        half_is_to=numbers.half_is_to,
+        clock=tuple(numbers.clock.split()),
+        and_=numbers.and_behind.words,
+        less=numbers.less_behind.words,
+        months=frozenset(
+            bare(small(month.partition("/")[0].strip())) for month in language.dates.months.split(",")
+        ),
+        of=numbers.of,
+    )
+
+
+def _in_one_word(values: dict[str, int], ones: list[str], numbers: Numbers) -> dict[str, int]:
+    """Return the numbers from 100 that a language writes in one word, given those below: hundertfünf, zweitausendzwei."""
+    hundred, thousand, joins = numbers.hundred_within, numbers.thousand_within, ("", numbers.and_within)
+    hundreds = {f"{one}{hundred}": 100 * n for n, one in enumerate(["", *ones[1:]], 1)}
+    hundreds |= {f"{ones[0]}{hundred}": 100}
+    hundreds |= {f"{word}{hundred}": 100 * n for word, n in values.items() if 11 <= n < 20}
+    below = {word: n for word, n in values.items() if 0 < n < 100}
+    return (
+        hundreds
+        | {
+            f"{front}{join}{word}": size + n
+            for front, size in hundreds.items()
+            for word, n in below.items()
+            for join in joins
+        }
+        | {f"{one}{thousand}": 1000 * n for n, one in enumerate(ones, 1)}
+        | {f"{ones[1]}{thousand}{word}": 2000 + n for word, n in below.items()}
+    )
+
+
+def _counted(words: str, first: int = 0, step: int = 1) -> dict[str, int]:
+    return {word: first + n * step for n, word in enumerate(bare(small(words)).split())}
+
+
+def _inflected(places: dict[str, int], numbers: Numbers) -> dict[str, int]:
+    return {f"{word}{end}": n for word, n in places.items() for end in ("", *numbers.inflections.split())}
+
+
+_MOST_DIGITS = 15  # a longer number is no amount; it stays as it was written
+
+
+def with_digits(words: list[str], language: str = "en") -> list[str]:
+    """Return words with digits for numbers; the same list where there are none.
+
+    Args:
+        words: of a text in order, in small letters and without accents, stop words included.
+        language: `en`, `de` or `es`; in another nothing is a number word.
+    """
+    spoken = _spoken(language)
+    # Most sentences have no number: this is all that they pay.
+    if spoken is None or (
+        spoken.starts.isdisjoint(words) and not any(word[:1].isdecimal() for word in words)
+    ):
+        return words
+    out: list[str] = []
+    at = 0
+    while at < len(words):
+        made, end = spoken.read(words, at)
+        out += made or words[at : at + 1]
+        if made and words[at] in spoken.rare:
+            out.append(words[at])
+        at = max(end, at + 1)
+    return out
+
+
+class _Spoken:
+    """Reads the numbers of one language."""
+
+    def __init__(self, language: NumberWords) -> None:
+        self._of = language
+        self.rare = language.rare_places
+        clock = {each for each in (language.half, language.quarter) if each}
+        self.starts = frozenset(
+            {
+                *language.values,
+                *language.places,
+                *language.rare_places,
+                *language.sizes,
+                *language.repeats,
+                *clock,
+            }
+        )
+
+    def read(self, words: Sequence[str], at: int) -> tuple[list[str], int]:
+        """Return what the number at a place is written as, and where it ends; nothing if there is none."""
+        made, end = self._time(words, at)
+        if made:
+            return made, end
+        parts: list[str] = []
+        end = at
+        while end < len(words):
+            part, after = self._part(words, end, begun=bool(parts))
+            if not part:
+                if parts and words[end] in self._of.points and self._part(words, end + 1, begun=True)[0]:
+                    end += 1
+                    continue
+                break
+            # Doubled digits belong to a code that is said digit by digit.
+            parts += part if words[end] in self._of.repeats else [part]
+            end = after
+        return _joined(parts), end
+
+    def _part(self, words: Sequence[str], at: int, *, begun: bool) -> tuple[str, int]:
+        """Return the digits of one number that begins at a place, and where it ends; none for no number."""
+        of = self._of
+        word = words[at] if at < len(words) else ""
+        if word in of.repeats:
+            digit, end = self._part(words, at + 1, begun=True)
+            return (digit * of.repeats[word], at + 2) if len(digit) == 1 and end == at + 2 else ("", at)
+        if word in of.zeros:
+            follows = words[at + 1] if at + 1 < len(words) else ""
+            return ("0", at + 1) if begun or of.values.get(follows, 10) < 10 else ("", at)
+        if found := _DIGITS.fullmatch(word):
+            return found[1], at + 1
+        if word in of.places:
+            return str(of.places[word]), at + 1
+        if word in of.rare_places and self._in_date(words, at):
+            return str(of.rare_places[word]), at + 1
+        return self._cardinal(words, at)
+
+    def _cardinal(self, words: Sequence[str], at: int) -> tuple[str, int]:
+        """Return the digits of a number of words: three hundred and five, twenty first."""
+        of = self._of
+        total, part, end, least = 0, None, at, 10**9
+        while end < len(words):
+            word = words[end]
+            if word in of.joins and part is not None:
+                follows = words[end + 1] if end + 1 < len(words) else ""
+                if _below(of.values.get(follows, of.places.get(follows, of.rare_places.get(follows))), least):
+                    end += 1
+                    continue
+                break
+            if word in of.values and _below(of.values[word], least):
+                value = of.values[word]
+                part, least = (part or 0) + value, _step(value)
+            elif (
+                part is not None
+                and (place := of.places.get(word) or of.rare_places.get(word))
+                and _below(place, least)
+            ):
+                return str(total + part + place), end + 1
+            elif word in of.sizes and (part is not None or end == at) and of.sizes[word] > (part or 0) % 100:
+                size = of.sizes[word]
+                part = (part or 1) * size
+                if size >= 1000:  # what comes next is counted anew
+                    total, part = total + part, 0
+                least = size
+            else:
+                break
+            end += 1
+        return ("", at) if part is None else (str(total + part), end)
+
+    def _time(self, words: Sequence[str], at: int) -> tuple[list[str], int]:
+        """Return the hour and the minutes of a time of day: half past seven, ten to six, eight o'clock."""
+        of = self._of
+        word = words[at]
+        if word == of.half and of.half_is_to and at + 1 < len(words):
+            hour, end = self._hour(words, at + 1)
+            return _clock(hour, -30, end)
+        minutes = 30 if word == of.half else 15 if word == of.quarter else of.values.get(word, 0)
+        between = at + 1
+        if minutes == 20 and between < len(words) and of.values.get(words[between]) == 5:
+            minutes, between = 25, between + 1
+        if 0 < minutes <= 30 and minutes % 5 == 0 and between + 1 < len(words):
+            sign = 1 if words[between] in of.past else -1 if words[between] in of.to else 0
+            hour, end = self._hour(words, between + 1)
+            if sign and hour and (sign > 0 or minutes < 30):
+                made, end = _clock(hour, sign * minutes, end)
+                # From ten to seven may also be a span.
+                return [*made, *([] if sign > 0 or word == of.quarter else [str(minutes), str(hour)])], end
+        hour, end = self._hour(words, at)
+        if hour and end + 1 < len(words) and words[end] in of.and_ | of.less:
+            word = words[end + 1]
+            minutes = 30 if word == of.half else 15 if word == of.quarter else of.values.get(word, 0)
+            if 0 < minutes <= 30 and minutes % 5 == 0:
+                return _clock(hour, minutes if words[end] in of.and_ else -minutes, end + 2)
+        if hour and of.clock and tuple(words[end : end + len(of.clock)]) == of.clock:
+            end += len(of.clock)
+            part, after = self._cardinal(words, end)
+            return _clock(hour, int(part), after) if part and int(part) < 60 else _clock(hour, 0, end)
+        return [], at
+
+    def _in_date(self, words: Sequence[str], at: int) -> bool:
+        """Tell whether a month stands beside an ordinal."""
+        after = [word for word in words[at + 1 : at + 3] if word != self._of.of]
+        return bool({*after[:1], *words[max(0, at - 1) : at]} & self._of.months)
+
+    def _hour(self, words: Sequence[str], at: int) -> tuple[int, int]:
+        value = self._of.values.get(words[at], 0)
+        if not value and words[at].isdecimal() and len(words[at]) <= 2:
+            value = int(words[at])
+        return (value, at + 1) if 0 < value <= 12 else (0, at)
+
+
+_DIGITS = re.compile(rf"([0-9]{{1,{_MOST_DIGITS}}})(?:st|nd|rd|th)?")
+
+
+def _joined(parts: list[str]) -> list[str]:
+    """Return numbers that stand beside one another, and in one piece what may be one."""
+    if len(parts) < 2:
+        return parts
+    whole = "".join(parts)
+    if len(whole) > _MOST_DIGITS:
+        return parts
+    if max(map(len, parts)) == 1 or whole.startswith("0"):
+        if len(whole) == 3 and whole[1] == "0" and whole[0] != "0":  # seven oh five may be a time
+            return [whole, whole[0], whole[1:]]
+        return [whole] if len(whole) > 2 or whole.startswith("0") else parts
+    if len(parts) == 3 and len(parts[0]) == 2 and parts[1] == "0":  # nineteen oh five
+        return [parts[0], f"0{parts[2]}", whole]
+    runs = [list(run) for _, run in groupby(parts, key=lambda part: len(part) == 1)]
+    if any(len(run) > 2 and len(run[0]) == 1 for run in runs):
+        # A code that was said digit by digit, before or after another number.
+        return [word for run in runs for word in _joined(run)]
+    pairs = [part for part in parts if len(part) == 2]
+    thousands = len(parts[0]) <= 3 and all(len(part) == 3 for part in parts[1:])
+    if (
+        len(pairs) == len(parts)
+        or thousands
+        or (all(len(part) <= 2 for part in parts[1:]) and len(parts) > 2)
+    ):
+        return [*parts, whole]
+    return parts
+
+
+def _below(value: int | None, least: int) -> bool:
+    """Tell whether a number fits behind one that ends in so many zeros: twenty one, but not one twenty."""
+    return (value is not None and 0 < value < least) or (value == 0 and least == 10**9)
+
+
+def _step(value: int) -> int:
+    """Return below what the next part must lie: nothing follows a unit or a teen, units follow tens."""
+    return (
+        10
+        if value >= 20 and value % 10 == 0 and value < 100
+        else 100
+        if value >= 100 and value % 100 == 0
+        else 1
+    )
+
+
+def _clock(hour: int, minutes: int, end: int) -> tuple[list[str], int]:
+    """Return the words of a time as `7:30` is cut."""
+    if not hour:
+        return [], end
+    if minutes < 0:
+        hour, minutes = (hour - 2) % 12 + 1, 60 + minutes
+    return [str(hour), f"{minutes:02}"], end
+
+
+@lru_cache(maxsize=8)
+def _spoken(language: str) -> _Spoken | None:
+    """Return what reads a language; its tables are made when it is first needed."""
+    words = all_words().get(language)
+    numbers = None if words is None else _number_words(words)
+    return None if numbers is None else _Spoken(numbers)

@@ -1,0 +1,467 @@
+"""Words, questions and full text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import log
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgemem.recall.bm25 import (
+    K1,
+    MAX_MATCHES,
+    MAX_TERMS,
+    B,
+    Matched,
+    Statistics,
+    count_docs,
+    matched,
+    stands_of,
+)
+from edgemem.recall.candidates import make_filter
+from edgemem.recall.columns import Columns, Row
+from edgemem.recall.file_words import FileWords
+from edgemem.recall.index.docs import add_docs
+from edgemem.recall.index.file import SCHEMA
+from edgemem.recall.index.sources import EPISODE, FACT, KINDS, TURN, Doc
+from edgemem.recall.index.state import FIRST_OTHER
+from edgemem.recall.people.alike import Asked
+from edgemem.recall.query import read_question, take_apart
+from edgemem.recall.text.analyse import MAX_CHARS, plain_words, stem, terms
+from edgemem.recall.view import View
+from edgemem.records import Reader
+from edgemem.store.database import Database
+from edgemem.store.episodes import spell_out
+
+TEXTS = [
+    "The cat sat on the warm kitchen floor and slept",
+    "Kitchen lights: switch them off at ten",
+    "Alice is allergic to peanuts, and peanut butter too",
+    "Peanuts were in the cake that nobody ate",
+    "The doctor moved the date to Friday",
+]
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    """Return an index of a few texts."""
+    path = tmp_path_factory.mktemp("lexical") / "index.db"
+    with Database(path, migrations=SCHEMA, durable=False) as db:
+        docs = [Doc(EPISODE, n, text, 0, None, None) for n, text in enumerate(TEXTS)]
+        db.write(lambda tx: add_docs(tx, docs))
+        yield db
+
+
+def test_forms_of_a_word_share_a_stem():
+    """Cook, cooks, cooked and cooking are one word; the speaker's accents and case do not matter."""
+    assert len({stem(word) for word in ("cook", "cooks", "cooked", "cooking")}) == 1
+    assert terms("CAFÉ café Cafe\u0301") == [stem("cafe")] * 3
+    assert terms("Straße") == terms("STRASSE")
+
+
+def test_stop_words_are_dropped():
+    """Words that tell nothing are not looked for, nor what is left of contractions."""
+    assert terms("What did she say to you? I don't know, it's what they'd have") == [
+        stem("say"),
+        stem("know"),
+    ]
+
+
+def test_keys_are_spelt_out():
+    """The parts of a key are words of their own."""
+    assert spell_out("user.favouriteColour_2-b") == "user favourite Colour 2 b"
+
+
+@given(st.text())
+def test_no_text_breaks_into_syntax(text):
+    """Whatever somebody says, terms hold no space, quote or control character."""
+    for word in plain_words(text):
+        assert word
+        assert not any(letter.isspace() or letter in "\"'*:^()-\0" for letter in word)
+
+
+@settings(deadline=None)
+@given(
+    text=st.text()
+    | st.sampled_from(['"', "a AND (", "NEAR(x y", "-x", "a:b", "*", "'; drop table docs --", "\ud800"])
+)
+def test_no_question_is_a_syntax_error(database, text):
+    """A question full of FTS syntax is looked for as plain words."""
+    question = read_question(take_apart(text))
+    assert count_docs(database, question.terms).keys() == set(question.terms)
+    words = FileWords(database, make_filter(Reader("alice")))
+    counts = words.counts(question.terms)
+    assert counts.keys() == set(question.terms)
+    assert words.find(question.terms, counts, {}).keys() <= counts.keys()
+
+
+def test_in_a_small_memory_a_common_word_still_finds():
+    """Where one of two texts holds a word, the word is worth something; where nothing is known, nothing breaks."""
+    assert Statistics(docs=2, terms=9, counts={"cup": 1}).rarity(1) > 0.5
+    assert Statistics(docs=1, terms=9, counts={"cup": 1}).rarity(1) > 0.1
+    assert Statistics(docs=0, terms=0, counts={}).rarity(0) > 0
+
+
+def test_common_words_are_left_out_when_others_tell_more():
+    """Terms are taken from the rarest on until they match too much; one is always taken."""
+    stats = Statistics(docs=50_000, terms=500_000, counts={"rare": 3, "known": 900, "common": MAX_MATCHES})
+    assert stats.telling(["common", "nowhere", "known", "rare"]) == ["rare", "known"]
+    assert stats.telling(["common"]) == ["common"]
+    many = [f"t{n}" for n in range(99)]
+    assert len(Statistics(99, 99, dict.fromkeys(many, 1)).telling(many)) == MAX_TERMS
+
+
+def test_names_of_speakers_are_not_looked_for():
+    """The name of a person who speaks here matches everything; it says whom the question is about instead."""
+    question = read_question(take_apart("What did Alice's doctor say?"), people={"alice", "Bob Miller"})
+    assert question.terms == (stem("doctor"), stem("say"))
+    assert question.people == {"alice"}
+    assert question.meaning == "What did doctor say?"
+    assert read_question(take_apart("Call Bob Miller"), people={"Bob Miller"}).people == {"Bob Miller"}
+    assert read_question(take_apart("Call Bob"), people={"Bob Miller"}).people == frozenset()
+
+
+def test_a_question_of_a_name_alone_keeps_it():
+    """Where nothing else is said, the name is what is looked for."""
+    question = read_question(take_apart("And Alice?"), people={"alice"})
+    assert question.terms == ("alic",)
+    assert question.meaning == "And Alice?"
+
+
+def test_who_says_i_is_meant():
+    """A question with "my" in it is about the reader, if the voice is known."""
+    assert read_question(take_apart("what are my allergies"), reader="alice").people == {"alice"}
+    assert read_question(take_apart("what are allergies"), reader="alice").people == frozenset()
+
+
+def test_words_of_a_date_that_stand_nowhere_are_not_looked_for():
+    """Else they would be the rarest words of a question, and no text could have much of it; alone they are all that was said."""
+    question = read_question(take_apart("What was the safe code in March?", 1.79e9))
+    assert question.terms == ("safe", "code", "march")
+    assert question.but({"march"}).terms == ("safe", "code")
+    assert question.but({"safe"}).terms == question.terms
+    alone = read_question(take_apart("Where was it in March?", 1.79e9))
+    assert alone.but({"march"}).terms == alone.terms == ("march",)
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\0", "?!", "what is it", "\ud800"])
+def test_questions_that_say_nothing(text):
+    """Nothing is looked for, and nothing breaks."""
+    assert read_question(take_apart(text)).terms == ()
+
+
+def test_of_a_long_text_the_end_counts():
+    """A megabyte is cut; people ask at the end."""
+    question = read_question(take_apart("noise " * 200_000 + "where is the key"))
+    assert len(question.meaning) <= MAX_CHARS
+    assert question.terms[-1] == stem("key")
+
+
+@pytest.mark.parametrize(
+    ("text", "past"),
+    [
+        ("Where do we keep the drill these days?", False),
+        ("Who told you most recently?", False),
+        ("Where did it use to be, and not now?", True),
+        ("Where was it?", True),
+        ("Wo war der Bohrer früher?", True),
+        ("以前在哪里?", True),
+        ("Where is the drill?", False),
+        ("The nowhere wash", False),
+    ],
+)
+def test_whether_a_question_asks_for_the_past(text, past):
+    """Words tell it, in each language."""
+    assert read_question(take_apart(text)).in_past == past
+
+
+WORDS = ("cup", "kettle", "peanut", "garden")
+READERS = (None, Reader("ann"), Reader("ann", frozenset({"bob"})), Reader("bob"), Reader(None))
+
+
+class Text(NamedTuple):
+    """A text, as far as matching looks at it."""
+
+    id: int
+    kind: int
+    session: int | None
+    turn: int | None
+    level: int
+    owner: str | None
+    past: bool
+    words: tuple[str, ...]
+    shown: bool = True
+    """Whether it may be found."""
+
+    @property
+    def length(self) -> int:
+        """Return how many words it has; none where it may not be found, so that those of others do not count."""
+        return len(self.words) if self.shown else 0
+
+
+def saturated(times, length, average):
+    """Return the heart of BM25."""
+    return times * (K1 + 1) / (times + K1 * (1 - B + B * length / average))
+
+
+def columns_of(texts):
+    """Return texts as columns."""
+    columns = Columns()
+    for t in texts:
+        who = t.owner
+        columns.append(
+            Row(t.id, t.kind, t.id, t.level, t.owner, who, t.session, t.turn, 0.0, int(t.past), None, None, 0, None, None, t.length)
+        )  # fmt: skip
+    return columns
+
+
+def seen(columns):
+    """Return columns as the operator sees them."""
+    return View(columns, make_filter(None))
+
+
+def occurrences(columns, texts, asked, *, parts=1):
+    """Return where terms stand, in as many parts: as the index and what is not in it yet give them."""
+    found = []
+    for term in asked:
+        for part in range(parts):
+            some = {t.id: t.words.count(term) for t in texts[part::parts] if term in t.words}
+            slots = columns.slots(some)
+            if slots:
+                times = [some[number] for number in slots]
+                found.append((term, np.array(list(slots.values()), np.intp), np.array(times, np.float32)))
+    return found
+
+
+def matched_in(view, where, statistics) -> Matched:
+    """Return what terms are worth that each were said."""
+    stands = stands_of(view, where)
+    return matched(
+        view, stands, {name: Asked(1.0, statistics.counts[name]) for name in stands.names}, statistics
+    )
+
+
+def statistics_of(texts):
+    """Return how common words are in texts."""
+    counts = Counter(word for t in texts for word in set(t.words))
+    return Statistics(docs=len(texts), terms=sum(len(t.words) for t in texts), counts=counts)
+
+
+def beside(texts, of, step):
+    """Return the message so many after another one of its session, if it may be found."""
+    for t in texts:
+        if t.kind == of.kind == TURN and t.id == of.id + step and t.session == of.session and t.shown:
+            return t
+    return None
+
+
+def by_hand(texts, asked, statistics):
+    """Return what `matched` should, in plain Python: by number, by number, by session."""
+    average = max(1.0, statistics.terms / max(1, statistics.docs))
+    weight = {term: statistics.rarity(statistics.counts[term]) for term in asked}
+    own, window, session = {}, {}, {}
+    for t in texts:
+        if t.shown:
+            own[t.id] = sum(weight[w] * saturated(t.words.count(w), t.length, average) for w in asked)
+    for t in texts:
+        if t.shown and t.kind == TURN:
+            three = [t, *(other for step in (-1, 1) if (other := beside(texts, t, step)))]
+            if any(own[other.id] > 0 for other in three):
+                long = sum(other.length for other in three)
+                window[t.id] = sum(
+                    weight[w] * saturated(sum(o.words.count(w) for o in three), long, 3 * average)
+                    for w in asked
+                )
+    all_sessions = {t.session for t in texts if t.session is not None}
+    lengths = {s: sum(t.length for t in texts if t.session == s) for s in all_sessions}
+    times = {
+        s: Counter(w for t in texts if t.session == s and t.shown for w in t.words) for s in all_sessions
+    }
+    heard_of = max(1, sum(1 for length in lengths.values() if length))
+    for s in all_sessions:
+        mean = max(1.0, sum(lengths.values()) / heard_of)
+        session[s] = 0.0
+        for w in asked:
+            n = sum(1 for each in times.values() if each[w])
+            rare = log(1 + (heard_of - n + 0.5) / (n + 0.5))
+            session[s] += rare * saturated(times[s][w], lengths[s], mean)
+    return own, window, session
+
+
+words = st.lists(st.sampled_from((*WORDS, "x", "y")), max_size=7).map(tuple)
+messages = st.tuples(
+    st.sampled_from([True, True, True, False]),  # whether there is one of this number
+    st.integers(1, 3),
+    st.integers(1, 4),
+    st.integers(0, 2),
+    st.sampled_from([None, "ann", "bob"]),
+    words,
+)
+others = st.tuples(st.sampled_from([FACT, EPISODE]), st.integers(0, 2), st.booleans(), words)
+
+
+@given(
+    st.lists(messages, max_size=12),
+    st.lists(others, max_size=4),
+    st.randoms(use_true_random=False),
+    st.sampled_from(READERS),
+    st.one_of(st.none(), st.frozensets(st.sampled_from(sorted(KINDS.values())))),
+    st.frozensets(st.integers(1, 4)),
+    st.booleans(),
+    st.integers(1, 3),
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=4, unique=True),
+)
+def test_scores_are_those_of_plain_python(talk, facts, order, reader, kinds, turns, past, parts, asked):
+    """In whatever order texts came and whoever asks, texts, windows and sessions have the BM25 that the formula gives."""
+    texts = [
+        Text(n, TURN, session, turn, level, owner, past=False, words=said)
+        for n, (there, session, turn, level, owner, said) in enumerate(talk, start=1)
+        if there
+    ]
+    texts += [
+        Text(FIRST_OTHER + n, kind, None, None, level, "ann", over, said)
+        for n, (kind, level, over, said) in enumerate(facts)
+    ]
+    order.shuffle(texts)
+    only = make_filter(reader, kinds=kinds, session_id=2, turns=turns, past=past)
+    all_columns = columns_of(texts)
+    may = all_columns.readable(only)[:-1]
+    statistics = statistics_of(texts)
+    texts = [t._replace(shown=bool(shown)) for t, shown in zip(texts, may, strict=True)]
+    columns = columns_of(texts)
+    found = matched_in(View(columns, only), occurrences(columns, texts, asked, parts=parts), statistics)
+    own, window, session = by_hand(texts, asked, statistics)
+    slot_of = columns.slots([t.id for t in texts])
+    for scores, expected in ((found.own, own), (found.window, window)):
+        assert len(scores) == columns.n + 1
+        assert scores[-1] == 0
+        for t in texts:
+            assert scores[slot_of[t.id]] == pytest.approx(expected.get(t.id, 0.0), rel=1e-4, abs=1e-6)
+    assert len(found.session) == columns.sessions
+    assert found.session[0] == 0
+    for t in texts:
+        if t.session is not None:
+            code = columns.rows["session"][slot_of[t.id]]
+            assert found.session[code] == pytest.approx(session[t.session], rel=1e-4, abs=1e-6)
+
+
+def talk(*said, level=0, session=1):
+    """Return messages of one session, one after another."""
+    return [
+        Text(n, TURN, session, n, level, "ann", past=False, words=tuple(text.split()))
+        for n, text in enumerate(said, start=1)
+    ]
+
+
+def test_an_answer_is_found_by_the_words_of_its_question():
+    """A message in which no word stands is found by those of the message before it, and not by those two before it."""
+    texts = talk("where is the ladder", "in the garage", "thanks", "bye")
+    columns = columns_of(texts)
+    found = matched_in(seen(columns), occurrences(columns, texts, ["ladder"]), statistics_of(texts))
+    assert found.own[0] > 0
+    assert found.own[1:].tolist() == [0, 0, 0, 0]
+    assert found.window[1] > 0
+    assert found.window[2:].tolist() == [0, 0, 0]
+    assert found.session[1] > 0
+
+
+def test_a_session_in_which_all_words_stand_is_worth_more():
+    """Words that stand in different messages of one session meet there."""
+    apart = [*talk("cup", "x", "x", "kettle"), *talk("cup", "x", session=2), *talk("kettle", "x", session=3)]
+    texts = [t._replace(id=n) for n, t in enumerate(apart, start=1)]
+    columns = columns_of(texts)
+    found = matched_in(seen(columns), occurrences(columns, texts, ["cup", "kettle"]), statistics_of(texts))
+    assert found.session[1] > max(found.session[2:])
+
+
+def test_words_that_stand_nowhere_are_worth_nothing():
+    """There is a score for each slot and each session all the same, and for no slots none."""
+    texts = talk("cup", "kettle")
+    columns = columns_of(texts)
+    statistics = statistics_of(texts)
+    found = matched_in(seen(columns), occurrences(columns, texts, ["garden"]), statistics)
+    assert [scores.tolist() for scores in found[:3]] == [[0, 0, 0], [0, 0, 0], [0, 0]]
+    assert [len(scores) for scores in matched_in(seen(Columns()), [], statistics)[:3]] == [1, 1, 1]
+
+
+def test_an_emptied_slot_is_worth_nothing():
+    """Who still holds the slot of a text that is gone finds nothing there, nor beside it."""
+    texts = talk("cup", "kettle")
+    columns = columns_of(texts)
+    where = occurrences(columns, texts, ["cup"])
+    columns.drop(1)
+    found = matched_in(seen(columns), where, statistics_of(texts))
+    assert [scores.tolist() for scores in found[:3]] == [[0, 0, 0], [0, 0, 0], [0, 0]]
+
+
+def test_a_term_counts_as_much_as_it_is_worth():
+    """What may only have been misheard counts less in texts, windows and sessions alike, and what is not asked for nothing."""
+    texts = talk("cup", "x", "kettle")
+    view = seen(columns_of(texts))
+    stands = stands_of(view, occurrences(view.columns, texts, ["cup", "kettle"]))
+    assert stands.counts == {"cup": 1, "kettle": 1}
+    whole, half = (
+        matched(view, stands.of({"cup"}), {"cup": Asked(weight, 1)}, statistics_of(texts))
+        for weight in (1.0, 0.5)
+    )
+    for scores, other in zip(whole[:3], half[:3], strict=True):
+        assert other.tolist() == pytest.approx([score / 2 for score in scores])
+    assert whole.own.tolist()[1:] == [0, 0, 0]
+    rarer = matched(view, stands.of({"cup"}), {"cup": Asked(1.0, 0.5)}, statistics_of(texts))
+    assert rarer.own[0] > whole.own[0]
+
+
+@given(
+    st.lists(st.sampled_from((*WORDS, "x")), max_size=9), st.sets(st.sampled_from(WORDS)), st.integers(1, 3)
+)
+def test_of_some_terms_what_stands_is_as_if_no_others_had_been_asked_for(said, wanted, parts):
+    """Leaving terms out afterwards is not looking for them."""
+    texts = talk(*said)
+    view = seen(columns_of(texts))
+    where = occurrences(view.columns, texts, WORDS, parts=parts)
+    some, alone = (
+        stands_of(view, where).of(wanted),
+        stands_of(view, [one for one in where if one[0] in wanted]),
+    )
+    assert (some.names, some.counts) == (alone.names, alone.counts)
+    for one, other in zip(some[1:4], alone[1:4], strict=True):
+        assert one.tolist() == other.tolist()
+
+
+def test_hidden_texts_do_not_count():
+    """In how many texts a word stands is told of those that the reader may read."""
+    texts = [*talk("cup"), *talk("cup kettle", level=2, session=2)]
+    texts[1] = texts[1]._replace(id=2, owner="bob")
+    view = View(columns_of(texts), make_filter(Reader("ann")))
+    assert stands_of(view, occurrences(view.columns, texts, ["cup", "kettle"])).counts == {
+        "cup": 1,
+        "kettle": 0,
+    }
+    assert view.columns.size(view.only) == (1, 1)
+
+
+def beside_hidden(text):
+    """Return what ann finds beside and in the session of what bob said in private."""
+    texts = talk("cup x", text, "kettle", "x", "garden cup")
+    texts[1] = texts[1]._replace(level=2, owner="bob")
+    columns = columns_of(texts)
+    statistics = Statistics(docs=5, terms=9, counts={"cup": 2})
+    where = occurrences(columns, texts, ["cup"])
+    return [
+        each.tolist() for each in matched_in(View(columns, make_filter(Reader("ann"))), where, statistics)
+    ]
+
+
+def test_the_words_of_a_hidden_text_find_nothing():
+    """Whether somebody else said the word in private, beside a message and in its session, makes no difference."""
+    assert beside_hidden("cup cup cup") == beside_hidden("x x x")
+
+
+@pytest.mark.parametrize("text", ["x", "x x x x x x x x x x x x"])
+def test_the_length_of_a_hidden_text_makes_no_difference(text):
+    """How much somebody else said in private cannot be told from what others find."""
+    assert beside_hidden(text) == beside_hidden("x x x")

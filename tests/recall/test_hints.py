@@ -1,0 +1,189 @@
+"""Hints: what a speech recogniser should expect, most important first, and nothing that is not the speaker's to know."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import edgemem
+from edgemem.recall.people.hints import SOMEBODY_HERE, _Tally, find_hints, statements
+from edgemem.records import Heard, Reader, StoredMessage, Turn
+from edgemem.store import facts
+
+
+@pytest.fixture
+def memory(tmp_path, clock):
+    """Return an empty memory with a clock that a hand moves."""
+    with edgemem.open(tmp_path / "home", clock=clock, worker=False) as memory:
+        yield memory
+
+
+def say(memory, text, reply="Fine.", *, speaker="mai", **options):
+    """Have somebody say something, and the robot answer."""
+    messages = (StoredMessage("user", text), StoredMessage("assistant", reply))
+    n = len(memory.sessions.journal.read_turns("s"))
+    memory.sessions.journal.commit(Turn("s", n, messages, heard=Heard(speaker), **options)).result()
+
+
+def test_people_come_first_whatever_they_are_called(memory):
+    """Whoever speaks here, has facts or stands in the profile is expected, also under a name that is a common word."""
+    memory.store.add_fact("tea", "Lapsang Souchong", scope="user:mark", level="household")
+    memory.store.add_fact("doctor", "Oyelaran", heard=Heard("mai"))
+    found = find_hints(memory.database, reader=SOMEBODY_HERE, now=memory.clock.now(), names=["Joni"])
+    assert set(found[:3]) == {"Joni", "Mark", "Mai"}
+    assert {"Lapsang", "Souchong", "Oyelaran"} <= set(found)
+
+
+def test_terms_are_names_rare_words_and_fresh_keys(memory):
+    """Subjects, names and rare words are hints; common words, numbers and codes are not."""
+    memory.store.add_fact("helene.shoe_size", "39")
+    memory.store.add_fact("thermostat", "set to 21, the quokka likes the kitchen warm")
+    memory.store.add_fact("door_code", "4711")
+    found = memory.hints()
+    assert found[0] == "Helene"
+    assert set(found) == {"Helene", "thermostat", "quokka"}
+
+
+def test_words_that_every_recogniser_knows_are_none_in_other_languages_either(memory):
+    """German and Vietnamese function words stay out; the names and terms between them are found."""
+    memory.store.add_fact(
+        "wohnzimmer.leuchte", "Das ist die Lampe, und sie ist nicht mit dem Dimmer Wallenstein verbunden"
+    )
+    memory.store.add_fact("con_meo", "tên là Mướp và thích ăn cá của bà Quỳnh")
+    found = {word.casefold() for word in memory.hints()}
+    assert {"wohnzimmer", "leuchte", "wallenstein", "mướp", "quỳnh"} <= found
+    assert not found & {
+        "das",
+        "ist",
+        "die",
+        "und",
+        "sie",
+        "nicht",
+        "mit",
+        "dem",
+        "tên",
+        "là",
+        "và",
+        "của",
+        "bà",
+        "ăn",
+    }
+
+
+def test_letters_of_codes_and_addresses_are_no_words(memory):
+    """Nobody says the letters of a serial number, a key, an address or a time as a word."""
+    memory.store.add_fact(
+        "pergola.opener", "needs a CR2032, see https://quokka.example/faq or mail zorro@quokka.example"
+    )
+    memory.store.add_fact("box", "serial a8f3-22bb-QUX, seen 2026-11-02T18:30:00Z, 部屋は3階です")
+    found = {word.casefold() for word in memory.hints()}
+    assert not found & {"cr", "quokka", "zorro", "qux", "faq", "t", "z", "bb"}
+    assert {"pergola", "部屋は", "階です"} <= found
+
+
+def test_many_facts_of_one_kind_do_not_fill_the_list(memory):
+    """Eighty sensors are no eighty times as important as a person."""
+    for n in range(80):
+        memory.store.add_fact(f"barometer_{n}.reading", "hectopascal")
+    memory.store.add_fact("helene.doctor", "Oyelaran")
+    memory.store.add_fact("helene.hobby", "Bouldern")
+    assert memory.hints()[0] == "Helene"
+
+
+def test_what_is_said_often_and_lately_comes_first(memory, hand):
+    """A name that fell in many recent turns is worth more than an old one, and than one that fell once."""
+    memory.store.add_fact("guest", "Oyelaran")
+    hand.advance(90 * 86400)
+    for n in range(5):
+        memory.store.add_fact(f"trip{n}", "to Bad Harzburg with Ngozi")
+    memory.store.add_fact("cake", "from Zanzibar")
+    found = memory.hints()
+    assert found.index("Ngozi") < found.index("Zanzibar") < found.index("Oyelaran")
+    assert memory.hints(limit=2) == found[:2]
+    assert memory.hints(limit=0) == []
+
+
+def test_names_in_recent_turns_are_hints(memory):
+    """A name that fell in a conversation is expected, the first word of a sentence hardly, small words not at all."""
+    say(memory, "Could you call Ngozi? Tapioca is out, and the quokka sleeps.", "I will call Ngozi's office.")
+    found = memory.hints()
+    assert found[:2] == ["Mai", "Ngozi"]
+    assert set(found) == {"Mai", "Ngozi", "Tapioca"}
+    say(memory, "My doctor is Oyelaran.", speaker="alice", level="private", owner="alice")
+    assert "Oyelaran" in memory.hints(speaker="alice")
+    assert not {"Oyelaran", "Alice"} & set(memory.hints())
+
+
+def test_what_a_recogniser_wrote_small_is_known_again(memory):
+    """A term that falls in a turn without capitals counts once more."""
+    memory.store.add_fact("a", "Zanzibar")
+    memory.store.add_fact("b", "Balalaika")
+    assert memory.hints() == ["Balalaika", "Zanzibar"]
+    say(memory, "tell me about zanzibar")
+    assert memory.hints() == ["Mai", "Zanzibar", "Balalaika"]
+
+
+def test_other_scripts(memory):
+    """Names are found in scripts without capitals, whole."""
+    memory.store.add_fact("user.name", "हिन्दी ทิพย์ 味噌")
+    assert set(memory.hints()) == {"हिन्दी", "ทิพย์", "味噌"}
+
+
+def test_at_most_sixty(memory):
+    """Sixty hints are given at most, unless another number is asked for."""
+    memory.database.write(
+        lambda tx: [
+            facts.assert_fact(tx, f"k{n}", "Zz" + chr(97 + n % 26) * (n // 26 + 1)) for n in range(90)
+        ]
+    )
+    assert len(memory.hints()) == 60
+    assert len(memory.hints(limit=70)) == 70
+
+
+def test_nothing_private_of_others_is_a_hint(memory):
+    """A private fact gives hints to its owner alone; what the household knows, to no stranger."""
+    memory.store.add_fact("medicine", "Metoprolol", scope="user:alice")
+    memory.store.add_fact("plan", "Zanzibar", scope="household")
+    memory.store.add_fact("wifi", "Quokkanet")
+    assert {"Metoprolol", "Zanzibar", "Quokkanet"} <= set(memory.hints(speaker="alice"))
+    for hints in (memory.hints(speaker="bob"), memory.hints()):
+        assert "Metoprolol" not in hints
+        assert {"Zanzibar", "Quokkanet"} <= set(hints)
+    assert memory.hints(speaker="") == ["Quokkanet"]
+
+
+def test_what_does_not_hold_any_more_is_no_hint(memory, hand):
+    """A value that was replaced, retracted or forgotten is not expected."""
+    for key in ("a", "b", "c"):
+        memory.store.add_fact(key, f"Xylo{key}phone")
+    hand.advance(5)
+    memory.store.add_fact("a", "Balalaika")
+    memory.store.retract_fact("b")
+    memory.forget("c")
+    assert memory.hints() == ["Balalaika"]
+
+
+def test_a_database_of_ten_thousand_facts_is_read_by_its_end(memory):
+    """Every statement walks a bounded end of its table or steps through an index, and sorts nothing."""
+    for reader in (None, SOMEBODY_HERE, Reader("alice"), Reader()):
+        for name, (sql, values) in statements(reader).items():
+            bound = values if name == "people" else {**values, "now": 0.0, "rows": 2000}
+            plan = [row[3] for row in memory.database.query(f"explain query plan {sql}", bound)]
+            assert not [line for line in plan if "TEMP B-TREE" in line or "AUTOMATIC" in line]
+            scanned = {line.split()[1] for line in plan if line.startswith("SCAN")}
+            assert scanned <= {"facts", "messages", "f", "k", "m", "p", "people", "CONSTANT"}
+            if name == "people":
+                assert "facts" not in scanned
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_any_text_gives_hints_that_are_words(key, value):
+    """Whatever was stored, hints are short words without control characters, digits or spaces."""
+    heard = _Tally()
+    heard.add_fact(key, value, 1.0)
+    heard.add_person(key)
+    heard.add_turn(value, 1.0)
+    for word in heard.best(60):
+        assert word
+        assert not any(letter.isspace() or letter.isdigit() or not letter.isprintable() for letter in word)
