@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     )
     from edgemem.llama.embedder import llama_embed
     from edgemem.llama.tokens.estimate import estimate_tokens
-    from edgemem.loop import AgentLoop
+    from edgemem.loop.loop import AgentLoop
+    from edgemem.loop.memory_tools import memory_tools
+    from edgemem.loop.toolbox import Tool, ToolTurn
     from edgemem.memory import Memory, open_memory
     from edgemem.recall.vector_store import VectorMemoryStore
     from edgemem.records import Episode, Fact, Heard, Preference, Reader, Recalled, RecalledSession, Session
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
     from edgemem.store.notes import NotesFile
     from edgemem.store.protocols import MemoryStore, SessionStore
     from edgemem.store.sessions import SQLiteSessionStore
-    from edgemem.toolbox import Tool, ToolTurn
-    from edgemem.tools import memory_tools
 
     open = open_memory  # noqa: A001 - `edgemem.open` is the front door
 
@@ -47,7 +47,7 @@ __version__ = "0.1.0"
 
 # Where each public name lives. Nothing is imported before it is used, so that `import edgemem` stays cheap.
 _HOMES = {
-    "AgentLoop": "edgemem.loop",
+    "AgentLoop": "edgemem.loop.loop",
     "AuditLogHook": "edgemem.hooks.audit_log",
     "Clock": "edgemem.clock",
     "Compactor": "edgemem.context.compaction.compactor",
@@ -78,10 +78,10 @@ _HOMES = {
     "SessionStore": "edgemem.store.protocols",
     "TimingHook": "edgemem.hooks.timing",
     "TokenBudgetHook": "edgemem.hooks.token_budget",
-    "Tool": "edgemem.toolbox",
+    "Tool": "edgemem.loop.toolbox",
     "ToolErrorRetryHook": "edgemem.hooks.tool_retry",
     "ToolOutputTruncatorHook": "edgemem.hooks.tool_output",
-    "ToolTurn": "edgemem.toolbox",
+    "ToolTurn": "edgemem.loop.toolbox",
     "TurnLogHook": "edgemem.hooks.turn_log",
     "VectorMemoryStore": "edgemem.recall.vector_store",
     "default_memory_dir": "edgemem.seed_names",
@@ -89,7 +89,7 @@ _HOMES = {
     "hook": "edgemem.hooks.decorator",
     "llama_embed": "edgemem.llama.embedder",
     "load_profile": "edgemem.config",
-    "memory_tools": "edgemem.tools",
+    "memory_tools": "edgemem.loop.memory_tools",
     "new_session_id": "edgemem.seed_names",
     "open": "edgemem.memory",
 }

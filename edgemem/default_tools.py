@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from edgemem import notes_tool, read_more
-from edgemem.records import Reader, Recalled
-from edgemem.rights import SCOPES
+from edgemem.loop.memory_tools import NAMES, memory_tools
+from edgemem.loop.rights import SCOPES
+from edgemem.loop.text_tools import notes_tool, read_more_tool
+from edgemem.records import NOTES, READ_MORE, Reader, Recalled
 from edgemem.searching import LOOKED_UP
-from edgemem.tools import NAMES, memory_tools
 
 if TYPE_CHECKING:
+    from edgemem.loop.toolbox import Tool
     from edgemem.memory import Memory
     from edgemem.store.erase.eraser import Eraser
-    from edgemem.toolbox import Tool
 
 
 BEHIND = 0.05
-"""How far behind the best a tool looks: who searches wants to see of each kind what there is."""
+"""The share of the least score down to which a search lists results, once one reaches that score: a few of each kind."""
 
 
 def default_tools(
@@ -42,7 +42,7 @@ def default_tools(
     def recall(query: str, reader: Reader | None) -> list[Recalled]:
         profile = memory.profile
         least = profile.injection.min_score
-        found = search(
+        results = search(
             query,
             reader=reader,
             k=most,
@@ -51,13 +51,13 @@ def default_tools(
             deadline_s=profile.recall.deadline_ms / 1e3,
             called=profile.called(),
         )
-        return found if any(item.score >= least for item in found) else []
+        return results if any(item.score >= least for item in results) else []
 
     # Every tool is paid for in every prompt: this one is offered where results are shortened at all.
-    reads_on, takes_notes = bool(settings.hooks.tool_output_chars), True
+    with_notes, with_more = True, bool(settings.hooks.tool_output_chars)
     if include is not None and not isinstance(include, str):
-        reads_on, takes_notes = read_more.NAME in include, notes_tool.NAME in include
-        include = [name for name in include if name not in (read_more.NAME, notes_tool.NAME)]
+        with_notes, with_more = NOTES in include, READ_MORE in include
+        include = [name for name in include if name not in (NOTES, READ_MORE)]
     tools = memory_tools(
         memory.store,
         include=NAMES if include is None else include,
@@ -66,17 +66,14 @@ def default_tools(
         forget_episode=lambda episode_id: bool(eraser.episode(episode_id, wait_s=wait_s, at_once=False)),
         speaker=speaker,
         scope=SCOPES[settings.memory.default_level],
-        confirm=settings.tools.confirm,
         max_chars=settings.tools.max_chars,
         max_items=most,
         wait_s=wait_s,
     )
-    if takes_notes:
+    if with_notes:
         tools.append(
-            notes_tool.notes_tool(
-                memory.notes, clock=memory.clock, speaker=speaker, max_chars=settings.tools.max_chars
-            )
+            notes_tool(memory.notes, clock=memory.clock, speaker=speaker, max_chars=settings.tools.max_chars)
         )
-    if reads_on:
-        tools.append(read_more.read_more_tool(memory.database, speaker=speaker))
+    if with_more:
+        tools.append(read_more_tool(memory.database, speaker=speaker))
     return tools

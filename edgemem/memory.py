@@ -55,12 +55,12 @@ if TYPE_CHECKING:
     from edgemem.idle import IdleFailure
     from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
     from edgemem.llama.state import KeptState
+    from edgemem.loop.toolbox import Tool
     from edgemem.recall.gate import Found, Utterance
     from edgemem.recall.linear import Messages
     from edgemem.recall.search import RecallStats
     from edgemem.store.erase.eraser import Forgotten
     from edgemem.store.transfer.merge import ImportReport
-    from edgemem.toolbox import Tool
 
 
 def open_memory(

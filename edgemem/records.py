@@ -31,6 +31,14 @@ Message = dict[str, Any]
 """One chat message as llama.cpp and OpenAI spell it: role, content, tool_calls, tool_call_id, name."""
 
 
+REMEMBER_FACT, FORGET_FACT, RECALL_FACT = "remember_fact", "forget_fact", "recall_fact"
+LIST_FACTS, SEARCH_MEMORY, NOTES, READ_MORE = "list_facts", "search_memory", "notes", "read_more"
+MEMORY_TOOLS = frozenset(
+    (REMEMBER_FACT, FORGET_FACT, RECALL_FACT, LIST_FACTS, SEARCH_MEMORY, NOTES, READ_MORE)
+)
+"""The names of the memory's own tools, as stored conversations hold them: what such a tool repeated of a fact is erased with it."""
+
+
 class Heard(msgspec.Struct, frozen=True, omit_defaults=True):
     """How something came to the robot's ears; unknown parts are None.
 

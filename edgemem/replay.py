@@ -17,11 +17,11 @@ from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.registry import HookFailure, HookRegistry
 from edgemem.llama.template.chat_template import text_of
 from edgemem.llama.tokens.log import common_prefix
-from edgemem.loop import AgentLoop, LoopModel, Reply, TurnResult
+from edgemem.loop.loop import AgentLoop, LoopModel, Reply, TurnResult
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.recall.search import RecallStats
-from edgemem.records import Message, Recalled
+from edgemem.records import REMEMBER_FACT, Message, Recalled
 from edgemem.script import Line, ScriptedCall, seconds
-from edgemem.toolbox import Tool, ToolCall
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
@@ -74,8 +74,7 @@ class ScriptedModel:
         """Prepare the answers of one turn: its tool calls, then its reply."""
         calls = [ToolCall(call.name, call.arguments) for call in line.tools]
         calls += [
-            ToolCall("remember_fact", {"key": f.key, "value": f.value, "scope": f.scope})
-            for f in line.remember
+            ToolCall(REMEMBER_FACT, {"key": f.key, "value": f.value, "scope": f.scope}) for f in line.remember
         ]
         self._queue = [Reply("", tuple(calls))] if calls else []
         self._queue.append(Reply(line.reply))
@@ -217,7 +216,7 @@ class Player:
             yield Tool(name, name.replace("_", " "), _schema(values), self._scripted_tool(name))
         if any(line.remember for line in lines) or self._real:
             text = {"key": "", "value": "", "scope": ""}
-            yield Tool("remember_fact", "Remember something for later.", _schema(text), self._remember)
+            yield Tool(REMEMBER_FACT, "Remember something for later.", _schema(text), self._remember)
 
     def _scripted_tool(self, name: str) -> Callable[..., Any]:
         def run(**_: Any) -> Any:

@@ -35,8 +35,8 @@ from weakref import WeakValueDictionary
 from edgemem.context.bargein import Timed, heard_part, heard_speeches, keep_heard
 from edgemem.context.messages import speeches_of
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.calls_in_words import ToldInWords, inward, outward, told_in_words
 from edgemem.hooks.conversation import reader_of
+from edgemem.hooks.foreign import ToldInWords, inward, outward, told_in_words
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import (
     AFTER_LLM,
@@ -56,8 +56,8 @@ from edgemem.hooks.points import (
 )
 from edgemem.hooks.registry import HookFailure, HookRegistry
 from edgemem.llama.template.chat_template import text_of
+from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.records import Message, Session
-from edgemem.toolbox import Tool, ToolTurn
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer

@@ -22,10 +22,10 @@ import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from edgemem.chatting import ChatReplies
 from edgemem.llama.chat import LlamaChat
-from edgemem.loop import AgentLoop
-from edgemem.toolbox import Tool
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.replies import ChatReplies
+from edgemem.loop.toolbox import Tool
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory

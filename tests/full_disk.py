@@ -76,7 +76,7 @@ class Filled:
 
 class _Model:
     def complete(self, messages: Any, **_: Any) -> Any:
-        from edgemem.loop import Reply
+        from edgemem.loop.loop import Reply
 
         return Reply("Fine.")
 
@@ -88,7 +88,7 @@ def main(mode: str, folder: Path) -> dict[str, Any]:
     """Fill, look, make space, look again."""
     import edgemem
     from edgemem.errors import StoreError
-    from edgemem.loop import AgentLoop
+    from edgemem.loop.loop import AgentLoop
 
     home = folder / "home"
     home.mkdir()

@@ -47,7 +47,7 @@ def _fill(mode: str, home: Path, left: int) -> None:
 
 class _Model:
     def complete(self, messages: Any, **_: Any) -> Any:
-        from edgemem.loop import Reply
+        from edgemem.loop.loop import Reply
 
         return Reply("Fine.")
 
@@ -58,7 +58,7 @@ class _Model:
 def talk(mode: str, folder: Path, left: int, chars: int) -> None:
     """Talk on a disk that becomes full, say what `check` says, and wait to be killed."""
     import edgemem
-    from edgemem.loop import AgentLoop
+    from edgemem.loop.loop import AgentLoop
 
     home = folder / "home"
     with edgemem.open(home, worker=False) as memory:

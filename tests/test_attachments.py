@@ -18,9 +18,9 @@ import edgemem
 from edgemem.hooks import HookResult, load
 from edgemem.hooks.points import BEFORE_LLM
 from edgemem.llama.protocols import Generation
-from edgemem.loop import AgentLoop
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
-from edgemem.toolbox import Tool
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.usefixtures("patient")

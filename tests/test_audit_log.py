@@ -24,10 +24,10 @@ from edgemem.hooks.points import (
     ToolCallResult,
     TurnContext,
 )
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Level, Message, Session
 from edgemem.store.line_log import forget_in_log
-from edgemem.toolbox import Tool, ToolCall
 
 SECRET = "the blue pills"
 

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 import edgemem
 from edgemem import AgentLoop, Memory
-from edgemem.chatting import ChatReplies
 from edgemem.context.bargein import heard_part, heard_speeches
 from edgemem.errors import InvalidInputError
 from edgemem.llama.chat import LlamaChat
-from edgemem.loop import Reply
+from edgemem.loop.loop import Reply
+from edgemem.loop.replies import ChatReplies
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Message
-from edgemem.toolbox import Tool, ToolCall
 
 CLOSED = '[llama]\nembedder = ""\n[context]\nspeech_chars_s = 10.0\n'
 RECIPE = "First we bake 21 cakes at 180 °C. Then, Dr. Lang, the zeppelin departs."

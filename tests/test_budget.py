@@ -37,10 +37,10 @@ from edgemem.hooks.registry import HookRegistry
 from edgemem.hooks.token_budget import TokenBudgetHook
 from edgemem.hooks.tool_output import ToolOutputTruncatorHook
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
 from edgemem.records import Message, Session
-from edgemem.toolbox import Tool
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import edgemem
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import Epoch
 from edgemem.store.epochs import append_epoch

@@ -19,10 +19,10 @@ import edgemem
 from edgemem.clock import Clock
 from edgemem.config import Profile, RecallSettings
 from edgemem.hooks.early_recall import EarlyRecallHook
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.memory import Memory
 from edgemem.recall.prefetch import Counts
-from edgemem.toolbox import Tool, ToolCall
 
 QUESTION = "What is the colour of the boat?"
 

@@ -120,6 +120,8 @@ def test_memory_tools_act_for_whoever_speaks(memory: Memory) -> None:
         ("bob", "what is the code?", calls("recall_fact", key="code")),
         (None, "keep it", calls("remember_fact", key="code", value="sun", scope="me")),
         ("alice", "what is my code?", calls("recall_fact", key="code")),
+        ("alice", "forget my code", calls("forget_fact", key="code")),
+        ("alice", "yes", calls("forget_fact", key="code")),
     ):
         ears.speaker, agent.model.said = speaker, [asks]
         agent.run(task)
@@ -128,6 +130,9 @@ def test_memory_tools_act_for_whoever_speaks(memory: Memory) -> None:
     assert "moon" not in told[2]
     assert "who is speaking" in told[3]
     assert "moon" in told[4], "she asked not to forget it"
+    assert "Not erased yet" in told[5]
+    assert "Forgotten" in told[6]
+    assert memory.store.get_fact("code", scope="user:alice") is None
     assert ears.failures() == []
 
 

@@ -13,10 +13,10 @@ import edgemem
 from edgemem import AgentLoop
 from edgemem.clock import Clock
 from edgemem.hooks.persist import PersistSessionHook
-from edgemem.loop import Reply
+from edgemem.loop.loop import Reply
+from edgemem.loop.toolbox import Tool
 from edgemem.records import Epoch, Message
 from edgemem.store.epochs import append_epoch, keep_head, latest_epoch
-from edgemem.toolbox import Tool
 
 MONTH_S = 30 * 86_400.0
 LOOK = Tool("look", "Look.", {"type": "object", "properties": {}}, lambda: "a cup")

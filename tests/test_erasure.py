@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from agreed import after_a_yes
 from click.testing import CliRunner
 from test_turn_durability import Caller
 
@@ -173,7 +174,7 @@ def test_the_tool_answers_at_the_commit_and_nobody_recalls_it_from_then_on(home)
         began = memory.clock.now()
         (forget,) = memory.tools(include=["forget_fact"])
         with reading(home / "db" / "index.db"):
-            answer = forget.run(key="gate.code")
+            answer = after_a_yes(forget, key="gate.code")
             assert answer.startswith("Forgotten; erased from this device within moments.")
             assert memory.erasing()
             for each in (memory, other):
@@ -199,7 +200,7 @@ def test_the_worker_erases_what_a_tool_forgot(home):
     with edgemem.open(home) as memory:
         (forget,) = memory.tools(include=["forget_fact"])
         with reading(home / "db" / "memory.db"):
-            forget.run(key="gate.code")
+            after_a_yes(forget, key="gate.code")
             time.sleep(0.2)
             assert holders(home)
         end = time.monotonic() + 30

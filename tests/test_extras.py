@@ -14,9 +14,9 @@ import pytest
 import edgemem
 from edgemem.errors import ConfigError
 from edgemem.hooks import TimingHook
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.memory import Memory
-from edgemem.toolbox import Tool, ToolCall
 
 SECRET = "the blue pills"
 

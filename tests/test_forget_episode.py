@@ -13,8 +13,8 @@ from test_tools import Robot, of
 
 import edgemem
 from edgemem.cli import main
+from edgemem.loop.toolbox import ToolTurn
 from edgemem.records import Heard, Reader
-from edgemem.toolbox import ToolTurn
 
 STEM = b"quixot"
 """What files hold of the word in the episode that is forgotten; the index has its stem."""
@@ -87,14 +87,19 @@ def test_it_is_erased_from_the_index_blocks_tool_results_and_backups(memory):
 
 
 def test_the_tool_forgets_an_episode_by_the_name_that_it_was_found_under(memory):
-    """On a clear order at once, else after a yes; what the answer quotes is stored nowhere."""
+    """After a yes; what the answers quote is stored nowhere."""
     lost = next(each for each in memory.store.recent_episodes() if each.payload == LOST)
     robot = Robot(memory)
     name = f"episode:{lost.id}"
     assert "Not erased yet" in robot.answer("About the game", "forget_fact", key=name, speaker="Ann")
     assert "the user said no" in robot.answer("No", "forget_fact", key=name, speaker="Ann")
     assert "NOT to forget" in robot.answer("Don't forget the game", "forget_fact", key=name, speaker="Ann")
-    told = robot.answer("Forget the game", "forget_fact", key=f"[{name}]", speaker="Ann")
+    assert "Not erased yet" in robot.answer("Forget the game", "forget_fact", key=name, speaker="Ann")
+    neither = robot.answer("What time is it?", "forget_fact", key=name, speaker="Ann")
+    assert f"`edgemem forget --episode {lost.id}`" in neither
+    assert memory.store.get_episode(lost.id) is not None
+    assert "Not erased yet" in robot.answer("Forget the game", "forget_fact", key=name, speaker="Ann")
+    told = robot.answer("Yes", "forget_fact", key=f"[{name}]", speaker="Ann")
     assert told.startswith("Forgotten; erased from this device within moments.")
     assert "quixotry" in told
     assert memory.store.get_episode(lost.id) is None

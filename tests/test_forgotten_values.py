@@ -22,11 +22,11 @@ from edgemem import (
 )
 from edgemem.context.block.delta import ERASED
 from edgemem.fence import fence
-from edgemem.loop import Reply
+from edgemem.loop.loop import Reply
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Heard, Message, StoredMessage, Turn
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.turn_steps import DropErased
-from edgemem.toolbox import Tool, ToolCall
 
 
 class Listener:

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 import edgemem
 from edgemem.config import LlamaSettings, Profile
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.recall.gate import (
     THERE,

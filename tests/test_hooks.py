@@ -21,10 +21,10 @@ from edgemem.hooks import (
     TokenBudgetHook,
 )
 from edgemem.hooks.points import ON_RUN_START, TurnContext
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Episode, Fact, Session
 from edgemem.store.notes import NotesFile
-from edgemem.toolbox import Tool, ToolCall
 
 
 class DictStore:

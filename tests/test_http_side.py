@@ -12,14 +12,14 @@ from ggufs import write_llama_gguf
 from llama_server import RunningServer, free_port
 
 import edgemem
-from edgemem.chatting import ChatReplies
 from edgemem.config import ChatSettings
 from edgemem.context.compaction.model import ModelSummarizer
 from edgemem.errors import ClosedError, ContextOverflowError, ServerError
 from edgemem.health import check
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.llama.server.chat import HttpLlama, HttpSide, why_no_slot
-from edgemem.loop import AgentLoop
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.replies import ChatReplies
 
 PROFILE = """
 [llama]

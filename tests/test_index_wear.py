@@ -11,7 +11,7 @@ from conftest import HandClock
 from hash_embedder import HashEmbedder
 
 import edgemem
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.store.database import Database
 

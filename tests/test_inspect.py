@@ -25,7 +25,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.hooks.points import BEFORE_LLM
 from edgemem.inspecting import Inspection, inspect_prompt
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn
 

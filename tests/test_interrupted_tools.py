@@ -23,9 +23,9 @@ from edgemem.context.messages import repair_orphans
 from edgemem.errors import TemplateError
 from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL
 from edgemem.llama.template.chat_template import ChatTemplate
-from edgemem.loop import Reply
+from edgemem.loop.loop import Reply
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Message
-from edgemem.toolbox import Tool, ToolCall
 
 SCHEMA = {
     "type": "object",

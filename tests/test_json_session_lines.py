@@ -14,7 +14,7 @@ from counts import cases
 
 from edgemem import AgentLoop, JSONSessionStore, PersistSessionHook
 from edgemem.errors import StoreError
-from edgemem.loop import Reply
+from edgemem.loop.loop import Reply
 from edgemem.records import Session
 
 

@@ -22,7 +22,6 @@ from ggufs import write_llama_gguf
 from llama_cpp import Llama
 
 import edgemem
-from edgemem.chatting import ChatReplies
 from edgemem.errors import CorruptError
 from edgemem.hooks import load
 from edgemem.hooks.keep_state import KeepStateHook
@@ -30,7 +29,8 @@ from edgemem.hooks.points import ON_RUN_END, AgentResult
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.sequence import copy_out, held_by, put_in
 from edgemem.llama.state import KeptState, StateHeader, headers_in, read_state, write_state
-from edgemem.loop import AgentLoop
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
 
 INSTRUCTIONS = "You are a kitchen robot that knows its cups. " * 24
@@ -550,9 +550,9 @@ def test_file_that_is_forgotten_while_it_is_written_does_not_come_back(file: Pat
 _ROBOT = """
 import sys, time
 import edgemem
-from edgemem.chatting import ChatReplies
+from edgemem.loop.replies import ChatReplies
 from edgemem.llama.chat import LlamaChat
-from edgemem.loop import AgentLoop
+from edgemem.loop.loop import AgentLoop
 with edgemem.open(sys.argv[1], worker=False) as memory, LlamaChat(sys.argv[2], n_ctx=2048, threads=1) as chat:
     hooks = [*memory.hooks(tokenizer=chat.tokenizer), *memory.keep_state(chat)]
     loop = AgentLoop(ChatReplies(chat, max_tokens=4), hooks=hooks, instructions=sys.argv[3])

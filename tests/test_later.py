@@ -13,13 +13,13 @@ import edgemem
 from edgemem.config import Profile, StoreSettings, ToolSettings
 from edgemem.errors import BusyError, InvalidInputError
 from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.memory_tools import memory_tools
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.store.database import Database
 from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.later import Later
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.toolbox import Tool, ToolCall
-from edgemem.tools import memory_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,8 +151,9 @@ def test_a_tool_says_that_it_is_not_kept_yet(tmp_path: Path) -> None:
             (told,) = loop.run("keep my pin", speaker="ann").tools
             assert told.ok
             assert told.result.startswith("Heard, but not kept yet")
-            model.calls = [ToolCall("forget_fact", {"key": "tea"})]
-            (refused,) = loop.run("forget my tea", speaker="ann").tools
+            for say in ("forget my tea", "yes"):
+                model.calls = [ToolCall("forget_fact", {"key": "tea"})]
+                (refused,) = loop.run(say, speaker="ann").tools
             assert "nothing was done" in str(refused.error)
         memory.database.flush()
         assert memory.store.get_fact("pin", scope="household") == "4711"
@@ -162,6 +163,7 @@ def test_a_tool_says_that_it_is_not_kept_yet(tmp_path: Path) -> None:
         assert [m["content"] for m in said.messages if m["role"] == "user"] == [
             "keep my pin",
             "forget my tea",
+            "yes",
         ]
 
 

@@ -14,10 +14,10 @@ from edgemem.context.block.render import BlockLine
 from edgemem.context.prompt.log import PromptLog
 from edgemem.hooks.audit_log import AuditLogHook
 from edgemem.hooks.turn_levels import turns_of
-from edgemem.loop import Reply
+from edgemem.loop.loop import Reply
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Epoch, Message, Reader, StoredMessage, Turn
 from edgemem.store.sessions import SQLiteSessionStore
-from edgemem.toolbox import Tool, ToolCall
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -372,16 +372,17 @@ def test_a_turn_that_names_private_facts_is_private(robot: Robot) -> None:
 
 def test_what_was_told_for_a_tool_is_seen(robot: Robot) -> None:
     """A private fact that a tool told or erased keeps its turn private."""
-    for n, call in enumerate(
+    for n, (say, call) in enumerate(
         (
-            ToolCall("recall_fact", {"key": "diary"}),
-            ToolCall("list_facts", {}),
-            ToolCall("search_memory", {"query": "diary"}),
-            ToolCall("forget_fact", {"key": "diary"}),
+            ("Forget the diary.", ToolCall("recall_fact", {"key": "diary"})),
+            ("Forget the diary.", ToolCall("list_facts", {})),
+            ("Forget the diary.", ToolCall("search_memory", {"query": "diary"})),
+            ("Forget the diary.", ToolCall("forget_fact", {"key": "diary"})),
+            ("Yes.", ToolCall("forget_fact", {"key": "diary"})),
         )
     ):
         robot.memory.store.add_fact("diary", "4711", scope="user:alice")
-        robot.hear("Forget the diary.", call, "Done.")
+        robot.hear(say, call, "Done.")
         assert robot.levels()[n] == MINE
     assert "4711" in str(robot.model.handed)
     assert not robot.knows("4711")

@@ -16,9 +16,9 @@ import pytest
 from counts import cases
 from test_level import Robot
 
-from edgemem.loop import AgentLoop
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.recall.text.analyse import empty_words
-from edgemem.toolbox import Tool, ToolCall
 from lab.weeks import Talk, Telling, Turn
 from lab.weeks_world import FormSet, facts, forms_of
 

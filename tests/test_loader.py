@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from edgemem.cli import main
 from edgemem.errors import ConfigError
 from edgemem.hooks import available, load, load_entry_points
-from edgemem.loop import AgentLoop
+from edgemem.loop.loop import AgentLoop
 
 ROOT = Path(__file__).parents[1]
 
@@ -210,6 +210,6 @@ def test_nothing_is_loaded_before_somebody_asks(tmp_path: Path) -> None:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: trap\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[edgemem.hooks]\ntrap = trap:Hook\n")
-    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import edgemem.hooks, edgemem.loop, edgemem.memory"
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import edgemem.hooks, edgemem.loop.loop, edgemem.memory"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")

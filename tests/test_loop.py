@@ -24,8 +24,8 @@ from edgemem.hooks.points import (
     AgentResult,
     HookResult,
 )
-from edgemem.loop import NO_ANSWER, AgentLoop, Reply
-from edgemem.toolbox import Tool, ToolCall
+from edgemem.loop.loop import NO_ANSWER, AgentLoop, Reply
+from edgemem.loop.toolbox import Tool, ToolCall
 
 
 class Model:

@@ -15,14 +15,14 @@ from edgemem.config import LlamaSettings, Profile, RecallSettings
 from edgemem.errors import ClosedError, ConfigError, InvalidInputError, NewerSchemaError
 from edgemem.hooks import HookRegistry
 from edgemem.hooks.conversation import conversation_of
-from edgemem.loop import AgentLoop
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
 from edgemem.records import Heard
 from edgemem.replay import Player, ScriptedModel
 from edgemem.script import Line, ScriptedCall, ScriptedFact
 from edgemem.store.database import Database
 from edgemem.store.migrations import TRUTH, Migration
-from edgemem.toolbox import Tool
 
 pytestmark = pytest.mark.usefixtures("patient")
 

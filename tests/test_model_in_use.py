@@ -13,13 +13,13 @@ from ggufs import write_llama_gguf
 from llama_server import RunningServer, free_port
 
 import edgemem
-from edgemem.chatting import ChatReplies
 from edgemem.cli import main
 from edgemem.errors import ContextOverflowError
 from edgemem.hooks import load
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.server.chat import HttpLlama
-from edgemem.loop import AgentLoop
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
 
 APPENDS, REWRITES = "Qwen-Qwen2.5-7B-Instruct", "openai-gpt-oss-120b"

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from word_tokenizer import WordTokenizer
 
 import edgemem
-from edgemem.chatting import ChatReplies
 from edgemem.config import Profile
 from edgemem.context.compaction.checks import Refusal, check_summary
 from edgemem.context.compaction.extractive import ExtractiveSummarizer
@@ -24,7 +23,8 @@ from edgemem.errors import ModelError
 from edgemem.fence import CLOSE, OPEN, fence
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import Generation
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.replies import ChatReplies
 from edgemem.store.epochs import count_reasons
 
 Turns = list[list[dict[str, Any]]]

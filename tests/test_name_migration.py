@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import edgemem
 from edgemem.cli import main
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import Heard, Reader
 

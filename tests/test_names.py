@@ -15,7 +15,7 @@ import edgemem
 from edgemem import JSONMemoryStore, SQLiteMemoryStore, VectorMemoryStore
 from edgemem.cli import main
 from edgemem.errors import ConfigError, InvalidInputError
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import Heard, Reader
 from edgemem.scopes import name_key

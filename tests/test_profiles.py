@@ -14,7 +14,7 @@ import edgemem
 from edgemem import config
 from edgemem.config import Profile, profile_named, profile_names
 from edgemem.llama.models.catalog import find_entry
-from edgemem.loop import AgentLoop
+from edgemem.loop.loop import AgentLoop
 from edgemem.replay import ScriptedModel
 
 CONFIGS = Path(config.__file__).parent.parent / "configs"

@@ -16,7 +16,7 @@ import edgemem
 from edgemem import JSONMemoryStore, SQLiteMemoryStore
 from edgemem.cli import main
 from edgemem.errors import EdgememError
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import Reader
 

@@ -1,270 +1,155 @@
-"""Replies read: thoughts and calls of tools, in the spelling of whichever model, and what of them becomes history."""
+"""From streamed text to speech and tool calls."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.chatting import Voice, parse
-from edgemem.errors import TemplateError
-from edgemem.llama.replies import Call, behind, opened_thought, read_calls
-from edgemem.llama.template.append_only import scenes
-from edgemem.llama.template.chat_template import ChatTemplate
-from edgemem.llama.template.limits import PROBE_TOOL
+from edgemem.llama.replies import THOUGHTS, Call
+from edgemem.loop.replies import Voice, parse, typed
 
-OBJECT = '{"name": "timer", "arguments": {"minutes": 6, "room": "bath"}}'
+CALL = '<tool_call>\n{"name": "timer", "arguments": {"minutes": 6}}\n</tool_call>'
 
 
-NAMES = frozenset({"timer"})
+def spoken(pieces: Iterable[str], names: frozenset[str] = frozenset()) -> list[str]:
+    """Return what a voice says of a reply."""
+    voice = Voice(names)
+    return [*map(voice.take, pieces), voice.end()]
 
 
-SPELLINGS = {
-    "qwen": f"<tool_call>\n{OBJECT}\n</tool_call>",
-    "never closed": f"<tool_call>\n{OBJECT}",
-    "other order": '<tool_call>{"arguments":{"room":"bath","minutes":6},"name":"timer"}</tool_call>',
-    "arguments as text": (
-        '<tool_call>{"name": "timer", "arguments": "{\\"minutes\\": 6, \\"room\\": \\"bath\\"}"}</tool_call>'
-    ),
-    "mistral": f"[TOOL_CALLS][{OBJECT[:-1]}, " + '"id": "abcdefghi"}]',
-    "mistral small": '[TOOL_CALLS]timer[ARGS]{"minutes": 6, "room": "bath"}',
-    "mistral with an id": '[TOOL_CALLS]timer[CALL_ID]abcdefghi[ARGS]{"minutes": 6, "room": "bath"}',
-    "phi 4": f"<|tool_call|>[{OBJECT}]<|/tool_call|>",
-    "phi 4, in words": f"functools[{OBJECT}]",
-    "granite 3": f"<|tool_call|>[{OBJECT}]",
-    "lfm": '<|tool_call_start|>[timer(minutes=6, room="bath")]<|tool_call_end|>',
-    "command r7b": (
-        '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "timer", "parameters": {"minutes": 6, "room": "bath"}}]'
-        "<|END_ACTION|>"
-    ),
-    "functionary": '<function=timer>{"minutes": 6, "room": "bath"}</function>',
-    "gemma 4": '<|tool_call>call:timer{minutes:6,room:<|"|>bath<|"|>}<tool_call|>',
-    "llama": '{"type": "function", "name": "timer", "parameters": {"minutes": 6, "room": "bath"}}',
-    "llama's python": f"<|python_tag|>{OBJECT}",
-    "a bare list": f"[{OBJECT}]",
-    "a block of code": f"```json\n{OBJECT}\n```",
-}
+def test_a_tool_call_is_read_and_not_spoken() -> None:
+    """The loop gets the call, the voice only the text around it."""
+    text = f"One moment. {CALL}"
+    assert parse(text) == ("One moment.", (Call("timer", {"minutes": 6}),))
+    assert "".join(spoken([text])) == "One moment. "
 
 
-TAGGED = {
-    "qwen 3.5": (
-        "<tool_call>\n<function=timer>\n<parameter=minutes>\n6\n</parameter>\n<parameter=room>\nbath\n</parameter>\n"
-        "</function>\n</tool_call>"
-    ),
-    "minicpm": '<function name="timer"><param name="minutes">6</param><param name="room">bath</param></function>',
-    "glm": (
-        "<tool_call>timer\n<arg_key>minutes</arg_key>\n<arg_value>6</arg_value>\n<arg_key>room</arg_key>\n"
-        "<arg_value>bath</arg_value>\n</tool_call>"
-    ),
-}
+def test_several_calls_are_read_in_order() -> None:
+    """Parallel calls come out as they were written."""
+    said, calls = parse(CALL + CALL.replace("timer", "oven"))
+    assert (said, [call.name for call in calls]) == ("", ["timer", "oven"])
 
 
-UNREAD = {
-    "gemma 4, broken": "<|tool_call>call:timer{minutes:}<tool_call|>",
-    "deepseek": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>timer<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-    "mistral, cut": '[TOOL_CALLS][{"name": "timer", "argu',
-    "llama, cut": '{"name": "timer", "parameters": {"minu',
-    "llama, cut within the name": '{"type": "function", "name": "tim',
-    "python": "<|python_tag|>print(1)",
-    "gpt-oss": '<|channel|>commentary to=functions.timer <|constrain|>json<|message|>{"minutes": 6}',
-}
+def test_a_malformed_call_is_speech() -> None:
+    """What cannot be read as a call is not lost."""
+    text = "<tool_call>{broken</tool_call> and <tool_call>never closed"
+    assert parse(text) == (text, ())
 
 
-def said(text: str) -> str:
-    """Return what a voice would say of a reply that comes letter by letter."""
-    voice = Voice(NAMES)
-    return "".join(map(voice.take, text)) + voice.end()
+BARE = '{"name": "timer", "parameters": {"minutes": 6}}'
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-def test_a_call_is_read_and_not_spoken(spelling: str) -> None:
-    """Whatever a model writes around a call, the loop gets the call and the voice nothing."""
-    text = SPELLINGS[spelling]
-    assert parse(text, NAMES) == ("", (Call("timer", {"minutes": 6, "room": "bath"}),))
-    assert said(text).strip() == ""
+def test_a_reply_that_is_nothing_but_a_call_is_read_and_not_spoken() -> None:
+    """Llama 3 writes no tags; an offered tool that a whole reply names is called."""
+    names = frozenset({"timer"})
+    for text in (BARE, f"\n {BARE} \n"):
+        assert parse(text, names) == ("", (Call("timer", {"minutes": 6}),))
+        assert "".join(spoken(list(text), names)) == ""
 
 
-@pytest.mark.parametrize("spelling", TAGGED)
-def test_arguments_in_tags_are_text(spelling: str) -> None:
-    """What stands in a tag of its own is text until the tool's schema says otherwise."""
-    text = TAGGED[spelling]
-    assert parse(text, NAMES) == ("", (Call("timer", {"minutes": "6", "room": "bath"}),))
-    assert said(text).strip() == ""
+def test_braces_that_call_nothing_are_speech() -> None:
+    """A tool that nobody offered, half an object, or text behind it: all of it is said."""
+    for text in (BARE, BARE[:-3], f"{BARE} Done.", "{no json}", " {}"):
+        for names in (frozenset({"oven"}), frozenset[str]()):
+            assert parse(text, names) == (text, ())
+            assert "".join(spoken(list(text), names)) == text
 
 
-@pytest.mark.parametrize("spelling", UNREAD)
-def test_what_begins_like_a_call_is_not_spoken(spelling: str) -> None:
-    """A call that was cut off, or in a form that is not read, calls nothing and is not read aloud."""
-    assert parse(UNREAD[spelling], NAMES)[1] == ()
-    assert said(UNREAD[spelling]).strip() == ""
+@given(st.lists(st.integers(1, 5), max_size=40))
+def test_pieces_may_be_cut_anywhere(sizes: list[int]) -> None:
+    """However the stream is cut, what is spoken is the same."""
+    text = f"a < b {CALL} done <tool"
+    pieces, at = [], 0
+    for size in sizes:
+        pieces.append(text[at : at + size])
+        at += size
+    pieces.append(text[at:])
+    assert "".join(spoken(pieces)) == "a < b  done <tool"
 
 
-def test_several_calls_in_one_reply() -> None:
-    """Calls one after the other, in one list or behind several markers, come out in their order."""
-    other = OBJECT.replace("timer", "oven")
-    names = frozenset({"timer", "oven"})
-    for text in (
-        f"[TOOL_CALLS][{OBJECT}, {other}]",
-        "[TOOL_CALLS]timer[ARGS]{}[TOOL_CALLS]oven[ARGS]{}",
-        f"{OBJECT}; {other}",
-        f"<tool_call>{OBJECT}</tool_call>\n<tool_call>{other}</tool_call>",
-        "<|tool_call_start|>[timer(), oven()]<|tool_call_end|>",
-    ):
-        assert [call.name for call in parse(text, names)[1]] == ["timer", "oven"], text
+@pytest.mark.parametrize("opens", THOUGHTS)
+def test_a_thought_is_not_spoken(opens: str) -> None:
+    """Nothing of a thought is said, everything behind it is, however the stream is cut; and it is no speech to keep."""
+    text = f"{opens}\nShe must not learn of it. <b>\n{THOUGHTS[opens]}\n\nNothing is planned."
+    for size in (1, 2, 3, 7, 1000):
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        assert "".join(spoken(pieces)) == "Nothing is planned."
+    assert parse(text) == ("Nothing is planned.", ())
 
 
-def test_python_is_read_and_never_run() -> None:
-    """Values may be any that JSON has; anything that would have to be computed is no call."""
-    assert read_calls("[f(a=[1, 'x'], b={'c': true}, d=-2.5, e=None)]")[0] == [
-        Call("f", {"a": [1, "x"], "b": {"c": True}, "d": -2.5, "e": None})
+def test_speech_begins_while_the_reply_is_made() -> None:
+    """A voice does not wait for the end: only what may be the beginning of a marker is held back."""
+    voice = Voice(frozenset({"timer"}))
+    said = [
+        voice.take(piece) for piece in ("<think>", "hm", "</thi", "nk>", "\n\nFirst", " we < bake", "<", "3")
     ]
-    for text in ("f(a=g())", "f(1)", "f(a={1, 2})", "f(a=x)", "a.b(c=1)", "f(" * 200, "f(a=b'x')"):
-        assert read_calls(text) == ([], 0), text
+    assert said == ["", "", "", "", "First", " we < bake", "", "<3"]
 
 
-def test_gemma_may_nest_and_quote() -> None:
-    """What stands between Gemma's quotes is text, whatever it looks like; everything else is JSON without quoted keys."""
-    text = 'call:f{a:{b:[1,<|"|>x: {y,z:1} "q"<|"|>],c:true},d:<|"|><|"|>,<|"|>e f<|"|>:null}'
-    assert read_calls(text) == (
-        [Call("f", {"a": {"b": [1, 'x: {y,z:1} "q"'], "c": True}, "d": "", "e f": None})],
-        len(text),
-    )
+def test_a_thought_that_never_ends() -> None:
+    """A reply that ended within its thought says nothing."""
+    for text in ("<think>\nShe must not", "[THINK]hm", "<think>a</think><think>b", "<think>a <tool_call>{}"):
+        assert "".join(spoken(list(text))).strip() == ""
+        assert parse(text) == ("", ())
 
 
-def test_one_is_not_true() -> None:
-    """Calls mean the same only if every value does, whatever Python takes for equal; their order is no matter."""
-    one = Call("f", {"a": 1, "b": 2})
-    assert one.same(Call("f", {"b": 2, "a": 1}))
-    for other in ({"a": True, "b": 2}, {"a": 1.0, "b": 2}, {"a": "1", "b": 2}, {"a": 1}):
-        assert not one.same(Call("f", other))
-    assert not one.same(Call("g", {"a": 1, "b": 2}))
+def test_a_call_behind_a_thought() -> None:
+    """A call is found behind a thought, in tags or bare, and a call that was only thought of is none."""
+    names = frozenset({"timer"})
+    for call in (CALL, BARE, f"[TOOL_CALLS][{BARE}]"):
+        text = f"<think>\nI could call {CALL}\n</think>\n\n{call}"
+        assert parse(text, names) == ("", (Call("timer", {"minutes": 6}),))
+        assert "".join(spoken(list(text), names)).strip() == ""
 
 
-def test_calls_as_templates_print_them(vocabularies: Path) -> None:
-    """Of what the shipped templates print of a call, most is read, and nothing that has a marker is spoken."""
-    scene = next(scene for scene in scenes() if scene.when == "when a tool is called")
-    read, spoken = 0, set()
-    for file in sorted((vocabularies / "templates").glob("*.jinja")):
-        template = ChatTemplate(file.read_text(), bos="<s>", eos="</s>")
-        before, behind = scene.asked()[:2]
-        try:
-            prompt = template.render(before, tools=[PROBE_TOOL])
-            longer = template.render(behind, tools=[PROBE_TOOL])
-        except TemplateError:
-            continue
-        if not longer.startswith(prompt):
-            continue
-        shown = (opened_thought(prompt) + longer[len(prompt) :]).partition("Found needle.")[0]
-        names = frozenset({"probe"})
-        read += parse(shown, names)[1] == (Call("probe", {"key": "needle"}),)
-        voice = Voice(names)
-        if "needle" in voice.take(shown) + voice.end():
-            spoken.add(file.stem)
-    assert read >= 40
-    # These put a call into a message or a line of its own, without a marker that only calls have.
-    assert spoken == {"GigaChat3-10B-A1.8B", "Kimi-K3", "meetkai-functionary-medium-v3.2"}
-
-
-PRINTED = '<tool_call>\n{"name": "timer", "arguments": {"minutes": 6}}\n</tool_call>'
-
-
-REST = "<|im_end|>\n<|im_start|>user\nDone."
-
-
-@pytest.mark.parametrize(
-    ("reply", "printed"),
+pieces = st.sampled_from(
     [
-        ('<tool_call>{"name":"timer","arguments":{"minutes":6}}</tool_call>', PRINTED),
-        ('<tool_call>{"arguments": {"minutes": 6}, "name": "timer"}</tool_call>\n', PRINTED),
-        (f"Sure!{PRINTED}", f"Sure!\n{PRINTED}"),
-        (f"<think>\n\n</think>\n\n{PRINTED}", PRINTED),
-        (f"<think>\nhm\n</think>\n\n{PRINTED}", f"<think>\n\n</think>\n\n{PRINTED}"),
-        (PRINTED * 2, f"{PRINTED}\n{PRINTED}"),
-        ('{"name":"timer","parameters":{"minutes":6}}', '{"name": "timer", "parameters": {"minutes": 6}}'),
-        (
-            '[TOOL_CALLS][{"name": "timer", "arguments": {"minutes": 6}, "id": "abcdefghi"}]',
-            '[TOOL_CALLS][{"name": "timer", "arguments": {"minutes": 6}, "id": "zzzzzzzzz"}]',
-        ),
-        ("<think>\nhm\n</think>\n\nFirst we bake.", "First we bake."),
-        ("<think>\nhm\n</think>\n\nFirst we bake.", "<think>\n\n</think>\n\nFirst we bake."),
-        ("[THINK]hm[/THINK]First we bake.", "First we bake."),
-    ],
-)
-def test_another_spelling_means_the_same(reply: str, printed: str) -> None:
-    """What a template prints of a reply is recognised, and what stands behind it is returned."""
-    assert behind(reply, printed + REST) == REST
-
-
-@pytest.mark.parametrize(
-    "printed",
-    [
-        PRINTED.replace("6", "7"),
-        PRINTED.replace("6", "6.0"),
-        PRINTED.replace("6", "true"),
-        PRINTED.replace("timer", "oven"),
-        PRINTED.replace('"minutes": 6', '"minutes": 6, "more": 1'),
-        f"Sure!\n{PRINTED}",
-        f"<think>\nno\n</think>\n\n{PRINTED}",
-        f"{PRINTED[:-20]}{REST}{PRINTED}",
-        "",
-        "I set a timer.",
-    ],
-)
-def test_another_meaning_is_rendered_anew(printed: str) -> None:
-    """Another value, tool or word, something more or something less: then it is not what was generated."""
-    assert behind('<tool_call>{"name":"timer","arguments":{"minutes":6}}</tool_call>', printed + REST) is None
-
-
-def test_the_order_of_calls_matters() -> None:
-    """Two calls in the other order are others; one of two is not both."""
-    other = PRINTED.replace("timer", "oven")
-    compact = [call.replace("\n", "") for call in (PRINTED, other)]
-    assert behind("".join(compact), f"{PRINTED}\n{other}{REST}") == REST
-    assert behind("".join(compact), f"{other}\n{PRINTED}{REST}") is None
-    assert behind("".join(compact), f"{PRINTED}{REST}") is None
-
-
-def test_a_thought_that_the_prompt_opened() -> None:
-    """Where the prompt ends with the beginning of a thought, a reply begins within it, and so does what replaces it."""
-    reply = "hm\n</think>\n\nFirst we bake."
-    assert behind(reply, f"</think>\n\nFirst we bake.{REST}", opened="<think>\n") == REST
-    assert behind(reply, f"</think>\n\nThen we bake.{REST}", opened="<think>\n") is None
-    assert behind(reply, f"First we bake.{REST}", opened="<think>\n") is None
-
-
-def test_a_reply_without_speech_is_no_reply() -> None:
-    """A thought alone says nothing that could be recognised: what stands there now is rendered anew."""
-    for reply in ("<think>\nhm", "<think>\nhm\n</think>\n\n"):
-        assert behind(reply, f"Sorry, I got stuck on that.{REST}") is None
-
-
-values: Any = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.text(alphabet='ab"\\ \n{}é', max_size=5),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=2),
-    max_leaves=5,
+        "<think>",
+        "</think>",
+        "hm",
+        " ",
+        "\n",
+        "<",
+        "First.",
+        "[THINK]",
+        "[/THINK]",
+        "{",
+        "<tool_call>",
+        "</tool_call>",
+    ]
 )
 
 
-@given(
-    st.lists(st.dictionaries(st.sampled_from(["a", "b", "c"]), values), min_size=1, max_size=3), st.booleans()
-)
-def test_any_arguments_in_any_spelling(arguments: list[dict[str, Any]], compact: bool) -> None:
-    """Calls are recognised whatever their values are, and a single changed value is seen."""
+@given(st.lists(pieces, max_size=12), st.lists(st.integers(1, 6), max_size=40))
+def test_voice_and_history_agree(parts: list[str], sizes: list[int]) -> None:
+    """Of a reply without calls, history holds what was spoken, and however the stream is cut, that is the same."""
+    text = "".join(parts)
+    cut, at = [], 0
+    for size in sizes:
+        cut.append(text[at : at + size])
+        at += size
+    cut.append(text[at:])
+    said = "".join(spoken(cut))
+    assert said == "".join(spoken([text]))
+    if "<tool_call>" not in text:
+        assert said.strip() == parse(text)[0].strip()
 
-    def spelled(given_values: list[dict[str, Any]], **style: Any) -> str:
-        calls = [json.dumps({"name": "f", "arguments": one}, **style) for one in given_values]
-        return "".join(f"<tool_call>\n{call}\n</tool_call>\n" for call in calls)
 
-    style: dict[str, Any] = (
-        {"separators": (",", ":")} if compact else {"sort_keys": True, "ensure_ascii": False}
-    )
-    reply, printed = spelled(arguments, **style), spelled(arguments).rstrip()
-    rest = behind(reply, printed + REST)
-    assert rest is not None
-    assert rest.strip() == REST
-    changed = [*arguments[:-1], {**arguments[-1], "z": 0}]
-    assert behind(reply, spelled(changed) + REST) is None
+def test_arguments_are_what_the_schema_says() -> None:
+    """Of arguments that came as text, numbers, lists and switches become such; words stay, and so does what is neither."""
+    kinds = {"minutes": "integer", "on": "boolean", "rooms": "array", "code": "string", "odd": "number"}
+    properties = {name: {"type": kind} for name, kind in kinds.items()}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"properties": properties}}}]
+    given_text = {"minutes": "6", "on": "true", "rooms": '["a"]', "code": "007", "odd": "x", "more": "1"}
+    assert typed(given_text, "f", tools) == {
+        "minutes": 6,
+        "on": True,
+        "rooms": ["a"],
+        "code": "007",
+        "odd": "x",
+        "more": "1",
+    }
+    assert typed({"a": "1"}, "unknown", tools) == {"a": "1"}

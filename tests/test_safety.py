@@ -12,7 +12,7 @@ from conftest import HandClock
 
 import edgemem
 from edgemem.config import Profile
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import Heard
 

@@ -12,14 +12,14 @@ from ggufs import write_llama_gguf
 
 import edgemem
 from edgemem import AgentLoop, JSONSessionStore, Memory, PersistSessionHook, SQLiteSessionStore
-from edgemem.chatting import ChatReplies
 from edgemem.context.messages import NO_RESULT
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.points import ON_RUN_START
 from edgemem.llama.chat import LlamaChat
-from edgemem.loop import Reply
+from edgemem.loop.loop import Reply
+from edgemem.loop.replies import ChatReplies
+from edgemem.loop.toolbox import Tool, ToolCall, ToolTurn
 from edgemem.records import Message
-from edgemem.toolbox import Tool, ToolCall, ToolTurn
 
 pytestmark = pytest.mark.usefixtures("patient")
 

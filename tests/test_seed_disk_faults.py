@@ -35,14 +35,14 @@ from edgemem import (
     VectorMemoryStore,
     llama_embed,
 )
-from edgemem.chatting import ChatReplies
 from edgemem.errors import BusyError, InvalidInputError, ModelError, StoreError
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.models.convert import convert_bert
-from edgemem.loop import Reply
+from edgemem.loop.loop import Reply
+from edgemem.loop.replies import ChatReplies
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Kind, Message
 from edgemem.store.database import Database
-from edgemem.toolbox import Tool, ToolCall
 
 
 class Model:

@@ -40,9 +40,9 @@ from edgemem import (
     llama_embed,
     memory_tools,
 )
-from edgemem.loop import Reply
+from edgemem.loop.loop import Reply
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Message
-from edgemem.toolbox import Tool, ToolCall
 
 
 class Cook:

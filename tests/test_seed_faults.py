@@ -28,9 +28,9 @@ from edgemem import (
     estimate_tokens,
 )
 from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
-from edgemem.loop import Reply
+from edgemem.loop.loop import Reply
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Message, Session
-from edgemem.toolbox import Tool, ToolCall
 
 
 class Model:

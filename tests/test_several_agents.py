@@ -17,7 +17,6 @@ from ggufs import write_llama_gguf
 
 import edgemem
 from edgemem import AgentLoop, Memory
-from edgemem.chatting import ChatReplies
 from edgemem.hooks.points import (
     BEFORE_TOOL,
     ON_IDLE,
@@ -30,9 +29,10 @@ from edgemem.hooks.points import (
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.idle import IdleWorker, Step
 from edgemem.llama.chat import LlamaChat
-from edgemem.loop import Reply
+from edgemem.loop.loop import Reply
+from edgemem.loop.replies import ChatReplies
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Message, Session
-from edgemem.toolbox import Tool, ToolCall
 
 WORDS_ONLY = '[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n[tools]\nwrite_wait_s = 60\n[context]\nwindow_tokens = 16384\n'
 

@@ -21,7 +21,7 @@ from edgemem.cli.prometheus import Metric, metrics_of, render, write_textfile
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.registry import HookFailure
 from edgemem.hooks.turn_figures import TurnFigures
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.records import Session
 from edgemem.stats import COUNTS, SINCE, Stats, gather
 

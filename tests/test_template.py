@@ -18,7 +18,7 @@ from edgemem.errors import TemplateError
 from edgemem.llama.template.append_only import grows_by_appending
 from edgemem.llama.template.chat_template import CHATML, DATELESS, ChatTemplate, neutralise
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 
 TOOL = {

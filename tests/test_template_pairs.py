@@ -10,16 +10,16 @@ import pytest
 from ggufs import write_llama_gguf
 
 import edgemem
-from edgemem.chatting import ChatReplies
 from edgemem.hooks import HookResult
 from edgemem.hooks.points import ON_RUN_START
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.replies import opened_thought
 from edgemem.llama.template.append_only import as_generated
 from edgemem.llama.template.chat_template import CHATML
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.replies import ChatReplies
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.memory import Memory
-from edgemem.toolbox import Tool, ToolCall
 
 PAIRS = {
     "qwen2": ["Qwen-Qwen2.5-7B-Instruct", "Qwen-Qwen3-0.6B"],

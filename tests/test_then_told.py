@@ -14,7 +14,7 @@ from edgemem.clock import Clock
 from edgemem.config import Profile
 from edgemem.context.block.select import worth_saying
 from edgemem.llama.protocols import Reranker
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.recall import word_search
 from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.recall import Recall

@@ -13,12 +13,12 @@ from forced import Forced
 from ggufs import write_llama_gguf
 
 import edgemem
-from edgemem.chatting import ChatReplies
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.template.chat_template import CHATML
-from edgemem.loop import AgentLoop
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.replies import ChatReplies
+from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
-from edgemem.toolbox import Tool
 
 OPENING = CHATML.replace("assistant\n' }}", "assistant\n<think>\n' }}")
 """A template that opens a thought before each reply."""

@@ -20,9 +20,9 @@ from edgemem.hooks.points import (
     TurnContext,
 )
 from edgemem.hooks.registry import HookRegistry
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Message, Session
-from edgemem.toolbox import Tool, ToolCall
 
 
 class Stopwatch:

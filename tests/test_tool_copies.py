@@ -12,12 +12,12 @@ from click.testing import CliRunner
 import edgemem
 from edgemem.cli import main
 from edgemem.fence import clean
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.toolbox import ToolCall
 from edgemem.memory import Memory
 from edgemem.records import Epoch, StoredMessage
 from edgemem.store.epochs import append_epoch
 from edgemem.store.erase.copies import ERASED, Erased, summary_without, without_copies
-from edgemem.toolbox import ToolCall
 
 SECRET = "TOOLX77"
 
@@ -71,8 +71,9 @@ def test_a_forgotten_value_is_in_no_file(tmp_path: Path, way: str) -> None:
         loop, model = _remembered(memory)
         assert "memory.db" in "".join(_files_with(home, SECRET))
         if way == "tool":
-            model.calls("forget_fact", key="pin")
-            result = loop.run("forget my pin", speaker="alice")
+            for say in ("forget my pin", "yes"):
+                model.calls("forget_fact", key="pin")
+                result = loop.run(say, speaker="alice")
             assert SECRET in result.tools[0].result  # whoever asked hears it once
         elif way == "memory":
             assert memory.forget("pin", scope="household")

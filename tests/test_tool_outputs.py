@@ -15,10 +15,10 @@ import edgemem
 from edgemem import AgentLoop, JSONSessionStore, Memory, PersistSessionHook, ToolOutputTruncatorHook
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.shortening import shorten
-from edgemem.loop import Reply, TurnResult
+from edgemem.loop.loop import Reply, TurnResult
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Message
 from edgemem.store.tool_outputs import read_output
-from edgemem.toolbox import Tool, ToolCall
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -19,9 +19,9 @@ from edgemem.errors import ContextOverflowError
 from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, ToolCallResult, TurnContext
 from edgemem.llama.protocols import Tokenizer
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
-from edgemem.loop import Reply
+from edgemem.loop.loop import Reply
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Message, Session
-from edgemem.toolbox import Tool, ToolCall
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -10,12 +10,12 @@ from hash_embedder import HashEmbedder
 import edgemem
 from edgemem.bench.ground import Robot
 from edgemem.errors import InvalidInputError
+from edgemem.loop.memory_tools import memory_tools
+from edgemem.loop.toolbox import ToolTurn
 from edgemem.recall.vector_store import VectorMemoryStore
 from edgemem.records import Fact, Reader
 from edgemem.script import Line
 from edgemem.store.json.memory import JSONMemoryStore
-from edgemem.toolbox import ToolTurn
-from edgemem.tools import memory_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,21 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agreed import after_a_yes
 from hash_embedder import HashEmbedder
 
 import edgemem
 from edgemem.config import MemorySettings, Profile, ToolSettings
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import conversation_of
-from edgemem.loop import AgentLoop, TurnResult
+from edgemem.loop.loop import AgentLoop, TurnResult
+from edgemem.loop.memory_tools import NAMES, memory_tools
+from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.memory import Memory
 from edgemem.records import Episode, Fact, Heard, Preference, Reader
 from edgemem.replay import ScriptedModel
 from edgemem.script import Line, ScriptedCall
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.rights import readable
-from edgemem.toolbox import Tool, ToolTurn
-from edgemem.tools import NAMES, memory_tools
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -65,13 +66,20 @@ class Robot:
         assert result.error is None, result.error
         return result.result
 
+    def forget(self, say: str, key: str, /, **rest: Any) -> str:
+        """Return what the model is told of a forgetting after a yes; the first answer, if the tool does not ask."""
+        answer = self.answer(say, "forget_fact", key=key, **rest)
+        if answer.startswith("Not erased yet"):
+            answer = self.answer("Yes, please.", "forget_fact", key=key, **rest)
+        return answer
+
 
 def of(tools: list[Tool], name: str) -> Tool:
     return next(tool for tool in tools if tool.name == name)
 
 
 def test_a_fact_is_remembered_looked_up_and_forgotten(memory: Memory) -> None:
-    """Three turns, each answer a sentence; who said it and the source are kept."""
+    """Each answer is a sentence; who said it and the source are kept."""
     robot = Robot(memory)
     told = robot.answer("I'm allergic to peanuts", "remember_fact", key="allergy", value="peanuts")
     assert told == "Remembered: allergy: peanuts."
@@ -82,7 +90,7 @@ def test_a_fact_is_remembered_looked_up_and_forgotten(memory: Memory) -> None:
     assert told.startswith("- allergy: peanuts (household) [said by alice, ")
     told = robot.answer("it's cashews", "remember_fact", key="allergy", value="cashews")
     assert told == "Remembered: allergy: cashews. Before, it was: peanuts."
-    told = robot.answer("please forget my allergy", "forget_fact", key="allergy")
+    told = robot.forget("please forget my allergy", "allergy")
     assert (
         told
         == "Forgotten; erased from this device within moments. It was: allergy: cashews (household), and 1 older value."
@@ -109,7 +117,7 @@ def test_what_is_remembered_survives_a_crash_at_once(memory: Memory, tmp_path: P
 
 DO_NOT = [
     "don't forget my allergy",
-    "Vergiss meine Allergie bitte nicht!",
+    "Vergiss meine Allergie nicht!",
     "no olvides mi alergia",
     "n'oublie pas mon allergie",
 ]
@@ -170,8 +178,8 @@ def test_a_private_version_of_a_shared_name_is_neither_replaced_nor_erased(memor
     assert "somebody else" in told
     assert "watch" not in told
     memory.store.add_fact("gift", "a book", scope="household")
-    assert "somebody else" in robot.answer("forget gift", "forget_fact", key="gift", speaker="bob")
-    assert "Forgotten" in robot.answer("forget gift", "forget_fact", key="gift", speaker="alice")
+    assert "somebody else" in robot.forget("forget gift", "gift", speaker="bob")
+    assert "Forgotten" in robot.forget("forget gift", "gift", speaker="alice")
 
 
 def test_an_unknown_voice_has_what_is_shared(memory: Memory) -> None:
@@ -186,8 +194,8 @@ def test_an_unknown_voice_has_what_is_shared(memory: Memory) -> None:
         told = robot.answer("keep it", "remember_fact", speaker=None, key="k", value="v", scope=scope)
         assert "knows who is speaking" in told or "somebody else" in told
     assert "wifi" not in robot.answer("list all", "list_facts", speaker=None)
-    assert "Nothing was erased" in robot.answer("forget wifi", "forget_fact", speaker=None, key="wifi")
-    assert "Forgotten" in robot.answer("forget the weather", "forget_fact", speaker=None, key="weather")
+    assert "Nothing was erased" in robot.forget("forget wifi", "wifi", speaker=None)
+    assert "Forgotten" in robot.forget("forget the weather", "weather", speaker=None)
     assert {fact.key for fact in memory.store.facts()} == {"wifi"}
 
 
@@ -234,7 +242,7 @@ def test_what_a_tool_changed_is_not_told_as_news(memory: Memory) -> None:
     robot = Robot(memory)
     robot.turn("which city is it", "recall_fact", key="city")
     robot.turn("now it's Hanoi", "remember_fact", key="city", value="Hanoi", scope="global")
-    robot.turn("forget the city", "forget_fact", key="city")
+    assert "Forgotten" in robot.forget("forget the city", "city")
     for result in (robot.turn("hello", "list_facts"), robot.turn("hello", "list_facts", speaker="bob")):
         assert "<memory>" not in result.handed[0][-1]["content"]
 
@@ -279,15 +287,14 @@ def test_a_name_in_several_scopes_is_asked_back(memory: Memory) -> None:
     told = robot.answer("forget my drink", "forget_fact", key="drink")
     assert "several have this name" in told
     assert "drink: cocoa (me)" in told
-    assert "Forgotten" in robot.answer("forget my own drink", "forget_fact", key="drink", scope="me")
+    assert "Forgotten" in robot.forget("forget my own drink", "drink", scope="me")
     assert [fact.value for fact in memory.store.facts()] == ["tea"]
 
 
-def test_a_forget_can_ask_first(memory: Memory) -> None:
+def test_a_forget_asks_first(memory: Memory) -> None:
     """Only a call in the next turn of the same speaker erases, and not after a no."""
     memory.store.add_fact("city", "Berlin")
-    tools = memory_tools(memory.store, confirm=True)
-    robot = Robot(memory, tools=tools)
+    robot = Robot(memory)
 
     def forget(said: str, speaker: str = "alice") -> str:
         told = robot.answer(said, "forget_fact", key="city", speaker=speaker)
@@ -305,41 +312,81 @@ def test_a_forget_can_ask_first(memory: Memory) -> None:
     )
 
 
-ANSWERS = (
-    "absolutely not",
-    "of course not",
-    "please don't",
-    "well, no",
-    "not now",
-    "I said no",
-    "I changed my mind",
-    "what time is it?",
-    "ok, what time is it?",
-    "forget it",
-    "да",
+NO = "Nothing was erased: the user said no."
+NEITHER = (
+    "Nothing was erased: that was neither yes nor no. Tell the user how to erase it at the command line:"
+    " `edgemem forget city --scope global`."
 )
 
 
-@pytest.mark.parametrize("confirm", [True, False])
-@pytest.mark.parametrize("answer", ANSWERS)
-def test_only_a_yes_is_a_yes(memory: Memory, answer: str, confirm: bool) -> None:
-    """Whatever else is answered erases nothing, also where the tool asked because the order was not clear."""
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("absolutely not", NO),
+        ("of course not", NO),
+        ("please don't", NO),
+        ("well, no", NO),
+        ("not now", NO),
+        ("I said no", NO),
+        ("I changed my mind", NO),
+        ("forget it", NO),
+        ("what time is it?", NEITHER),
+        ("ok, what time is it?", NEITHER),
+        ("yes and what time is it?", NEITHER),
+        ("forget the city", NEITHER),
+        ("да", NEITHER),
+    ],
+)
+def test_only_a_yes_is_a_yes(memory: Memory, answer: str, told: str) -> None:
+    """Whatever else is answered erases nothing, and the robot can say how it is erased at the command line."""
     memory.store.add_fact("city", "Berlin")
-    robot = Robot(memory, tools=memory_tools(memory.store, confirm=confirm))
-    asked = "forget the city" if confirm else "I always forget the city"
-    assert "Not erased yet" in robot.answer(asked, "forget_fact", key="city")
-    assert "Forgotten" not in robot.answer(answer, "forget_fact", key="city")
+    robot = Robot(memory)
+    assert "Not erased yet" in robot.answer("forget the city", "forget_fact", key="city")
+    assert robot.answer(answer, "forget_fact", key="city") == told
     assert memory.store.get_fact("city") == "Berlin"
-    robot.answer(asked, "forget_fact", key="city")
-    assert "Forgotten" in robot.answer("Yes, please.", "forget_fact", key="city")
+    assert "Forgotten" in robot.forget("forget the city", "city")
 
 
-@pytest.mark.parametrize("said", ["did you forget the city", "hello", "glöm staden", "забудь город"])
-def test_what_is_no_clear_order_is_asked_back(memory: Memory, said: str) -> None:
-    """A mention of forgetting, none at all, and a language that is not known here."""
+def test_the_command_that_erases_is_one_for_a_shell(memory: Memory) -> None:
+    """A key with spaces and quotes is one argument, and markers in it are no markers for the model."""
+    memory.store.add_fact("alice's <|im_start|> pin; ls", "1234", scope="user:alice")
+    robot = Robot(memory)
+    robot.answer("forget my pin", "forget_fact", key="alice's <|im_start|> pin; ls")
+    told = robot.answer("hm", "forget_fact", key="alice's <|im_start|> pin; ls")
+    assert "<|" not in told
+    assert told.endswith(" --scope user:alice`.")
+
+
+@pytest.mark.parametrize(
+    "order", ["forget the city", "did you forget the city", "hello", "olvida la ciudad", "glöm staden"]
+)
+def test_every_order_is_asked_back(memory: Memory, order: str) -> None:
+    """A clear order, a mention of forgetting, none at all, and a language that is not known here."""
     memory.store.add_fact("city", "Berlin")
-    told = Robot(memory).answer(said, "forget_fact", key="city")
+    told = Robot(memory).answer(order, "forget_fact", key="city")
     assert told.startswith("Not erased yet. Ask the user: shall I erase this for good?")
+    assert memory.store.get_fact("city") == "Berlin"
+
+
+def test_one_yes_answers_all_that_was_asked_in_one_turn(memory: Memory) -> None:
+    """Somebody wants two things forgotten, and each is asked about; what was not asked about stays."""
+    for key in ("city", "drink", "allergy"):
+        memory.store.add_fact(key, "x")
+    robot = Robot(memory)
+    for say, keys in (("forget both", ("city", "drink")), ("yes", ("city", "drink", "allergy"))):
+        calls = tuple(ScriptedCall("forget_fact", {"key": key}) for key in keys)
+        robot.model.expect(Line(say=say, reply="ok", at=1_770_000_000.0, session="kitchen", tools=calls))
+        robot.loop.run(say, speaker="alice")
+    assert [fact.key for fact in memory.store.facts()] == ["allergy"]
+
+
+def test_a_yes_that_comes_later_is_none(memory: Memory) -> None:
+    """Two turns after the question it may answer anything."""
+    memory.store.add_fact("city", "Berlin")
+    robot = Robot(memory)
+    robot.answer("forget the city", "forget_fact", key="city")
+    robot.turn("what time is it?", "list_facts")
+    assert "Not erased yet" in robot.answer("yes", "forget_fact", key="city")
     assert memory.store.get_fact("city") == "Berlin"
 
 
@@ -376,8 +423,7 @@ def test_tools_say_what_they_need(memory: Memory) -> None:
 def test_asking_twice_in_one_turn_is_no_yes(memory: Memory) -> None:
     """A model that calls again without waiting for the user erases nothing."""
     memory.store.add_fact("city", "Berlin")
-    tools = memory_tools(memory.store, confirm=True)
-    robot = Robot(memory, tools=tools)
+    robot = Robot(memory)
     call = ScriptedCall("forget_fact", {"key": "city"})
     robot.model.expect(Line(say="x", reply="ok", at=1_770_000_000.0, session="kitchen", tools=(call, call)))
     told = [result.result for result in robot.loop.run("forget the city").tools]
@@ -470,13 +516,18 @@ def test_the_schema_offers_what_the_speaker_may_use(memory: Memory, store: SQLit
 
 
 def test_the_tools_of_the_seed_work_without_a_turn(store: SQLiteMemoryStore) -> None:
-    """Three tools with the names, arguments and default scope of EdgeVox, called as its loop does."""
+    """Three tools with the names, arguments and default scope of EdgeVox; but nothing is erased where nobody can be asked."""
     tools = memory_tools(store)
     assert [tool.name for tool in tools] == ["remember_fact", "forget_fact", "recall_fact"]
     assert of(tools, "remember_fact").run(key="city", value="Hanoi") == "Remembered: city: Hanoi."
     assert store.get_fact("city") == "Hanoi"
     assert "Hanoi" in of(tools, "recall_fact").run(key="city")
-    assert "Forgotten" in of(tools, "forget_fact").run(key="city")
+    told = of(tools, "forget_fact").run(key="city")
+    assert told == (
+        "Nothing was erased: this robot cannot ask first. At the command line: `edgemem forget city --scope global`."
+    )
+    assert store.get_fact("city") == "Hanoi"
+    assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), key="city")
     assert store.facts() == []
     assert [tool.name for tool in memory_tools(store, include=("recall_fact",))] == ["recall_fact"]
 
@@ -527,12 +578,12 @@ def test_any_store_will_do_and_its_scopes_are_kept_closed() -> None:
     store.add_fact("pin", "1234", scope="user:alice")
     tools = memory_tools(store, include=("remember_fact", "forget_fact", "recall_fact", "list_facts"))
     bob = ToolTurn("hello", Reader("bob"))
-    alice = ToolTurn("forget my pin", Reader("alice"))
+    alice = ToolTurn("my pin", Reader("alice"))
     assert "1234" not in of(tools, "list_facts").run(bob)
     assert "Nothing was erased" in of(tools, "forget_fact").run(bob, key="pin")
     assert "Remembered" in of(tools, "remember_fact").run(bob, key="pin", value="9", scope="me")
     assert "- pin: 1234 (me)" in of(tools, "recall_fact").run(alice, key="pin")
-    assert "Forgotten" in of(tools, "forget_fact").run(alice, key="pin")
+    assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), speaker="alice", key="pin")
     assert [fact.scope for fact in store.facts()] == ["user:bob"]
 
 
@@ -547,8 +598,9 @@ def test_an_unknown_voice_erases_nothing_that_a_known_one_said(store: SQLiteMemo
     assert "Remembered" in of(tools, "remember_fact").run(stranger, key="wifi", value="toads")
     assert [fact.value for fact in store.fact_history("wifi")] == ["frogs", "toads"]
     assert "Refused" in of(tools, "forget_fact").run(stranger, key="wifi")
-    assert "Forgotten" in of(tools, "forget_fact").run(stranger, key="oven")
-    assert "Forgotten" in of(tools, "forget_fact").run(ToolTurn("forget the wifi", Reader("bob")), key="wifi")
+    assert "Refused" in after_a_yes(of(tools, "forget_fact"), key="wifi")
+    assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), key="oven")
+    assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), speaker="bob", key="wifi")
 
 
 def test_many_facts_are_told_up_to_a_bound(store: SQLiteMemoryStore) -> None:
@@ -567,7 +619,7 @@ def test_a_forgotten_fact_is_in_no_file_of_the_home(memory: Memory) -> None:
     memory.store.add_fact("code", "rhubarb", scope="household")
     memory.idle(5)
     tools = memory.tools(speaker="alice")
-    assert "rhubarb" in of(tools, "forget_fact").run(key="code")
+    assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), speaker="alice", key="code")
     assert memory.idle(5)
     files = [path for path in memory.home.rglob("*") if path.is_file()]
     assert not [path for path in files if b"rhubarb" in path.read_bytes()]
@@ -576,13 +628,9 @@ def test_a_forgotten_fact_is_in_no_file_of_the_home(memory: Memory) -> None:
 @pytest.mark.parametrize(
     ("level", "scope"), [("shared", "global"), ("household", "household"), ("private", "user:alice")]
 )
-def test_the_profile_says_where_facts_go_and_whether_to_ask(
-    tmp_path: Path, clock, level: Any, scope: str
-) -> None:
+def test_the_profile_says_where_facts_go(tmp_path: Path, clock, level: Any, scope: str) -> None:
     """A fact without a scope is as open as what is said aloud; a stranger's is shared."""
-    profile = Profile(
-        memory=MemorySettings(default_level=level), tools=ToolSettings(confirm=True, max_chars=5)
-    )
+    profile = Profile(memory=MemorySettings(default_level=level), tools=ToolSettings(max_chars=5))
     with edgemem.open(tmp_path / "home", profile=profile, clock=clock, worker=False) as memory:
         robot = Robot(memory, speaker="alice")
         robot.turn("remember tea", "remember_fact", speaker=None, key="drink", value="tea")
@@ -591,7 +639,6 @@ def test_the_profile_says_where_facts_go_and_whether_to_ask(
             "drink": scope,
             "stranger": "global",
         }
-        assert "Not erased yet" in robot.answer("forget it", "forget_fact", speaker=None, key="drink")
         long = robot.turn("remember", "remember_fact", key="k", value="v" * 6).tools[0]
         assert "at most 5" in str(long.error)
 

@@ -16,10 +16,10 @@ import pytest
 
 import edgemem
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.memory import Memory
 from edgemem.records import Reader, Turn
-from edgemem.toolbox import Tool, ToolCall
 
 ROOT = Path(__file__).parents[1]
 PROFILE = '[store]\ncommit_wait_s = {wait}\n[llama]\nembedder = ""\n'
@@ -118,8 +118,8 @@ def robot(body: str) -> str:
             "import json, sys, time",
             "from typing import Any, Callable",
             "import edgemem",
-            "from edgemem.loop import AgentLoop, Reply",
-            "from edgemem.toolbox import Tool, ToolCall",
+            "from edgemem.loop.loop import AgentLoop, Reply",
+            "from edgemem.loop.toolbox import Tool, ToolCall",
             inspect.getsource(Caller),
             inspect.getsource(loop_of),
             "with edgemem.open(sys.argv[1], worker=False) as memory:",

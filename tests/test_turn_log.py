@@ -17,16 +17,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import edgemem
-from edgemem.chatting import ChatReplies
 from edgemem.config import LogSettings, Profile, RecallSettings
 from edgemem.hooks import AFTER_LLM, HookRegistry, TurnFigures, TurnLogHook
 from edgemem.hooks.turn_figures import FigureFile
 from edgemem.hooks.turn_log import RecallFigures
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import Generation
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.replies import ChatReplies
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Heard
-from edgemem.toolbox import Tool, ToolCall
 
 WORD = st.text(st.characters(categories=["L"]), min_size=4, max_size=12)
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem import AgentLoop
 from edgemem.fence import fence
-from edgemem.loop import Reply
+from edgemem.loop.loop import Reply
+from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Message
-from edgemem.toolbox import Tool, ToolCall
 
 QUIET = """
 [llama]

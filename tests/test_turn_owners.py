@@ -23,7 +23,7 @@ from edgemem.hooks import (
     TurnContext,
 )
 from edgemem.hooks.layout_view import LayoutHook
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import Message, Reader, Session, Turn
 from edgemem.store.json.sessions import JSONSessionStore

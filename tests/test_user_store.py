@@ -20,8 +20,8 @@ from edgemem import (
     Session,
     TokenBudgetHook,
 )
-from edgemem.loop import Reply
-from edgemem.toolbox import Tool, ToolCall
+from edgemem.loop.loop import Reply
+from edgemem.loop.toolbox import Tool, ToolCall
 
 
 class DictMemory:

@@ -20,7 +20,6 @@ from ggufs import write_llama_gguf
 from llama_cpp import Llama
 
 import edgemem
-from edgemem.chatting import ChatReplies
 from edgemem.config import Profile
 from edgemem.context.compaction.model import SummaryCounts, read_ahead, way
 from edgemem.context.prompt.log import PromptLog
@@ -32,7 +31,8 @@ from edgemem.llama.second_context import SideContext
 from edgemem.llama.sequence import held_by
 from edgemem.llama.tokens.log import common_prefix
 from edgemem.llama.warm_prefix import BATCH
-from edgemem.loop import AgentLoop, TurnResult
+from edgemem.loop.loop import AgentLoop, TurnResult
+from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
 from edgemem.records import Epoch, Reader
 

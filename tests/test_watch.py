@@ -20,7 +20,7 @@ from hash_embedder import HashEmbedder
 import edgemem
 from edgemem.config import Profile, load_profile
 from edgemem.errors import ConfigError
-from edgemem.loop import AgentLoop
+from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.replay import ScriptedModel
 from edgemem.store.database import Database

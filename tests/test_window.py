@@ -10,7 +10,7 @@ import pytest
 import edgemem
 from edgemem.errors import ContextOverflowError
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
-from edgemem.toolbox import Tool
+from edgemem.loop.toolbox import Tool
 
 TOOLS = [Tool("lamp", "Switch a lamp on or off. " * 30, {"type": "object", "properties": {}}, lambda: "done")]
 

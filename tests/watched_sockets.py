@@ -48,7 +48,7 @@ def memory(folder: Path) -> None:
 
     import edgemem
     from edgemem.cli import main
-    from edgemem.loop import AgentLoop, Reply
+    from edgemem.loop.loop import AgentLoop, Reply
 
     class Model:
         def complete(self, messages: Any, **_: Any) -> Reply:

@@ -15,10 +15,10 @@ import msgspec
 
 from edgemem.bench.corpus import SPEAKER, Known
 from edgemem.bench.ground import tool
+from edgemem.records import REMEMBER_FACT
 from edgemem.script import Line, ScriptedCall
 
 NOTE = "note"
-REMEMBER = "remember_fact"
 
 TOOLS = (
     tool("timer", "Start a timer.", "minutes"),
@@ -27,7 +27,7 @@ TOOLS = (
     tool("look", "Look something up.", "what"),
     tool("face", "Turn the head to a voice.", "who"),
     tool(NOTE, "Write a note for later.", "text"),
-    tool(REMEMBER, "Keep a fact.", "key", "value"),
+    tool(REMEMBER_FACT, "Keep a fact.", "key", "value"),
 )
 
 FACTS = (
@@ -165,7 +165,7 @@ def _one(number: int, values: dict[str, str]) -> list[Moment]:
         write = _note(2 * n, number)
         if n in TOLD:
             new = _turned(facts[TOLD[n]], values)
-            keep = ScriptedCall(REMEMBER, {"key": new.key, "value": new.value}, "kept")
+            keep = ScriptedCall(REMEMBER_FACT, {"key": new.key, "value": new.value}, "kept")
             line = _line(_TELLINGS[new.key].format(value=new.value), reply, keep, write)
             out.append(Moment(line, changed=(new,)))
         elif n in AGAIN:

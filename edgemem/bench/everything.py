@@ -23,6 +23,7 @@ from edgemem.hooks.timing import TimingHook
 from edgemem.hooks.tool_output import ToolOutputTruncatorHook
 from edgemem.hooks.tool_retry import ToolErrorRetryHook
 from edgemem.hooks.turn_log import log
+from edgemem.loop.memory_tools import NAMES, memory_tools
 from edgemem.recall.vector_store import VectorMemoryStore
 from edgemem.records import Message, Session
 from edgemem.store.facts import assert_fact
@@ -30,14 +31,13 @@ from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.json.sessions import JSONSessionStore
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.sessions import SQLiteSessionStore
-from edgemem.tools import NAMES, memory_tools
 
 if TYPE_CHECKING:
     from edgemem.bench.corpus import Known
     from edgemem.llama.protocols import Embedder
+    from edgemem.loop.toolbox import Tool
     from edgemem.memory import Memory
     from edgemem.store.transaction import Transaction
-    from edgemem.toolbox import Tool
 
 WATCH_S = 10.0
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -23,13 +23,13 @@ from edgemem.hooks.points import Hook
 from edgemem.hooks.registry import HookRegistry
 from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder
-from edgemem.loop import AgentLoop, TurnResult
+from edgemem.loop.loop import AgentLoop, TurnResult
+from edgemem.loop.toolbox import Tool
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.replay import INSTRUCTIONS, ScriptedModel
 from edgemem.store.episodes import append_episode
 from edgemem.store.facts import assert_fact
 from edgemem.store.turns import commit_turn
-from edgemem.toolbox import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

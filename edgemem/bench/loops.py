@@ -34,18 +34,18 @@ from edgemem.llama import backend
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.server.chat import HttpLlama
 from edgemem.llama.tokens.log import common_prefix
+from edgemem.loop.toolbox import never
 from edgemem.replay import INSTRUCTIONS, ScriptedModel
-from edgemem.toolbox import never
 
 if TYPE_CHECKING:
     from edgemem.bench.corpus import Known
     from edgemem.bench.evening import Moment
     from edgemem.hooks.points import Hook
     from edgemem.llama.protocols import ChatModel, Prompt, Tokenizer
-    from edgemem.loop import LoopModel, Reply
+    from edgemem.loop.loop import LoopModel, Reply
+    from edgemem.loop.toolbox import Tool
     from edgemem.records import Message
     from edgemem.script import Line
-    from edgemem.toolbox import Tool
 
 OURS = "with_memory"
 BARE = "without_memory"

@@ -36,9 +36,9 @@ _PROGRAM = """
 import json, pathlib, sys
 from time import perf_counter
 import edgemem
-from edgemem.chatting import ChatReplies
+from edgemem.loop.replies import ChatReplies
 from edgemem.llama.chat import LlamaChat
-from edgemem.loop import AgentLoop
+from edgemem.loop.loop import AgentLoop
 
 model, home, instructions, session, threads, window = sys.argv[1:]
 text = pathlib.Path(instructions).read_text()

@@ -32,8 +32,8 @@ from edgemem.script import Line, ScriptedCall
 
 if TYPE_CHECKING:
     from edgemem.hooks.points import Hook, HookResult
+    from edgemem.loop.toolbox import Tool
     from edgemem.memory import Memory
-    from edgemem.toolbox import Tool
 
 BAR_MS = 10.0
 P95_BAR_MS = 25.0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from edgemem.llama.chat import LlamaChat
     from edgemem.llama.protocols import ChatModel
     from edgemem.llama.server.chat import HttpLlama
-    from edgemem.loop import AgentLoop
+    from edgemem.loop.loop import AgentLoop
     from edgemem.memory import Memory
 
 INSTRUCTIONS = (
@@ -74,8 +74,8 @@ def chat(
 
     Ctrl-C cuts the answer off, and what was not said is not remembered as said; at the prompt it ends the talk.
     """
-    from edgemem.chatting import ChatReplies, prints_tools
-    from edgemem.loop import AgentLoop
+    from edgemem.loop.loop import AgentLoop
+    from edgemem.loop.replies import ChatReplies, prints_tools
 
     check_session_id(session)
     not_both(llm, server)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from edgemem.cli.stage import Scene, Stage
     from edgemem.llama.protocols import Tokenizer
-    from edgemem.loop import LoopModel
+    from edgemem.loop.loop import LoopModel
     from edgemem.memory import Memory
 
 SCRIPT = Path(__file__).with_name("kitchen.jsonl")
@@ -70,9 +70,9 @@ def demo(home: Path | None, llm: Path | None, as_json: bool) -> None:
             raise InvalidInputError(f"{home} remembers something already; give --home a new folder.")
         model: LoopModel | None = None
         if llm is not None:
-            from edgemem.chatting import ChatReplies
             from edgemem.llama.chat import LlamaChat
             from edgemem.llama.models.catalog import file_of
+            from edgemem.loop.replies import ChatReplies
 
             chat = stack.enter_context(LlamaChat(file_of(str(llm), home=kept)))
             model, tokenizer = ChatReplies(chat, max_tokens=REPLY_TOKENS), chat.tokenizer

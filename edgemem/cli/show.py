@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.cli.printing import console, count, plain, print_hanging
+from edgemem.records import REMEMBER_FACT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,7 +135,7 @@ class Show:
 
     def _tool(self, tool: ToolCallResult) -> None:
         """Print what a tool did; what it keeps is told apart from what it does."""
-        if tool.name == "remember_fact":
+        if tool.name == REMEMBER_FACT:
             key, value = tool.arguments.get("key"), tool.arguments.get("value")
             self._row(
                 "",

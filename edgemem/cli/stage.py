@@ -14,7 +14,7 @@ from edgemem.replay import PlayedTurn, Player
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from edgemem.loop import AgentLoop, LoopModel, TurnResult
+    from edgemem.loop.loop import AgentLoop, LoopModel, TurnResult
     from edgemem.memory import Memory
     from edgemem.records import Message
     from edgemem.script import Line

@@ -10,7 +10,7 @@ from edgemem.fence import storable
 from edgemem.hooks.arguments import attachable, needs, one_store
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import AFTER_TOOL, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
-from edgemem.store.erase.copies import MEMORY_TOOLS
+from edgemem.records import MEMORY_TOOLS
 from edgemem.store.later import Later, settled
 from edgemem.store.protocols import LevelledStore
 

@@ -6,7 +6,9 @@ import json
 import unicodedata
 from typing import Any
 
-READ_MORE = "… all of it: read_more {pointer}"
+from edgemem.records import READ_MORE
+
+POINTS_TO = f"… all of it: {READ_MORE} {{pointer}}"
 """What the model is told of a text that is kept."""
 
 _LONGEST_SIGN = 16
@@ -29,7 +31,7 @@ def shorten(value: Any, max_chars: int, *, pointer: str = "") -> Any:
     Args:
         pointer: the name under which the whole of it can be read; said at the end.
     """
-    told = READ_MORE.format(pointer=pointer) if pointer else ""
+    told = POINTS_TO.format(pointer=pointer) if pointer else ""
     room = max_chars - len(told) - 6 if told else max_chars  # with quotes, a comma and spaces
     if not isinstance(value, str):
         return _telling(_shortened(json.loads(as_text(value)), room, depth=0), told)

@@ -1,7 +1,7 @@
 """ToolOutputTruncatorHook: a tool that answers with pages does not fill the window, and what is missing is said.
 
 Where the conversation is kept in SQLite, the whole text is kept with it, and the model is told its name: `read_more`
-(in `edgemem.tools`) reads on from there. The name is made of the text, so a turn that is taken up again has the same.
+(in `edgemem.loop.text_tools`) reads on from there. The name is made of the text, so a turn that is taken up again has the same.
 
 What a turn's tools answer is shared out, since all of it stands in the window together: half of what is left goes to the
 calls that the model has just asked for, so that it may ask again. What was shown once is never changed (law 2).
@@ -17,9 +17,9 @@ from edgemem.context.size import MARGIN, Markers, measure_markers, upper_bound
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, HookResult
-from edgemem.hooks.shortening import READ_MORE, as_text, shorten
+from edgemem.hooks.shortening import POINTS_TO, as_text, shorten
+from edgemem.records import MEMORY_TOOLS
 from edgemem.store.arguments import whole_number
-from edgemem.store.erase.copies import MEMORY_TOOLS
 from edgemem.store.tool_outputs import pointer_to
 from edgemem.store.turn_steps import KeepOutput
 
@@ -35,7 +35,7 @@ LEAST_CHARS = 200
 LEAST_TOKENS = 100
 """What so many characters take at most in scripts of two letters a token."""
 
-_POINTER_CHARS = len(READ_MORE) + 10
+_POINTER_CHARS = len(POINTS_TO) + 10
 """A result that is no longer than what would be told in its place stays as it is."""
 
 
@@ -149,7 +149,7 @@ class ToolOutputTruncatorHook:
         if room >= LEAST_CHARS:
             shown = shorten(payload.error if failed else payload.result, room, pointer=pointer)
         else:
-            shown = READ_MORE.format(pointer=pointer) if pointer else f"… ({len(text):,} characters)"
+            shown = POINTS_TO.format(pointer=pointer) if pointer else f"… ({len(text):,} characters)"
         # A copy: the payload of another framework is no record of ours, and others may hold it.
         shortened = copy.copy(payload)
         setattr(shortened, "error" if failed else "result", shown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
@@ -16,10 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
 CODES = ("en", "de", "es", "vi", "zh")
+"""The languages that are known in full."""
+
+_ANSWERS_ALONE = ("fr", "it", "pt", "nl")
+_LONGEST_YES = 80
+"""Characters; whoever says more says more than yes."""
 
 _SIGN = re.compile("[\u3400-\u9fff]")
 """Chinese, where no spaces stand between words."""
 _LETTERS_BETWEEN, _SIGNS_BETWEEN = 60, 4
+_WORD = re.compile(r"[\w']+")
+_GAP = r"[\w']+(?: [\w']+)?"
 
 
 class Items:
@@ -40,13 +47,18 @@ class Exact(Items):
         super().__init__(items)
         longest = sorted(self.items, key=len, reverse=True)  # before a short one that it begins with
         signs = [re.escape(item) for item in longest if _SIGN.match(item)]
-        words = [re.escape(item) for item in longest if not _SIGN.match(item)]
+        words = [re.escape(item).replace("…", _GAP) for item in longest if not _SIGN.match(item)]
         whole = [rf"(?<!\w)(?:{'|'.join(words)})(?!\w)"] if words else []
         self.pattern = Pattern("|".join([*signs, *whole]) or "(?!)")
 
     def stand_in(self, text: str) -> bool:
         """Tell whether one of them stands in a text."""
         return self.pattern.search(text) is not None
+
+    def make_up(self, text: str) -> bool:
+        """Tell whether a text is made of them, and of nothing else."""
+        rest = self.pattern.sub(" ", text)
+        return rest != text and not any(map(str.isalnum, rest))
 
 
 class Phrases(Exact):
@@ -275,7 +287,17 @@ class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """of the one that stands for it."""
 
 
-class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What people answer to "Shall I erase this?", and how they ask to keep it."""
+
+    yes: Items
+    """What agrees; no punctuation stands within them. Two of them in a row are a yes, too: "yes" and "please"."""
+    no: Items
+    do_not_forget: Items
+    """What asks to keep something: "don't forget". `…` stands for one or two words: "vergiss … nicht"."""
+
+
+class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """The words of one language, as its file lists them."""
 
     i: Exact
@@ -352,10 +374,48 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return any(phrases.stand_in(text) for phrases in (self.i, self.me, self.my))
 
 
+_File = TypeVar("_File", bound=Answers)
+
+
 @provided
 def all_words() -> dict[str, Words]:
     """Return the words of each language by its code, read when they are first asked for."""
-    return {code: _read(Path(__file__).with_name(f"{code}.toml")) for code in CODES}
+    return {code: _read(code, Words) for code in CODES}
+
+
+@provided
+def _answers() -> tuple[Phrases, Phrases, Phrases]:
+    """Return what says yes, no and "do not forget" in any language."""
+    files = [*all_words().values(), *(_read(code, Answers) for code in _ANSWERS_ALONE)]
+    return (
+        _together(file.yes for file in files),
+        _together(file.no for file in files),
+        _together(file.do_not_forget for file in files),
+    )
+
+
+def _together(lists: Iterable[Items]) -> Phrases:
+    return Phrases(",".join(item for items in lists for item in items.items))
+
+
+def says_yes(text: str) -> bool:
+    """Tell whether an answer is a plain yes, in one of the languages known here: it agrees, and says nothing else."""
+    if len(text) > _LONGEST_YES:
+        return False
+    yes, _, _ = _answers()
+    return yes.make_up(" ".join(_WORD.findall(small(text))))
+
+
+def says_no(text: str) -> bool:
+    """Tell whether an answer holds a no."""
+    _, no, _ = _answers()
+    return no.stand_in(small(text))
+
+
+def says_not_to_forget(text: str) -> bool:
+    """Tell whether somebody asks to keep something: "don't forget"."""
+    _, _, do_not_forget = _answers()
+    return do_not_forget.stand_in(" ".join(small(text).split()))
 
 
 def in_any(key: str) -> Exact:
@@ -405,12 +465,13 @@ def small(text: str) -> str:
     return unicodedata.normalize("NFC", text).casefold().replace("’", "'")
 
 
-def _read(path: Path) -> Words:
+def _read(code: str, kind: type[_File]) -> _File:
     def listed(kind: type, items: Any) -> Items | WordSet:
-        found: Items | WordSet = kind(items)
-        return found
+        made: Items | WordSet = kind(items)
+        return made
 
-    return msgspec.toml.decode(path.read_bytes(), type=Words, dec_hook=listed)
+    path = Path(__file__).with_name(f"{code}.toml")
+    return msgspec.toml.decode(path.read_bytes(), type=kind, dec_hook=listed)
 
 
 def bare(item: str) -> str:

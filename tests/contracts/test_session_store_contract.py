@@ -15,7 +15,7 @@ from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
 from edgemem.hooks import MemoryInjectionHook, PersistSessionHook
 from edgemem.hooks.layout_view import LayoutHook
-from edgemem.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.records import Session
 from edgemem.store import SessionStore, SQLiteMemoryStore
 from edgemem.store.json.sessions import JSONSessionStore

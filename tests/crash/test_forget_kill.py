@@ -23,7 +23,7 @@ from test_turn_durability import Caller
 import edgemem
 from edgemem.cli import main
 from edgemem.llama.state import StateHeader, write_state
-from edgemem.loop import Reply, ToolCall
+from edgemem.loop.loop import Reply, ToolCall
 from edgemem.memory import Memory
 from edgemem.records import Heard
 
@@ -36,6 +36,8 @@ STEM = b"quixot"
 PROFILE = """
 [llama]
 embedder = ""
+[tools]
+write_wait_s = 30
 [hooks]
 audit_log = "audit.jsonl"
 audit_text = "private"
@@ -67,7 +69,9 @@ HOW = {
     "person": 'memory.forget_person("Ann")',
     "preference": 'memory.store.forget_preference("gate.code")',
     "store": 'memory.store.forget_fact("gate.code")',
-    "tool": 'memory.tools(include=["forget_fact"])[0].run(key="gate.code")',
+    "tool": (
+        'from agreed import after_a_yes; after_a_yes(memory.tools(include=["forget_fact"])[0], key="gate.code")'
+    ),
     "command": (
         "from click.testing import CliRunner; from edgemem.cli import main; memory.close();"
         ' CliRunner().invoke(main, ["forget", "gate.code", "--yes", "--home", sys.argv[1]])'
@@ -110,7 +114,10 @@ def test_a_forget_that_is_killed_behind_its_commit_is_finished_by_the_next_openi
     fill(home, how)
     assert {"memory.db", "index.db"} <= set(holders(home))
     killed = subprocess.run(
-        [sys.executable, "-c", FORGETTER, str(home), HOW[how]], capture_output=True, check=False
+        [sys.executable, "-c", FORGETTER, str(home), HOW[how]],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        check=False,
     )
     assert killed.returncode == -9, killed.stderr.decode()
     assert holders(home)
@@ -128,6 +135,7 @@ class Obedient:
     calls: ClassVar = {
         "Remember the gate code.": ToolCall("remember_fact", {"key": "gate.code", "value": f"{WORD} four"}),
         "Forget the gate code.": ToolCall("forget_fact", {"key": "gate.code"}),
+        "Yes.": ToolCall("forget_fact", {"key": "gate.code"}),
         "What is the gate code?": ToolCall("search_memory", {"query": "gate code"}),
     }
 
@@ -141,10 +149,12 @@ class Obedient:
         """Nothing to forget."""
 
 
-def told(memory: Memory, utterance: str) -> None:
+def told(memory: Memory, *utterances: str) -> None:
     """Let somebody say something to a robot that has the memory's tools."""
     hooks = memory.hooks(session_id="hall", speaker="Ann")
-    edgemem.AgentLoop(Obedient(), hooks=hooks, tools=memory.tools(speaker="Ann")).run(utterance)
+    loop = edgemem.AgentLoop(Obedient(), hooks=hooks, tools=memory.tools(speaker="Ann"))
+    for utterance in utterances:
+        loop.run(utterance)
 
 
 def by_command(memory: Memory, *words: str) -> None:
@@ -156,7 +166,7 @@ def by_command(memory: Memory, *words: str) -> None:
 
 FORGET = {
     "fact": lambda memory: memory.forget("gate.code", scope="household"),
-    "tool": lambda memory: told(memory, "Forget the gate code."),
+    "tool": lambda memory: told(memory, "Forget the gate code.", "Yes."),
     "command": lambda memory: by_command(memory, "gate.code"),
     "session": lambda memory: memory.forget_session("hall"),
     "person": lambda memory: memory.forget_person("Ann"),
@@ -232,7 +242,7 @@ def test_kills_inside_forgets_leave_all_or_nothing(tmp_path: Path) -> None:
     """Killed at any moment of a forget, by whichever door, with somebody reading: forgotten without a byte, or all there."""
     dice = random.Random(14)
     context = get_context("forkserver")
-    context.set_forkserver_preload(["edgemem.memory", "edgemem.loop", "edgemem.cli.forget", __name__])
+    context.set_forkserver_preload(["edgemem.memory", "edgemem.loop.loop", "edgemem.cli.forget", __name__])
     length: dict[str, float] = {}
     committed = acknowledged = cut = 0
     for how in FORGET:

@@ -17,14 +17,14 @@ import msgspec
 
 from edgemem.bench.ground import real_embedder, scratch
 from edgemem.bench.report import report, say
-from edgemem.chatting import ChatReplies
 from edgemem.config import Profile
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.fence import fence
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.llama.models.catalog import find_model
-from edgemem.loop import AgentLoop
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.replies import ChatReplies
 from edgemem.recall.text.analyse import terms
 from lab.bootstrap import interval
 from lab.recall_asking import READER

@@ -17,20 +17,20 @@ from edgemem.bench.corpus import SPEAKER, conversation
 from edgemem.bench.ground import quiet, scratch
 from edgemem.bench.model import write_model
 from edgemem.bench.report import at_least, at_most, median, percentile, report, say, timed_ms
-from edgemem.chatting import ChatReplies
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.forward import watching
-from edgemem.loop import AgentLoop
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.replies import ChatReplies
 from edgemem.replay import INSTRUCTIONS
 
 if TYPE_CHECKING:
     from edgemem.context.prompt.log import PromptLog
     from edgemem.hooks.warming import Prefix
-    from edgemem.loop import TurnResult
+    from edgemem.loop.loop import TurnResult
     from edgemem.memory import Memory
 
 REPLY = 8

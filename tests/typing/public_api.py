@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing_extensions import assert_type
 
     from edgemem.health import Check
-    from edgemem.loop import TurnResult
+    from edgemem.loop.loop import TurnResult
 
 
 def open_and_recall(home: str | Path) -> None:

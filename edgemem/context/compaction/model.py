@@ -19,7 +19,7 @@ from edgemem.context.compaction.checks import Refusal, check_summary
 from edgemem.context.sentences import split_sentences, spoken_lines
 from edgemem.errors import ContextOverflowError, ModelError
 from edgemem.fence import fence
-from edgemem.store.erase.copies import MEMORY_TOOLS
+from edgemem.records import MEMORY_TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

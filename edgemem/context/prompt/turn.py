@@ -28,7 +28,7 @@ from edgemem.context.messages import (
     whole,
 )
 from edgemem.llama.template.chat_template import text_of
-from edgemem.records import Heard, Level, Message, Reader, Recalled, Turn
+from edgemem.records import REMEMBER_FACT, Heard, Level, Message, Reader, Recalled, Turn
 from edgemem.scopes import name_key
 from edgemem.store.episodes import episode_text
 from edgemem.store.rights import readable
@@ -218,9 +218,6 @@ def _recorded(turn: Turn) -> Iterable[BlockLine]:
         yield msgspec.json.decode(entry, type=BlockLine) if entry.startswith("{") else BlockLine(entry, "")
 
 
-REMEMBERING = frozenset({"remember_fact"})
-
-
 class Dedupe:
     """What some turns say, looked up when it is first asked for.
 
@@ -288,7 +285,7 @@ class TurnContents:
     @cached_property
     def given(self) -> dict[str, object]:
         """The values that the model itself gave to facts."""
-        arguments = [_arguments(call) for call in _calls(self._turn) if call_name(call) in REMEMBERING]
+        arguments = [_arguments(call) for call in _calls(self._turn) if call_name(call) == REMEMBER_FACT]
         return {str(given.get("key")): given.get("value") for given in arguments}
 
     @cached_property

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.fence import clean
+from edgemem.records import MEMORY_TOOLS
 from edgemem.store import messages
 from edgemem.store.names import written_scope
 from edgemem.store.summaries import change_summary
@@ -21,11 +22,6 @@ from edgemem.store.summaries import change_summary
 if TYPE_CHECKING:
     from edgemem.records import StoredMessage
     from edgemem.store.transaction import Transaction
-
-MEMORY_TOOLS = frozenset(
-    {"remember_fact", "forget_fact", "recall_fact", "list_facts", "search_memory", "notes", "read_more"}
-)
-"""The tools of the memory itself."""
 
 ERASED = "(erased)"
 

@@ -1,12 +1,13 @@
 """Memory as tools: what a model may remember, look up and erase for whoever speaks.
 
-The model only proposes: who may read, write and erase what is decided by the turn that a call belongs to, and never by
-the model (law 7). Results are text that it can say.
+The model only proposes: the turn that a call belongs to decides who may read, write and erase what (law 7), and nothing is
+erased before the person was asked and said yes. Results are text that the model can say.
 """
 
 from __future__ import annotations
 
 import difflib
+import shlex
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import accumulate
@@ -17,13 +18,21 @@ import msgspec
 from edgemem.context.block.delta import lines_for, value_as_recalled
 from edgemem.context.block.render import BlockLine, day_of
 from edgemem.context.level import is_closer
-from edgemem.context.prompt.log import PromptLog
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, clean, storable
-from edgemem.hooks.conversation import STATE_KEY, Conversation
-from edgemem.negation import asks_not_to_forget, asks_to_forget, says_no, says_yes
-from edgemem.records import Fact, Heard
-from edgemem.rights import MYSELF, SCOPES, RefusedError, Rights, closed_to
+from edgemem.languages.words import says_no, says_not_to_forget, says_yes
+from edgemem.loop.rights import MYSELF, SCOPES, RefusedError, Rights, closed_to
+from edgemem.loop.toolbox import Tool, ToolTurn, as_texts
+from edgemem.records import (
+    FORGET_FACT,
+    LIST_FACTS,
+    RECALL_FACT,
+    REMEMBER_FACT,
+    SEARCH_MEMORY,
+    Episode,
+    Fact,
+    Heard,
+)
 from edgemem.scopes import level_of_scope, name_key, person_of
 from edgemem.store.episodes import episode_text
 from edgemem.store.erase.copies import Erased
@@ -31,17 +40,16 @@ from edgemem.store.later import Later, settled
 from edgemem.store.own_records import as_ours
 from edgemem.store.protocols import EpisodeStore, LevelledStore, MemoryStore
 from edgemem.store.rights import readable
-from edgemem.tool_schemas import ABOUT, checked, schema_of
-from edgemem.toolbox import Tool, ToolTurn
 
 if TYPE_CHECKING:
     from edgemem.hooks.injection import Recaller
     from edgemem.records import Level, Reader, Recalled
 
-DEFAULT = ("remember_fact", "forget_fact", "recall_fact")
+DEFAULT = (REMEMBER_FACT, FORGET_FACT, RECALL_FACT)
 """The tools of the EdgeVox memory module."""
 
-NAMES = (*DEFAULT, "list_facts", "search_memory")
+NAMES = (*DEFAULT, LIST_FACTS, SEARCH_MEMORY)
+"""All tools of this module, in the order in which they are offered."""
 
 SOURCE = "llm"
 """The source of what a model stored; who said it to the model stands beside."""
@@ -49,9 +57,35 @@ SOURCE = "llm"
 FORGOTTEN = "Forgotten; erased from this device within moments."
 """What a tool answers when a forgetting is committed: nobody recalls it from then on."""
 
-_EPISODE = "episode:"  # and its id, where a name is given or told
-_PENDING = "__edgemem_forget"  # in a session's state; names that begin with two underscores are never stored
+_KEY = {"type": "string", "description": "A short name, such as allergy or birthday."}
+_KEY_OR_EPISODE = {
+    **_KEY,
+    "description": "A short name, such as allergy or birthday, or an [episode:…] that was found.",
+}
+_SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
+    REMEMBER_FACT: (
+        "Keep something for later that the user wants remembered.",
+        {"key": _KEY, "value": {"type": "string", "description": "What to remember, in a few words."}},
+    ),
+    FORGET_FACT: (
+        "Erase something remembered for good, only if the user asks for it. Never after 'don't forget'.",
+        {"key": _KEY_OR_EPISODE},
+    ),
+    RECALL_FACT: ("Look up one remembered fact by its name.", {"key": _KEY}),
+    LIST_FACTS: ("List what is remembered.", {}),
+    SEARCH_MEMORY: (
+        "Search all that was said, done and remembered.",
+        {"query": {"type": "string", "description": "What to look for."}},
+    ),
+}
+"""What the model is told of each tool, and its required arguments; every word is paid for in every prompt."""
+
+_WHOSE = "Whose it is: me is the speaker alone, household the people known here, global everybody."
+
+_EPISODE = "episode:"  # and its id, where a name is given or quoted
+_ASKED = "__edgemem_forget"  # in a session's state; names that begin with two underscores are never stored
 _NAME_CHARS = 80
+_COMMAND_CHARS = 600
 _LONGEST = (
     3  # values of the longest kind that one reply holds: at the default 400 tokens, seconds on a small board
 )
@@ -70,12 +104,14 @@ def memory_tools(
     speaker: str | None = None,
     scope: str = "global",
     places: Iterable[str] = (),
-    confirm: bool = False,
     max_chars: int = 500,
     max_items: int = 10,
     wait_s: float = 0.5,
 ) -> list[Tool]:
     """Return tools with which a model keeps a memory during a turn.
+
+    `forget_fact` asks before it erases: only a second call in the next turn of the same speaker, whose utterance is a plain
+    yes, erases. So it needs a `ToolTurn`; a loop that gives its tools none cannot erase with it.
 
     Args:
         include: which of `remember_fact`, `forget_fact`, `recall_fact`, `list_facts` and `search_memory`; None: the
@@ -87,11 +123,8 @@ def memory_tools(
         speaker: who speaks where the loop does not say it; None: an unknown voice.
         scope: where a fact goes if the model does not say it; what a stranger says goes to `global` at most.
         places: rooms that facts may be about, as `env:<place>`.
-        confirm: ask before every erasing; a second call in the next turn erases if the answer is a yes. Without it,
-            the tool asks where the user did not clearly order it, and in any language but English, German, Spanish,
-            French, Italian, Portuguese, Dutch and Vietnamese; a yes is known in these as well.
-        max_chars: the longest value that is kept, and the longest line that is told.
-        max_items: the most lines that are told at once.
+        max_chars: the longest value that is kept, and the longest line of a reply.
+        max_items: the most lines of a reply.
         wait_s: how long a call waits until what it stores is durable; then it says that this comes later.
     """
     if not isinstance(store, MemoryStore):
@@ -106,8 +139,8 @@ def memory_tools(
             near = difflib.get_close_matches(str(name), NAMES, n=1)
             hint = near[0] if near else f"one of {', '.join(NAMES)}"
             raise InvalidInputError(f"There is no memory tool {name!r}; use {hint}.")
-    if "search_memory" in include and recall is None:
-        recall = _searching(store)
+    if SEARCH_MEMORY in include and recall is None:
+        recall = _search_of(store)
     rights = Rights(speaker=speaker, scope=scope, places=places)
     tools = _MemoryTools(
         store,
@@ -115,16 +148,15 @@ def memory_tools(
         recall=recall,
         forget=forget or (lambda key, scope: store.forget_fact(key, scope=scope)),
         forget_episode=forget_episode,
-        confirm=confirm,
         max_chars=max_chars,
         max_items=max_items,
         wait_s=wait_s,
     )
-    return [_tool(name, rights.scopes, getattr(tools, name)) for name in NAMES if name in include]
+    return [_tool(name, rights.scopes, run) for name, run in tools.by_name().items() if name in include]
 
 
-def _searching(store: Any) -> Recaller:
-    """Return a search in a store that finds facts by meaning itself."""
+def _search_of(store: Any) -> Recaller:
+    """Return the search of a store that finds facts by meaning itself."""
     search = getattr(store, "search_facts", None)
     if search is None:
         raise InvalidInputError(
@@ -146,19 +178,23 @@ def _searching(store: Any) -> Recaller:
 
 
 def _tool(name: str, scopes: Sequence[str], run: Callable[..., str]) -> Tool:
-    schema = schema_of(name, scopes)
+    about, required = _SCHEMAS[name]
+    properties = dict(required)
+    if name != SEARCH_MEMORY:
+        properties["scope"] = {"type": "string", "enum": list(scopes), "description": _WHOSE}
+    schema = {"type": "object", "properties": properties, "required": list(required)}
 
-    def called(turn: ToolTurn | None = None, /, **arguments: Any) -> str:
+    def call(turn: ToolTurn | None = None, /, **arguments: Any) -> str:
         try:
-            return run(turn, **checked(name, schema, arguments))
+            return run(turn, **as_texts(name, schema, arguments))
         except RefusedError as error:
             return str(error)
 
-    return Tool(name, ABOUT[name], schema, called, wants_turn=True)
+    return Tool(name, about, schema, call, wants_turn=True)
 
 
 class _MemoryTools:
-    """The tools of one agent; each public method takes the turn and what the model gave."""
+    """The tools of one agent; each public method takes the turn and the model's arguments."""
 
     def __init__(
         self,
@@ -168,7 +204,6 @@ class _MemoryTools:
         recall: Recaller | None,
         forget: Callable[[str, str], bool],
         forget_episode: Callable[[str], bool] | None,
-        confirm: bool,
         max_chars: int,
         max_items: int,
         wait_s: float,
@@ -181,11 +216,15 @@ class _MemoryTools:
         self._forget = forget
         self._episodes = store if isinstance(store, EpisodeStore) else None
         self._forget_episode = forget_episode or (self._episodes.forget_episode if self._episodes else None)
-        self._confirm = confirm
         self._max_chars = max_chars
         self._max_items = max_items
         self._wait_s = wait_s
         self._later = Later(store)
+
+    def by_name(self) -> dict[str, Callable[..., str]]:
+        """Return what each tool runs, in the order of `NAMES`."""
+        runs = (self.remember_fact, self.forget_fact, self.recall_fact, self.list_facts, self.search_memory)
+        return dict(zip(NAMES, runs, strict=True))
 
     # What the model calls
 
@@ -199,87 +238,90 @@ class _MemoryTools:
             raise InvalidInputError(
                 f"The value has {len(value):,} characters; at most {self._max_chars} are kept, so shorten it."
             )
-        where = self._as_closed(self._rights.to_write(scope, turn), turn, key, value)
-        before = self._facts(turn, where, key)
+        scope = self._as_closed(self._rights.to_write(scope, turn), turn, key, value)
+        before = self._facts(turn, scope, key)
         key = before[0].key if before else key
-        self._rights.check_owner(self._versions(key, where), turn)
+        self._rights.check_owner(self._versions(key, scope), turn)
         speaker = self._rights.reader(turn).speaker
         heard = (turn.heard if turn else None) or (Heard(speaker=speaker) if speaker else None)
         more = {"heard": heard} if self._levelled else {}
-        said = clean(f"{key}: {value}", max_chars=self._max_chars)
-        self._close(turn, *level_of_scope(where))
-        if not self._written(lambda: self._store.add_fact(key, value, scope=where, source=SOURCE, **more)):
+        line = clean(f"{key}: {value}", max_chars=self._max_chars)
+        self._close(turn, *level_of_scope(scope))
+        written = self._later.write(
+            lambda: self._store.add_fact(key, value, scope=scope, source=SOURCE, **more)
+        )
+        if not (settled(written, self._wait_s) and settled(self._later.flush(), self._wait_s)):
             # The answer must not promise more than is true.
-            return f"Heard, but not kept yet: {said}. The disk is busy; it will be kept as soon as the disk is free."
-        now = self._facts(turn, where, key)
-        self._mark(turn, now)
-        if any(fact.perhaps_misheard and fact.value == value for fact in now):
-            said += " (perhaps misheard, ask whether it is right)"
-        holds = self._store.get_fact(key, scope=where)
+            return f"Heard, but not kept yet: {line}. The disk is busy; it will be kept as soon as the disk is free."
+        after = self._facts(turn, scope, key)
+        self._mark(turn, after)
+        if any(fact.perhaps_misheard and fact.value == value for fact in after):
+            line += " (perhaps misheard, ask whether it is right)"
+        holds = self._store.get_fact(key, scope=scope)
         if holds != value:
-            if not now:
-                return f"Not believed: it was hard to hear. Kept as perhaps misheard: {said}."
+            if not after:
+                return f"Not believed: it was hard to hear. Kept as perhaps misheard: {line}."
             kept = clean(f"{key}: {holds}", max_chars=self._max_chars)
-            return f"Not believed: it was hard to hear. Kept as perhaps misheard: {said}. {kept} still holds."
+            return f"Not believed: it was hard to hear. Kept as perhaps misheard: {line}. {kept} still holds."
         if before and before[0].value != value:
-            return f"Remembered: {said}. Before, it was: {clean(before[0].value, max_chars=self._max_chars)}."
-        return f"Remembered: {said}."
+            return f"Remembered: {line}. Before, it was: {clean(before[0].value, max_chars=self._max_chars)}."
+        return f"Remembered: {line}."
 
     def recall_fact(self, turn: ToolTurn | None, *, key: str, scope: str | None = None) -> str:
         """Look a fact up by its name."""
-        found = self._facts(turn, scope, key)
-        return self._told(turn, found) if found else self._unknown(turn, key)
+        facts = self._facts(turn, scope, key)
+        return self._list(turn, facts) if facts else self._unknown(turn, key)
 
     def list_facts(self, turn: ToolTurn | None, *, scope: str | None = None) -> str:
-        """Tell what is remembered, newest first."""
-        found = self._facts(turn, scope)
-        return self._told(turn, found) if found else "Nothing is remembered that this speaker may hear."
+        """List what is remembered, newest first."""
+        facts = self._facts(turn, scope)
+        return self._list(turn, facts) if facts else "Nothing is remembered that this speaker may hear."
 
     def search_memory(self, turn: ToolTurn | None, *, query: str) -> str:
         """Find what was said, done and remembered, by words and meaning."""
-        found = self._recall(query, self._rights.reader(turn)) if self._recall is not None else ()
-        layout = _layout_of(turn)
+        results = self._recall(query, self._rights.reader(turn)) if self._recall is not None else ()
+        layout = turn.layout if turn is not None else None
         # The turns of the prompt stand there already, this one among them.
         here = layout.visible_turns() | {layout.next_n} if layout is not None else frozenset[int]()
-        best = sorted(found, key=lambda item: -item.score)
+        best = sorted(results, key=lambda item: -item.score)
         lines = lines_for(best, visible={}, visible_turns=here, session=layout.session if layout else "")
         lines = lines[: self._fitting([line.line for line in lines])]
-        self._put(turn, lines)
+        if turn is not None:
+            turn.note_shown(lines)
         return "\n".join(map(_with_id, lines)) or "Nothing is remembered about that."
 
     def forget_fact(self, turn: ToolTurn | None, *, key: str, scope: str | None = None) -> str:
-        """Erase a fact with all its history, or an episode, and quote what it was.
+        """Erase a fact with all its history, or an episode, after a yes, and quote what it was.
 
         Once it is committed nobody recalls it; the bytes go from every file in idle time.
         """
-        if turn is not None and asks_not_to_forget(turn.utterance):
+        if turn is not None and says_not_to_forget(turn.utterance):
             raise RefusedError(
-                "Nothing was erased: the user asked NOT to forget. To keep something new, call remember_fact."
+                f"Nothing was erased: the user asked NOT to forget. To keep something new, call {REMEMBER_FACT}."
             )
-        found = self._facts(turn, scope, key)
-        if not found and (name := key.strip("[]")).startswith(_EPISODE):
+        facts = self._facts(turn, scope, key)
+        if not facts and (name := key.strip("[]")).startswith(_EPISODE):
             return self._erase_episode(turn, name)
-        if not found:
+        if not facts:
             return f"Nothing was erased. {self._unknown(turn, key)}"
-        if len(found) > 1:
-            listed = self._told(turn, found)
+        if len(facts) > 1:
+            lines = self._list(turn, facts)
             raise RefusedError(
-                f"Nothing was erased: several have this name. Call forget_fact again with one scope.\n{listed}"
+                f"Nothing was erased: several have this name. Call {FORGET_FACT} again with one scope.\n{lines}"
             )
-        (fact,) = found
+        (fact,) = facts
         versions = self._versions(fact.key, fact.scope)
         self._rights.check_owner(versions, turn)
         self._rights.check_erasable(versions, turn)
         quote = self._line(turn, fact)
-        if self._confirm or (turn is not None and not asks_to_forget(turn.utterance)):
-            self._mark(turn, found)
-            self._ask(turn, (fact.scope, fact.key), quote)
+        by_hand = f"edgemem forget {shlex.quote(fact.key)} --scope {shlex.quote(fact.scope)}"
+        self._mark(turn, facts)
+        turn = self._agreed(turn, (fact.scope, fact.key), quote, by_hand)
         values = (version.value for version in [*versions, fact])
         _forget_in_turn(turn, Erased.of(fact.scope, fact.key, values))
         self._forget(fact.key, fact.scope)
         # The prompt is told here that it is gone; the next turn must not quote it once more.
-        gone = BlockLine(f"gone:fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), "")
-        self._put(turn, [gone])
+        turn.note_shown([BlockLine(f"gone:fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), "")])
         older = len({version.value for version in versions} - {fact.value})
         return f"{FORGOTTEN} It was: {quote}" + (
             f", and {older} older value{'s' * (older > 1)}." if older else "."
@@ -289,37 +331,68 @@ class _MemoryTools:
         """Erase the episode with the id that a name ends in, if whoever speaks may read it."""
         episode_id = name.removeprefix(_EPISODE)
         reader = self._rights.reader(turn)
-        episode = None if self._episodes is None else self._episodes.get_episode(episode_id, reader=reader)
+        episode: Episode | None = (
+            None if self._episodes is None else self._episodes.get_episode(episode_id, reader=reader)
+        )
         if episode is None or self._forget_episode is None:
             return f"Nothing was erased: there is no episode {clean(episode_id, max_chars=_NAME_CHARS)}."
         self._rights.check_erasable([episode], turn)
         text = episode_text(episode.kind, episode.payload, episode.outcome)
         quote = clean(text, max_chars=self._max_chars)
-        shown = BlockLine(f"episode:{episode.id}", "", episode.level, episode.owner)
-        self._put(turn, [shown])
-        if self._confirm or (turn is not None and not asks_to_forget(turn.utterance)):
-            self._ask(turn, ("episode", name), quote)
+        if turn is not None:
+            turn.note_shown([BlockLine(f"episode:{episode.id}", "", episode.level, episode.owner)])
+        by_hand = f"edgemem forget --episode {shlex.quote(episode_id)}"
+        turn = self._agreed(turn, ("episode", name), quote, by_hand)
         _forget_in_turn(turn, Erased.of("episode", name, [text]))
         self._forget_episode(episode_id)
         return f"{FORGOTTEN} It was: {quote}."
 
-    # Writing
+    def _agreed(self, turn: ToolTurn | None, item: tuple[str, str], quote: str, by_hand: str) -> ToolTurn:
+        """Return the turn if this speaker was asked in the turn before whether to erase this, and says yes now.
 
-    def _written(self, write: Callable[[], None]) -> bool:
-        """Write, and tell whether it is durable; what takes longer than a listener waits goes on behind."""
-        return settled(self._later.write(write), self._wait_s) and settled(self._later.flush(), self._wait_s)
+        Args:
+            item: what would be erased, such as a scope and a key.
+            by_hand: the command that erases it.
+
+        Raises:
+            RefusedError: they were not asked, or did not say yes; it says what comes next.
+        """
+        command = clean(by_hand, max_chars=_COMMAND_CHARS)
+        if turn is None:
+            raise RefusedError(
+                f"Nothing was erased: this robot cannot ask first. At the command line: `{command}`."
+            )
+        now, before = turn.n, turn.n - 1
+        questions: dict[tuple[str, ...], int] = turn.session.state.get(_ASKED, {})
+        questions = {question: n for question, n in questions.items() if n in (now, before)}
+        turn.session.state[_ASKED] = questions
+        question = (*item, self._rights.reader(turn).key)
+        if questions.get(question) == before:
+            del questions[question]
+            if says_yes(turn.utterance):
+                return turn
+            if says_no(turn.utterance):
+                raise RefusedError("Nothing was erased: the user said no.")
+            raise RefusedError(
+                "Nothing was erased: that was neither yes nor no. Tell the user how to erase it at the command line:"
+                f" `{command}`."
+            )
+        questions[question] = now
+        raise RefusedError(
+            f"Not erased yet. Ask the user: shall I erase this for good? {quote}. After a yes, call {FORGET_FACT} again."
+        )
 
     # Reading
 
     def _facts(self, turn: ToolTurn | None, scope: str | None, key: str | None = None) -> list[Fact]:
         """Return what holds now and may be told in this turn, newest first: all, or under one name."""
         reader = self._rights.reader(turn)
-        where = None if scope is None else self._rights.to_read(scope, turn)
+        scope = None if scope is None else self._rights.to_read(scope, turn)
         if self._levelled:
-            facts: list[Fact] = self._store.facts(scope=where, reader=reader)
+            facts: list[Fact] = self._store.facts(scope=scope, reader=reader)
         else:
-            listed = [as_ours(fact, Fact) for fact in self._store.facts(scope=where)]
-            facts = [fact for fact in listed if readable(reader, *closed_to(fact))]
+            ours = [as_ours(fact, Fact) for fact in self._store.facts(scope=scope)]
+            facts = [fact for fact in ours if readable(reader, *closed_to(fact))]
         return facts if key is None else [fact for fact in facts if fact.key.casefold() == key.casefold()]
 
     def _versions(self, key: str, scope: str) -> list[Fact]:
@@ -328,23 +401,24 @@ class _MemoryTools:
         return [as_ours(fact, Fact) for fact in self._store.facts(scope=scope) if fact.key == key]
 
     def _unknown(self, turn: ToolTurn | None, key: str) -> str:
+        """Return the answer about a name under which nothing is remembered: which names are like it."""
         names = {fact.key.casefold(): fact for fact in self._facts(turn, None)[:_COMPARED]}
-        wanted = key.casefold()
-        near = [folded for folded in names if wanted in folded or folded.rpartition(".")[2] in wanted]
-        near += difflib.get_close_matches(wanted[:_NAME_CHARS], names, n=_LIKE)
-        offered = [names[folded] for folded in dict.fromkeys(near[:_LIKE])]
+        folded = key.casefold()
+        near = [name for name in names if folded in name or name.rpartition(".")[2] in folded]
+        near += difflib.get_close_matches(folded[:_NAME_CHARS], names, n=_LIKE)
+        offered = [names[name] for name in dict.fromkeys(near[:_LIKE])]
         for fact in offered:
             self._close(turn, *closed_to(fact))
         like = ", ".join(clean(fact.key, max_chars=_NAME_CHARS) for fact in offered)
-        named = clean(key, max_chars=_NAME_CHARS)
-        if not named:
+        quoted = clean(key, max_chars=_NAME_CHARS)
+        if not quoted:
             return "The name is empty; say which fact is meant."
-        told = f"Nothing is remembered under the name {named}."
-        return f"{told} Names like it: {like}." if like else told
+        answer = f"Nothing is remembered under the name {quoted}."
+        return f"{answer} Names like it: {like}." if like else answer
 
-    # Telling
+    # Answering
 
-    def _told(self, turn: ToolTurn | None, facts: Sequence[Fact]) -> str:
+    def _list(self, turn: ToolTurn | None, facts: Sequence[Fact]) -> str:
         lines = [f"- {self._line(turn, fact)}{_source(fact)}" for fact in facts[: self._max_items]]
         lines = lines[: self._fitting(lines)]
         self._mark(turn, facts[: len(lines)])
@@ -353,7 +427,7 @@ class _MemoryTools:
         return "\n".join(lines)
 
     def _fitting(self, lines: Sequence[str]) -> int:
-        """Return how many lines one reply may hold, of those that there are; one always fits."""
+        """Return how many of the lines one reply may hold; one always fits."""
         ends = list(accumulate(len(line) for line in lines[: self._max_items]))
         return max(1, bisect_right(ends, _LONGEST * self._max_chars))
 
@@ -368,57 +442,32 @@ class _MemoryTools:
         return f"{line} ({MYSELF if own else clean(fact.scope, max_chars=_NAME_CHARS)})"
 
     def _mark(self, turn: ToolTurn | None, facts: Iterable[Fact]) -> None:
-        self._put(
-            turn,
-            [
+        """Note that the model is shown facts in this turn."""
+        if turn is not None:
+            turn.note_shown(
                 BlockLine(
                     f"fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), storable(fact.value)
                 )
                 for fact in facts
-            ],
-        )
-
-    def _put(self, turn: ToolTurn | None, shown: Iterable[BlockLine]) -> None:
-        """Have the turn know what stands in it now: it is as private as that, and need not be told it again."""
-        layout = _layout_of(turn)
-        if layout is not None:
-            for item in shown:
-                # Without a line, the prompt stays as the model has seen it.
-                layout.put(f"tool {item.id}", [msgspec.structs.replace(item, line="")])
+            )
 
     def _close(self, turn: ToolTurn | None, level: Level, owner: str | None) -> None:
-        """Have the turn be as closed as what stands in it now, also where its reader may not read that."""
-        layout = _layout_of(turn)
-        running = layout.running if layout is not None else None
-        if running is not None and is_closer((level, owner), (running.level, running.owner)):
-            self._put(turn, [BlockLine(f"closed:{level}:{owner or ''}", "", level, owner)])
+        """Make the turn as closed as what stands in it now, even where its reader may not read that."""
+        running = turn.layout.running if turn is not None and turn.layout is not None else None
+        if (
+            turn is not None
+            and running is not None
+            and is_closer((level, owner), (running.level, running.owner))
+        ):
+            turn.note_shown([BlockLine(f"closed:{level}:{owner or ''}", "", level, owner)])
 
     def _as_closed(self, scope: str, turn: ToolTurn | None, key: str, value: str) -> str:
-        """Return a scope, or the one that what is to be written belongs to, if it repeats what is more closed."""
-        layout = _layout_of(turn)
+        """Return a scope, or the more closed one of the text in the prompt that a new fact repeats."""
+        layout = turn.layout if turn is not None else None
         if layout is None:
             return scope
         level, _ = layout.level_as(level_of_scope(scope), key, value)
         return scope if level == level_of_scope(scope)[0] else self._rights.to_read(SCOPES[level], turn)
-
-    # Asking first
-
-    def _ask(self, turn: ToolTurn | None, meant: tuple[str, str], quote: str) -> None:
-        """Go on if the user was asked in the turn before, and said yes."""
-        if turn is None:
-            raise RefusedError("Nothing was erased: this robot cannot ask first, so it cannot erase.")
-        state = turn.session.state
-        asking = (*meant, self._rights.reader(turn).key)
-        asked, n = state.pop(_PENDING, (None, 0))
-        if asked == asking and n == turn.n - 1:
-            if says_yes(turn.utterance):
-                return
-            if says_no(turn.utterance):
-                raise RefusedError("Nothing was erased: the user said no.")
-        state[_PENDING] = (asking, turn.n)
-        raise RefusedError(
-            f"Not erased yet. Ask the user: shall I erase this for good? {quote}. After a yes, call forget_fact again."
-        )
 
 
 def _with_id(line: BlockLine) -> str:
@@ -426,26 +475,19 @@ def _with_id(line: BlockLine) -> str:
     return f"{line.line} [{line.id}]" if line.id.startswith(_EPISODE) else line.line
 
 
-def _forget_in_turn(turn: ToolTurn | None, erased: Erased) -> None:
-    """Whoever asked hears once what it was; what is stored of this turn names only the key."""
-    conversation = turn.session.state.get(STATE_KEY) if turn is not None else None
-    if isinstance(conversation, Conversation):
-        conversation.forget(erased)
-
-
-def _layout_of(turn: ToolTurn | None) -> PromptLog | None:
-    """Return the layout that the hooks of this turn share, if there are any."""
-    conversation = turn.session.state.get(STATE_KEY) if turn is not None else None
-    if isinstance(conversation, Conversation) and conversation.layout.running is not None:
-        return conversation.layout
-    return None
+def _forget_in_turn(turn: ToolTurn, erased: Erased) -> None:
+    """Have the conversation forget a fact: whoever asked hears once what it was, and the stored turn names only the key."""
+    if turn.conversation is not None:
+        turn.conversation.forget(erased)
 
 
 def _source(fact: Fact) -> str:
     """Return who said it and when, as a line's end."""
-    who = fact.heard.speaker if fact.heard is not None else None
-    said = (
-        f"said by {clean(who, max_chars=_NAME_CHARS)}" if who else clean(fact.source, max_chars=_NAME_CHARS)
+    speaker = fact.heard.speaker if fact.heard is not None else None
+    source = (
+        f"said by {clean(speaker, max_chars=_NAME_CHARS)}"
+        if speaker
+        else clean(fact.source, max_chars=_NAME_CHARS)
     )
-    parts = filter(None, (said, day_of(fact.recorded_at or fact.updated_at)))
+    parts = filter(None, (source, day_of(fact.recorded_at or fact.updated_at)))
     return f" [{', '.join(parts)}]"

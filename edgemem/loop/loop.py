@@ -1,8 +1,8 @@
 """The reference agent loop: an utterance in, a reply out, with every hook point at its place.
 
-It is small on purpose: it shows where a loop of your own would call hooks, and it is what the demo, `replay`,
-`chat` and the benches run through. `run` is `prepare` and `commit` in one; a loop that answers before the speaker
-has finished calls them apart, and `abort` when the sentence went on after all.
+It is small on purpose: it shows where a loop of your own would call hooks, and the demo, `replay`, `chat` and the
+benches run through it. `run` is `prepare` and `commit` in one; a loop that answers before the speaker has finished
+calls the two apart, and `abort` when the sentence went on after all.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from edgemem.hooks.points import (
 )
 from edgemem.hooks.registry import HookRegistry, ending
 from edgemem.llama.template.chat_template import text_of
+from edgemem.loop.toolbox import Tool, Toolbox, ToolCall, ToolTurn, never
 from edgemem.records import Heard, Message, Session
-from edgemem.toolbox import Tool, Toolbox, ToolCall, ToolTurn, never
 
 NO_ANSWER = "Sorry, I got stuck on that."
 """Said when the model has nothing to say, or still asks for tools at the last hop."""
@@ -52,7 +52,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class LoopModel(Protocol):
-    """What the loop asks for answers."""
+    """A model as the loop needs it."""
 
     def complete(
         self,
@@ -76,7 +76,7 @@ class LoopModel(Protocol):
 
 
 class TurnResult(msgspec.Struct):
-    """What one turn said and did."""
+    """What came of one turn."""
 
     reply: str
     hops: int = 0
@@ -128,7 +128,9 @@ class AgentLoop:
         # Held while a turn is kept, so that who interrupts at this moment amends it behind that.
         self._lock = threading.RLock()
         self._heard: dict[str, Any] = {}
+        """What a voice reported of the reply that was cut off."""
         self._before = 0
+        """How many messages the session held before the turn."""
         self._result: TurnResult | None = None
         self._at_once = False
         """Whether the turn is spoken while it is made, so that the reply before it is over."""
@@ -136,7 +138,7 @@ class AgentLoop:
         self._silent = False
         """Whether the newest reply that was kept has been cut off."""
         self._late: dict[str, Any] | None = None
-        """What was heard of the reply before, told while the next was being prepared."""
+        """What a voice reported of the reply before, while the next was being prepared."""
         self._error: str | None = None
         self._turns = 0
         self._turn: ToolTurn | None = None
@@ -219,7 +221,7 @@ class AgentLoop:
             "private": private,
             "audience": tuple(audience),
         }
-        self._tell(task)
+        self._note_speaker(task)
         try:
             self._answer(text, task, result, on_text)
         finally:
@@ -234,19 +236,18 @@ class AgentLoop:
         started = perf_counter()
         fired = self.hooks.fire(ON_RUN_START, self.ctx, task)
         self._before = len(self.session.messages)
-        known: dict[str, Any] = fired.payload if isinstance(fired.payload, dict) else task
-        asked = known.get("task", text)
+        task = fired.payload if isinstance(fired.payload, dict) else task
         self._turns += 1
         self._turn = ToolTurn(
             text,
-            reader_of(self.ctx, known),
-            known.get("heard"),
-            bool(known.get("private")),
+            reader_of(self.ctx, task),
+            task.get("heard"),
+            bool(task.get("private")),
             self.session,
             self._turns,
             self._stopped,
         )
-        self.session.messages.append({"role": "user", "content": asked})
+        self.session.messages.append({"role": "user", "content": task.get("task", text)})
         if fired.is_end:
             self._say(str(fired.payload))
             return
@@ -273,11 +274,11 @@ class AgentLoop:
         if result.interrupted:
             self._amend(self._heard, prepared=True)
         started = perf_counter()
-        ended = [AgentResult(result.reply, result.hops, result.interrupted, self._error)]
-        with ending(self.hooks, self.ctx, ended):
+        results = [AgentResult(result.reply, result.hops, result.interrupted, self._error)]
+        with ending(self.hooks, self.ctx, results):
             pass
-        self._tell({"speaker": self._speaker})
-        result.reply = ended[-1].reply
+        self._note_speaker({"speaker": self._speaker})
+        result.reply = results[-1].reply
         result.commit_ms = (perf_counter() - started) * 1e3
         return result
 
@@ -290,7 +291,7 @@ class AgentLoop:
             self._turns -= 1
             del self.session.messages[self._before :]
             self.hooks.fire(ON_ABORT, self.ctx, {})
-            self._tell({"speaker": self._speaker})
+            self._note_speaker({"speaker": self._speaker})
 
     def interrupt(
         self,
@@ -300,42 +301,43 @@ class AgentLoop:
         words: Iterable[Timed] | None = None,
         prepared: bool | None = None,
     ) -> None:
-        """Cut the robot off; only what was heard in this turn becomes history (nothing told: all of it was heard).
+        """Cut the robot off; only what was heard in this turn becomes history (without arguments, all of it was heard).
 
-        While the model answers this stops it within one token; after the turn it amends the turn. What was said before
-        a tool ran counts as what follows it does: a voice may tell of all that it played, or of the newest only.
+        While the model answers, this stops it within one token; after the turn, it amends the turn. What the robot said
+        before a tool ran counts as well: a voice may report all that it played, or the newest speech only.
 
-        While `prepare` makes the next turn, or has made it, the reply before may still play. Words that are of that
-        reply amend it, and the prepared turn goes on; what the model has read for it stays, and the prompt after it
-        has what was heard.
+        While `prepare` makes the next turn, or has made it, the reply before may still play. Words of that reply amend
+        it, and the prepared turn goes on: what the model has read for it stays, and the prompt after it has what was
+        heard.
 
         Args:
             heard_text: what was played, as written or as the voice spelled it.
-            heard_ms: milliseconds that the voice had spoken for, in all of the turn; without `words`, an estimate is made of it.
+            heard_ms: milliseconds that the voice had spoken for, in all of the turn; without `words`, what was heard is
+                estimated from it.
             words: when each word was played: (word, start_ms, end_ms).
-            prepared: whether the prepared turn was being spoken, and not the reply before it; None: the words tell, and
-                a time alone is of the prepared one.
+            prepared: whether the prepared turn was being spoken, and not the reply before it; None: the words show
+                which, and a time alone is of the prepared one.
 
         Raises:
-            InvalidInputError: one of them is no text, no number, or no word with its times.
+            InvalidInputError: an argument is no text, no number, or no word with its times.
         """
-        told: dict[str, Any] = {
+        report: dict[str, Any] = {
             "heard_text": heard_text,
             "heard_ms": heard_ms,
             "words": None if words is None else tuple(words),
         }
-        heard_part("", **told)  # what makes no sense is refused before anything is changed
+        heard_part("", **report)  # what makes no sense is refused before anything is changed
         with self._lock:
-            known = {name: value for name, value in told.items() if value is not None}
+            report = {name: value for name, value in report.items() if value is not None}
             if self._result is None:
-                if known:
-                    self._amend(known)
-            elif self._is_of_earlier(known, prepared):
-                self._late = known
+                if report:
+                    self._amend(report)
+            elif self._is_of_earlier(report, prepared):
+                self._late = report
                 if not self._preparing:
                     self._hear_late()
             else:
-                self._heard = known
+                self._heard = report
                 self._stop.set()
 
     def speech_start(self, *, speaker: str | None = None) -> None:
@@ -345,7 +347,7 @@ class AgentLoop:
     def partial(self, text: str, *, speaker: str | None = None, audience: Iterable[str] = ()) -> None:
         """Tell the hooks what has been heard of the sentence so far, so that memory is ready at its end.
 
-        From any thread, and as often as the recogniser has something new: it takes a fraction of a millisecond.
+        Call it from any thread, as often as the recogniser has something new: it takes a fraction of a millisecond.
 
         Args:
             text: all of the sentence until now.
@@ -361,18 +363,18 @@ class AgentLoop:
         """Tell the hooks that nobody speaks."""
         self.hooks.fire(ON_IDLE, self.ctx, {"seconds": seconds})
 
-    def _tell(self, known: dict[str, Any]) -> None:
-        """Note in the context who speaks, for hooks that are not asked when the turn begins: another may end it there."""
+    def _note_speaker(self, task: dict[str, Any]) -> None:
+        """Note in the context who speaks, for hooks that are not called when the turn begins: another may end it there."""
         ctx = self.ctx
-        ctx.speaker, ctx.heard = known["speaker"], known.get("heard")
-        ctx.audience, ctx.private = known.get("audience", ()), known.get("private", False)
+        ctx.speaker, ctx.heard = task["speaker"], task.get("heard")
+        ctx.audience, ctx.private = task.get("audience", ()), task.get("private", False)
 
     # -- inside a turn -------------------------------------------------------------------------------
 
     def _hops(self, result: TurnResult, started: float, on_text: Callable[[str], None]) -> None:
         for hop in range(self.max_hops):
             if self._stopped():
-                # Cut off while it looked things up, or while a tool ran: it says nothing any more.
+                # Cut off while hooks or a tool ran: the robot says nothing any more.
                 result.interrupted = True
                 self._say("")
                 return
@@ -391,13 +393,13 @@ class AgentLoop:
             reply = self._complete(fired.payload, on_text)
             result.model_ms += (perf_counter() - called) * 1e3
             result.hops = hop + 1
-            said = {
+            answer = {
                 "content": reply.content,
                 "tool_calls": reply.tool_calls,
                 "hop": hop,
                 "tokens": reply.tokens,
             }
-            after = self.hooks.fire(AFTER_LLM, self.ctx, said)
+            after = self.hooks.fire(AFTER_LLM, self.ctx, answer)
             if after.is_end:
                 self._say(str(after.payload))
                 return
@@ -410,25 +412,25 @@ class AgentLoop:
                 content, calls, hop=hop, turn=self._turn, stopped=self._stopped, done=result.tools
             )
 
-    def _complete(self, asked: dict[str, Any], on_text: Callable[[str], None]) -> Reply:
-        """Ask the model; if it fails in the middle, what was said until then is history all the same."""
-        said: list[str] = []
+    def _complete(self, prompt: dict[str, Any], on_text: Callable[[str], None]) -> Reply:
+        """Let the model answer; if it fails in the middle, the pieces until then are history all the same."""
+        pieces: list[str] = []
 
-        def say(piece: str) -> None:
+        def speak(piece: str) -> None:
             on_text(piece)
-            said.append(piece)
+            pieces.append(piece)
 
         try:
             return self.model.complete(
-                asked["messages"],
-                tools=asked["tools"],
+                prompt["messages"],
+                tools=prompt["tools"],
                 stop=self._stopped,
-                on_text=say,
-                now=asked.get("now"),
+                on_text=speak,
+                now=prompt.get("now"),
             )
         except BaseException:
-            if said:
-                self._say("".join(said))
+            if pieces:
+                self._say("".join(pieces))
             raise
 
     def _stopped(self) -> bool:
@@ -445,35 +447,36 @@ class AgentLoop:
         if self._result is not None:
             self._result.reply = content
 
-    def _is_of_earlier(self, told: dict[str, Any], prepared: bool | None) -> bool:
-        """Tell whether what was heard is of the reply before the turn that is prepared."""
+    def _is_of_earlier(self, report: dict[str, Any], prepared: bool | None) -> bool:
+        """Tell whether a voice reports the reply before the turn that is prepared."""
         if prepared is not None or self._at_once or self._silent:
             return prepared is False
         messages = self.session.messages
         before, after = messages[: self._before], messages[self._before :]
-        return tells_of_earlier(_spoken_in(before), _spoken_in(after), **told)
+        return tells_of_earlier(_spoken_in(before), _spoken_in(after), **report)
 
     def _hear_late(self) -> None:
         """Cut the reply before a prepared turn, in the thread that prepares while that runs."""
-        told, self._late = self._late, None
-        if told:
-            self._amend(told, prepared=False)
+        report, self._late = self._late, None
+        if report:
+            self._amend(report, prepared=False)
 
-    def _amend(self, told: dict[str, Any], *, prepared: bool | None = None) -> None:
+    def _amend(self, report: dict[str, Any], *, prepared: bool | None = None) -> None:
+        """Keep of the newest reply what was heard, by what a voice reports of it."""
         messages = self.session.messages[: self._before if self._result is not None else None]
         # If the model failed, it has said nothing in this turn, and the turn before stays as it is.
-        said = _spoken_in(messages)
-        asked = told or {"heard_text": " ".join(said)}
+        speeches = _spoken_in(messages)
+        payload = report or {"heard_text": " ".join(speeches)}
         if prepared is not None:
-            asked = {**asked, "prepared": prepared}
-        fired = self.hooks.fire(ON_INTERRUPT, self.ctx, asked)
-        known = fired.payload if fired.is_modify and isinstance(fired.payload, dict) else {}
-        # A hook that keeps the session has found out already, and knows how fast the robot speaks.
-        heard = known.get("speeches")
+            payload = {**payload, "prepared": prepared}
+        fired = self.hooks.fire(ON_INTERRUPT, self.ctx, payload)
+        answer = fired.payload if fired.is_modify and isinstance(fired.payload, dict) else {}
+        # A hook that keeps the session knows how fast the robot speaks, and has worked out what was heard.
+        heard = answer.get("speeches")
         if heard is None:
-            heard = heard_speeches(
-                said, **({"heard_text": known["heard_text"]} if "heard_text" in known else told)
-            )
+            if "heard_text" in answer:
+                report = {"heard_text": answer["heard_text"]}
+            heard = heard_speeches(speeches, **report)
         cut = keep_heard(messages, heard)
         self.session.messages[: len(messages)] = messages
         self._silent = True

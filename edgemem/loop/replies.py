@@ -1,6 +1,6 @@
-"""From a chat model's stream to the loop's replies: text for the voice, tool calls for the loop.
+"""Replies of a chat model, read from its stream: text for the voice, tool calls for the loop.
 
-A thought is neither spoken nor history. `edgemem.llama.replies` names the markers of thoughts and calls; calls are read as
+A thought is neither spoken nor history. `edgemem.llama.replies` has the markers of thoughts and calls; these are calls:
 
 - JSON between `<tool_call>` tags (Qwen 2.5 and 3, Hermes, Granite 4) or `<tool_calls>`, `<TOOLCALL>` (Nemotron) and
   `<|START_ACTION|>` (Command R7B); behind `<|tool_call|>` (Phi 4 mini, Granite 3), `<|function_call|>` or `functools`;
@@ -21,9 +21,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from edgemem.llama.replies import THOUGHTS, begun, find_hidden, meaning_of, read_bare
-from edgemem.loop import Reply
+from edgemem.loop.loop import Reply
+from edgemem.loop.toolbox import ToolCall
 from edgemem.records import Message
-from edgemem.toolbox import ToolCall
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import ChatModel, Tokenizer
@@ -67,24 +67,23 @@ class ChatReplies:
         )
         names = frozenset(str(tool["function"]["name"]) for tool in tools)
         voice = Voice(names)
-        said = ""
+        speech = ""
         for piece in pieces:
             if text := voice.take(piece):
-                said += text
+                speech += text
                 on_text(text)
         last = self.chat.last
         if last.stopped == "interrupted":
             if voice.holds:
-                self.chat.cut(
-                    said
-                )  # what was held back is no history, so the next prompt has nothing like it
-            return Reply(said, (), () if voice.thought else last.ids, interrupted=True)
+                # What was held back is no history, so the next prompt has nothing like it.
+                self.chat.cut(speech)
+            return Reply(speech, (), () if voice.thought else last.ids, interrupted=True)
         if text := voice.end():
-            said += text
+            speech += text
             on_text(text)
         _, calls = parse(last.text, names)
         return Reply(
-            said.strip() if calls else said,
+            speech.strip() if calls else speech,
             tuple(ToolCall(call.name, typed(call.arguments, call.name, tools)) for call in calls),
             () if voice.thought else last.ids,
         )
@@ -96,12 +95,12 @@ class ChatReplies:
 
 def prints_tools(tokenizer: Tokenizer, schemas: Sequence[dict[str, Any]]) -> bool:
     """Tell whether a model's chat template shows it the tools that it is offered."""
-    asked: list[Message] = [{"role": "user", "content": "Hello."}]
-    return tokenizer.count(asked, tools=schemas) > tokenizer.count(asked)
+    messages: list[Message] = [{"role": "user", "content": "Hello."}]
+    return tokenizer.count(messages, tools=schemas) > tokenizer.count(messages)
 
 
 class Voice:
-    """Lets through what is said aloud, piece by piece: no thoughts, no calls, and no half of a marker.
+    """Lets through what is spoken, piece by piece: no thoughts, no calls, and no half of a marker.
 
     Args:
         names: the tools that were offered.
@@ -111,18 +110,18 @@ class Voice:
         self._names = names
         self._held = ""
         self._opens = ""
-        self._said = False
+        self._spoke = False
         self._hid = False
         self.thought = False
         """Whether a thought was left out so far."""
 
     @property
     def holds(self) -> bool:
-        """Tell whether something was generated that was neither said nor left out for good."""
+        """Tell whether something was generated that was neither spoken nor left out for good."""
         return bool(self._held)
 
     def take(self, piece: str) -> str:
-        """Take what was generated, and return what of it and of what was held back is said now."""
+        """Take what was generated, and return what of it, and of what was held back, is spoken now."""
         self._held += piece
         out = ""
         while self._held:
@@ -132,19 +131,19 @@ class Voice:
                     break
                 self._held, self._opens = self._held[hidden.end :], ""
                 continue
-            if not self._said:
+            if not self._spoke:
                 begins = self._held.lstrip()
                 if not begins or (self._names and (_PERHAPS_BARE.fullmatch(begins) or _BARE.match(begins))):
                     break
             hidden = find_hidden(self._held)
             if hidden is not None:
                 before = self._held[: hidden.begin]
-                out += self._let(before if self._said or before.strip() else "")
+                out += self._let(before if self._spoke or before.strip() else "")
                 self._held, self._opens, self._hid = self._held[hidden.begin :], hidden.opens, True
                 self.thought = self.thought or hidden.opens in THOUGHTS
                 continue
             sure = len(self._held) - begun(self._held)
-            if self._said or self._held[:sure].strip():
+            if self._spoke or self._held[:sure].strip():
                 out += self._let(self._held[:sure])
                 self._held = self._held[sure:]
             break
@@ -159,14 +158,14 @@ class Voice:
         return out if self._opens else out + self._let(self._held)
 
     def _let(self, text: str) -> str:
-        if self._hid and not self._said:
+        if self._hid and not self._spoke:
             text = text.lstrip()
-        self._said = self._said or bool(text)
+        self._spoke = self._spoke or bool(text)
         return text
 
     def _is_bare_call(self) -> bool:
         """Tell whether what is held back calls an offered tool, or was going to when the reply ended."""
-        if not self._names or self._said:
+        if not self._names or self._spoke:
             return False
         bare = read_bare(self._held)
         if bare:
@@ -178,24 +177,24 @@ class Voice:
 
 
 def parse(text: str, names: frozenset[str] = frozenset()) -> tuple[str, tuple[Call, ...]]:
-    """Return what is said and the tools that are called in a reply; a malformed call counts as speech.
+    """Return the speech and the tool calls of a reply; a malformed call counts as speech.
 
     Args:
         names: the tools that were offered.
     """
-    meant = meaning_of(text, names)
-    return meant.text, meant.calls
+    meaning = meaning_of(text, names)
+    return meaning.text, meaning.calls
 
 
 def typed(arguments: dict[str, Any], name: str, tools: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return arguments as the tool's schema wants them: models that write XML spell numbers and lists as text."""
+    """Return arguments in the types of the tool's schema: models that write XML spell numbers and lists as text."""
     schema: dict[str, Any] = next(
         (tool["function"] for tool in tools if tool["function"]["name"] == name), {}
     )
-    wanted = (schema.get("parameters") or {}).get("properties") or {}
-    made = dict(arguments)
+    properties = (schema.get("parameters") or {}).get("properties") or {}
+    values = dict(arguments)
     for key, value in arguments.items():
-        if isinstance(value, str) and (wanted.get(key) or {}).get("type", "string") != "string":
+        if isinstance(value, str) and (properties.get(key) or {}).get("type", "string") != "string":
             with suppress(ValueError):
-                made[key] = json.loads(value)
-    return made
+                values[key] = json.loads(value)
+    return values

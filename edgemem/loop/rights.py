@@ -20,7 +20,7 @@ from edgemem.scopes import (
 from edgemem.store.rights import readable
 
 if TYPE_CHECKING:
-    from edgemem.toolbox import ToolTurn
+    from edgemem.loop.toolbox import ToolTurn
 
 MYSELF = "me"
 """The scope of whoever speaks."""

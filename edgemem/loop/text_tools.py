@@ -1,0 +1,148 @@
+"""Two tools of the memory that read long texts: `notes` (NOTES.md), and `read_more` (results that were shortened)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from edgemem.context.block.render import BlockLine, day_of
+from edgemem.errors import InvalidInputError
+from edgemem.fence import clean
+from edgemem.hooks.notes_injector import shown_line
+from edgemem.loop.rights import SCOPES, Rights
+from edgemem.loop.toolbox import Tool, ToolTurn, as_texts
+from edgemem.records import NOTES, READ_MORE, REMEMBER_FACT, SEARCH_MEMORY, Reader
+from edgemem.store.rights import LEVELS, readable
+from edgemem.store.tool_outputs import ToolOutput, read_output
+from edgemem.store.turn_steps import KeepOutput
+
+if TYPE_CHECKING:
+    from edgemem.clock import Clock
+    from edgemem.store.database import Database
+    from edgemem.store.notes import NotesFile
+
+_NOTES_ABOUT = "Read the notes of this home, or write one for everybody here."
+_NOTES_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "action": {"type": "string", "enum": ["read", "write"]},
+        "text": {"type": "string", "description": "What to write."},
+    },
+    "required": ["action"],
+}
+_STRANGER = "Refused: nobody knows who is speaking, and the notes are for the people of this home."
+_PRIVATE = f"Refused: notes are read by others too, and that is private. Use {REMEMBER_FACT} with scope me."
+_OLDER = f"(older notes are left out; {SEARCH_MEMORY} finds them)"
+_NAME_CHARS = 80
+
+_MORE_ABOUT = "Read on in a shortened result."
+_MORE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "pointer": {"type": "string", "description": "As the result says."},
+        "start": {"type": "integer", "description": "First character."},
+    },
+    "required": ["pointer"],
+}
+
+
+def notes_tool(
+    notes: NotesFile,
+    *,
+    clock: Clock,
+    speaker: str | None = None,
+    max_chars: int = 500,
+    read_chars: int = 1500,
+) -> Tool:
+    """Return the tool with which a model reads NOTES.md and adds to it; the file's level says who may.
+
+    Args:
+        clock: dates what is written.
+        speaker: who speaks where the loop does not say it; None: an unknown voice.
+        max_chars: the longest note that is written.
+        read_chars: the most that one call reads, from the end of the file.
+    """
+    rights = Rights(speaker=speaker, scope=SCOPES[notes.level])
+
+    def run(turn: ToolTurn | None = None, /, **arguments: Any) -> str:
+        texts = as_texts(NOTES, _NOTES_SCHEMA, arguments)
+        action = texts["action"]
+        if action not in ("read", "write"):
+            raise InvalidInputError(f"action must be read or write, not {action!r:.40}.")
+        text = clean(texts.get("text", ""), max_chars=max_chars + 1)
+        if action == "write" and not 0 < len(text) <= max_chars:
+            raise InvalidInputError(
+                f"A note has 1 to {max_chars} characters; say in text what shall be noted."
+            )
+        reader = rights.reader(turn)
+        if not readable(reader, notes.level, None):
+            return _STRANGER
+        if action == "read":
+            return _read_notes(notes, turn, read_chars)
+        if turn is not None:
+            layout = turn.layout
+            if turn.private or (
+                layout is not None and layout.level_as((notes.level, None), text)[0] != notes.level
+            ):
+                return _PRIVATE
+        who = f"said by {clean(reader.speaker, max_chars=_NAME_CHARS)}, " if reader.speaker else ""
+        line = f"- {text} [{who}{day_of(clock.now())}]"
+        notes.append(line)
+        _note_lines(turn, notes, [line])
+        return f"Noted: {text}."
+
+    return Tool(NOTES, _NOTES_ABOUT, _NOTES_SCHEMA, run, wants_turn=True)
+
+
+def _read_notes(notes: NotesFile, turn: ToolTurn | None, max_chars: int) -> str:
+    tail = notes.tail(max_chars)
+    lines = [shown for line in tail.splitlines() if (shown := shown_line(line))]
+    if not lines:
+        return "There are no notes."
+    _note_lines(turn, notes, lines)
+    return "\n".join([_OLDER, *lines] if len(notes.read()) > len(tail) + 1 else lines)
+
+
+def _note_lines(turn: ToolTurn | None, notes: NotesFile, lines: list[str]) -> None:
+    if turn is not None:
+        turn.note_shown(BlockLine(f"note:{shown_line(line)}", "", notes.level) for line in lines)
+
+
+def read_more_tool(database: Database, *, speaker: str | None = None, max_chars: int = 1500) -> Tool:
+    """Return the tool with which a model reads on in a shortened result; whoever may read the result's turn may read it.
+
+    Args:
+        speaker: who speaks where the loop does not say it; None: an unknown voice.
+        max_chars: the most that one call reads.
+    """
+
+    def read_more(turn: ToolTurn | None = None, /, pointer: Any = "", start: Any = 0) -> str:
+        pointer = str(pointer).strip().lower()
+        try:
+            first = max(0, int(start or 0))
+        except (TypeError, ValueError):
+            raise InvalidInputError("start must be the number of a character.") from None
+        output = _unwritten_output(turn, pointer, first, max_chars)
+        if output is None:
+            reader = Reader(speaker) if turn is None else turn.reader
+            reader = Reader(reader.speaker or speaker, reader.audience)
+            output = read_output(database, pointer, start=first, length=max_chars, reader=reader)
+            if output is None:
+                return "Nothing is kept under that name that this speaker may read."
+            if turn is not None:  # which becomes as private as the one that it quotes
+                turn.note_shown([BlockLine(f"output:{pointer}", "", LEVELS[output.level], output.owner)])
+        if not output.text:
+            return f"There is no more: it has {output.of:,} characters."
+        end = output.start + len(output.text)
+        more = f"; go on with start {end}" if end < output.of else ""
+        return f"{output.text}\n… (characters {output.start} to {end} of {output.of}{more})"
+
+    return Tool(READ_MORE, _MORE_ABOUT, _MORE_SCHEMA, read_more, wants_turn=True)
+
+
+def _unwritten_output(turn: ToolTurn | None, pointer: str, start: int, length: int) -> ToolOutput | None:
+    """Return a part of a result of this very turn, which is written when the turn ends."""
+    conversation = turn.conversation if turn is not None else None
+    for step in conversation.also if conversation is not None else ():
+        if isinstance(step, KeepOutput) and step.pointer == pointer:
+            return ToolOutput(step.text[start : start + length], start, len(step.text), 0, None)
+    return None

@@ -1,0 +1,219 @@
+"""The toolbox: the tools of an agent, and how the calls of its model are carried out, with the hooks around each call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from edgemem.context.block.render import BlockLine
+from edgemem.context.messages import NO_RESULT
+from edgemem.context.prompt.log import PromptLog
+from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.hooks.conversation import STATE_KEY, Conversation
+from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
+from edgemem.hooks.registry import HookRegistry
+from edgemem.records import Heard, Message, Reader, Session
+
+
+def never() -> bool:
+    """Return False: nobody has cut the robot off."""
+    return False
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call that the model asks for."""
+
+    name: str
+    arguments: dict[str, Any]
+    id: str = ""
+
+
+class ToolTurn(msgspec.Struct, frozen=True):
+    """The turn in which a tool is called: who said what, as the hooks left it at the turn's start."""
+
+    utterance: str
+    reader: Reader
+    """Who spoke, and who else hears the answer."""
+    heard: Heard | None = None
+    private: bool = False
+    """Whether only the speaker may ever be reminded of this turn."""
+    session: Session = msgspec.field(default_factory=Session)
+    n: int = 0
+    """Counts the turns of the loop."""
+    stop: Callable[[], bool] = never
+    """Whether the robot was cut off: a long tool asks now and then, and a tool that runs another agent hands it on."""
+
+    @property
+    def conversation(self) -> Conversation | None:
+        """The conversation that the memory's hooks share in this session; None where there are no such hooks."""
+        conversation = self.session.state.get(STATE_KEY)
+        return conversation if isinstance(conversation, Conversation) else None
+
+    @property
+    def layout(self) -> PromptLog | None:
+        """The layout of the prompt that this turn runs in, if the memory's hooks lay it out."""
+        layout = self.conversation.layout if self.conversation is not None else None
+        return layout if layout is not None and layout.running is not None else None
+
+    def note_shown(self, items: Iterable[BlockLine]) -> None:
+        """Note what a tool tells the model: the turn becomes as private as that, and no block tells it again."""
+        if self.layout is not None:
+            for item in items:
+                # Without a line, the prompt stays as the model has seen it.
+                self.layout.put(f"tool {item.id}", [msgspec.structs.replace(item, line="")])
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """Something the robot can do."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """A JSON schema."""
+    run: Callable[..., Any]
+    wants_turn: bool = False
+    """Whether `run` takes the ToolTurn before the arguments."""
+
+    def __repr__(self) -> str:
+        """Say how an EdgeVox agent takes it; EdgeVox quotes that where it refuses a tool of ours."""
+        call = "edgemem.hooks.load('edgevox_loop').attach_tools(agent, tools)"
+        return f"<edgemem Tool {self.name}; for an EdgeVox agent: {call}>"
+
+    def schema(self) -> dict[str, Any]:
+        """Return the schema that a chat template prints."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
+
+
+class Toolbox:
+    """The tools of one agent."""
+
+    def __init__(self, tools: Iterable[Tool], hooks: HookRegistry, ctx: TurnContext) -> None:
+        self.tools = {tool.name: tool for tool in tools}
+        self.schemas = [tool.schema() for tool in self.tools.values()]
+        self._hooks, self._ctx = hooks, ctx
+
+    def call(
+        self,
+        content: str,
+        calls: Sequence[ToolCall],
+        *,
+        hop: int,
+        turn: ToolTurn | None,
+        stopped: Callable[[], bool],
+        done: list[ToolCallResult],
+    ) -> None:
+        """Carry out the calls of one answer, one after the other, and put them and their results into the session.
+
+        Args:
+            content: the text that the model wrote beside the calls.
+            hop: the number of the answer within the turn, from 0.
+            turn: goes to the tools that take it.
+            stopped: once it returns true, the remaining calls are not carried out.
+            done: receives each result as soon as its tool has returned.
+        """
+        requests = [
+            ToolCallRequest(call.name, dict(call.arguments), hop, call.id or f"call_{hop}_{n}")
+            for n, call in enumerate(calls)
+        ]
+        messages = self._ctx.session.messages
+        messages.append(_calling_message(content, requests))
+        for request in requests:
+            call_id = request.id  # a hook may change the request itself
+            if stopped():
+                messages.append(_result_message(call_id, request.name, NO_RESULT))
+                continue
+            result = self._call(request, turn)
+            done.append(result)
+            messages.append(_result_message(call_id, result.name, _result_text(result)))
+
+    def _call(self, asked: ToolCallRequest, turn: ToolTurn | None) -> ToolCallResult:
+        """Carry out one call, as the hooks before it leave it, and return the result as the hooks after it leave it."""
+        before = self._hooks.fire(BEFORE_TOOL, self._ctx, asked)
+        request = before.payload if isinstance(before.payload, ToolCallRequest) else asked
+        result = ToolCallResult(request.name, request.arguments, hop=asked.hop, id=asked.id)
+        if before.is_end:
+            result.error = str(before.payload)
+        elif request.skip_dispatch:
+            result.result = request.synthetic_result
+        else:
+            self._dispatch(request, result, turn)
+        after = self._hooks.fire(AFTER_TOOL, self._ctx, result)
+        return after.payload if isinstance(after.payload, ToolCallResult) else result
+
+    def _dispatch(self, request: ToolCallRequest, result: ToolCallResult, turn: ToolTurn | None) -> None:
+        tool = self.tools.get(request.name)
+        if tool is None:
+            result.error = f"there is no tool {request.name!r}"
+            return
+        try:
+            before = (turn,) if tool.wants_turn else ()
+            result.result = tool.run(*before, **request.arguments)
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises is its outcome, told to the model
+            result.error = (
+                str(error) if isinstance(error, EdgememError) else f"{type(error).__name__}: {error}"
+            )
+
+
+def as_texts(name: str, schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, str]:
+    """Return the arguments of a call as text; models like to give numbers and lists.
+
+    Args:
+        name: of the tool.
+        schema: of its arguments, which are all text.
+
+    Raises:
+        InvalidInputError: an argument is missing, unknown or no text.
+    """
+    properties = schema["properties"]
+    unknown = [key for key in arguments if key not in properties]
+    if unknown:
+        raise InvalidInputError(f"{name} takes {', '.join(properties)}; there is no {unknown[0]!r:.80}.")
+    texts = {key: _as_text(key, value) for key, value in arguments.items() if value is not None}
+    missing = [key for key in schema["required"] if key not in texts]
+    if missing:
+        raise InvalidInputError(f"{name} needs {' and '.join(missing)}.")
+    return texts
+
+
+def _as_text(key: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(item, (str, int, float)) for item in value):
+        return ", ".join(map(str, value))
+    if isinstance(value, (bool, int, float)):
+        return json.dumps(value)
+    raise InvalidInputError(f"{key} must be text, not {type(value).__name__}.")
+
+
+def _calling_message(content: str, requests: Iterable[ToolCallRequest]) -> Message:
+    """Return the message in which a model calls tools."""
+    calls = [
+        {
+            "id": request.id,
+            "type": "function",
+            "function": {
+                "name": request.name,
+                "arguments": json.dumps(request.arguments, ensure_ascii=False),
+            },
+        }
+        for request in requests
+    ]
+    return {"role": "assistant", "content": content or None, "tool_calls": calls}
+
+
+def _result_message(call_id: str, tool: str, text: str) -> Message:
+    return {"role": "tool", "tool_call_id": call_id, "name": tool, "content": text}
+
+
+def _result_text(result: ToolCallResult) -> str:
+    """Return what the model reads of a result."""
+    value = result.result
+    if result.error is not None:
+        # A hook may have put advice where a failed tool has no result.
+        advice = value if isinstance(value, dict) else {}
+        value = {"error": result.error, **advice}
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
