@@ -9,8 +9,9 @@ import pytest
 from llama_server import RunningServer
 
 import edgemem
-from edgemem.bench import footprint, prefill, reboot, session, turn
+from edgemem.bench import early, footprint, prefill, reboot, session, turn
 from edgemem.bench.corpus import askable, conversation, known, own_words
+from edgemem.bench.early import utterances_in
 from edgemem.bench.evening import FACTS, TOOLS, evening
 from edgemem.bench.everything import everything, fill
 from edgemem.bench.ground import (
@@ -25,7 +26,6 @@ from edgemem.bench.loops import BARE, EDGEVOX, OURS, EdgevoxAgent, Readers, Refe
 from edgemem.bench.model import write_model
 from edgemem.bench.report import at_least, at_most, report
 from edgemem.errors import InvalidInputError
-from lab import compaction, facts, tokens, warm
 
 
 def bars_of(figures: dict[str, Any], name: str) -> set[str]:
@@ -143,14 +143,6 @@ def test_session_reports_bytes_and_growth(request: pytest.FixtureRequest) -> Non
     assert {"memory.db", "index.db"} <= set(figures["files_mb"])
 
 
-def test_facts_reports_ratios_for_all_moments(tmp_path: Path) -> None:
-    """The facts bench asks each moment with and without `known_at`."""
-    figures = facts.run(superseded=400, times=3, home=tmp_path)
-    assert "facts_as_of_known_at" in bars_of(figures, "facts")
-    asked = [name for name in figures["times_primary_key"] if name.startswith("facts_as_of")]
-    assert len(asked) == 3 * (1 + 3)
-
-
 @pytest.mark.usefixtures("edgevox")
 def test_prefill_reads_blocks_beside_new_text(tmp_path: Path) -> None:
     """While nothing is compacted or left out, what memory makes the model read is its blocks."""
@@ -235,14 +227,6 @@ def test_edgevox_is_played_as_it_is(tmp_path: Path, edgevox_path: Path) -> None:
     assert "## Memory" not in prompts[1]
 
 
-def test_tokens_are_made_of_new_segments_only(tmp_path: Path) -> None:
-    """Rendering tokenises each segment once."""
-    figures = tokens.run(turns=22, facts=25, home=tmp_path)
-    assert bars_of(figures, "tokens") == {"rendered_ratio"}
-    assert figures["rendered_ratio"] <= 1.0
-    assert figures["new_segments_bytes_per_turn"] > 0
-
-
 def test_turn_reports_time_by_point(tmp_path: Path) -> None:
     """The turn bench times every point of a turn with a tool call, with everything indexed."""
     figures = turn.run(facts=50, turns=40, asked=5, beside=10, home=tmp_path)
@@ -283,17 +267,6 @@ def test_footprint_measures_fresh_processes(tmp_path: Path) -> None:
     assert sides["words.found"]["default"] > 0
 
 
-def test_compaction_reports_both_sides_and_the_fallback(tmp_path: Path) -> None:
-    """Turns with and without upkeep are compared, prompts that do not fit are fitted, and what is read again is counted."""
-    figures = compaction.run(turns=9, window=2048, home=tmp_path)
-    assert bars_of(figures, "compaction") == {"added_p95_ms", "fallback_ms"}
-    assert figures["compactions"] >= 1
-    assert 0 < figures["tokens_a_compaction"] < 2048
-    assert figures["tokens_per_100_turns"] > 0
-    assert figures["fallbacks"] >= 1
-    assert sum(figures["epochs"].values()) >= 1
-
-
 def test_reboot_evaluates_only_the_turn(tmp_path: Path) -> None:
     """The reboot bench answers the same with the kept state, and evaluates only what is not in it."""
     model = write_model(tmp_path / "model.gguf", width=64, layers=2, hidden=96)
@@ -307,19 +280,23 @@ def test_reboot_evaluates_only_the_turn(tmp_path: Path) -> None:
     assert figures["mb_of_1500_tokens"]["Llama-3.2-3B"] == 172.0
 
 
-def test_warm_reads_only_its_own_words(tmp_path: Path) -> None:
-    """The first turn behind a switch reads its own words where its prompt was read ahead, and most of it where not."""
-    model = write_model(tmp_path / "model.gguf", width=64, layers=2, hidden=96)
-    figures = warm.run(window=2048, epochs=1, interruptions=3, threads=1, model=model, home=tmp_path)
-    assert bars_of(figures, "warm") == {
-        "tokens_beside_its_own",
-        "tokens_beside_their_own_in_the_middle",
-        "same_tokens_as_cold",
-        "speech_waited_p95_ms",
-    }
-    assert all(bar["ok"] for name, bar in figures["bars"].items() if name != "speech_waited_p95_ms")
-    assert figures["reasons"] == ["high water, read ahead"]
-    sides = figures["side_by_side"]
-    # What was said before of the same stands in both.
-    assert sides["evaluated_tokens"]["without"] > 4 * sides["evaluated_tokens"]["with"] > 0
-    assert figures["moved_bytes"] > sides["prompt_tokens"]["with"] * 64 * 2 * 2
+def test_early_speaks_and_compares(tmp_path: Path, minilm: Path) -> None:
+    """Both ways are timed, blocks are compared, and what each cost is counted."""
+    figures = early.run(
+        utterances=5, prepared=4, messages=40, words_s=100.0, embed_ms=0.0, end_ms=200.0, home=tmp_path
+    )
+    assert set(figures["bars"]) == {"ready_share", "equal_share"}
+    assert figures["utterances"] == sum(figures["outcomes"].values()) == 5
+    assert figures["side_by_side"]["embeddings_a_turn"]["whole"] >= 1
+    assert figures["partials_a_turn"] > 1
+    assert figures["handed_over_whole"]["plain"]["ready"] == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_recognisers_write_in_their_own_ways() -> None:
+    """The last partial is what is heard at the end, but for marks that come late."""
+    for form in ("written", "plain"):
+        assert all(each.partials[-1] == each.text for each in utterances_in(form, 12))
+    late = list(utterances_in("marked at the end", 12))
+    assert all(each.text.endswith((".", "?", "!")) for each in late)
+    assert not any(each.partials[-1].endswith((".", "?", "!")) for each in late)

@@ -1,13 +1,23 @@
-"""A recogniser's mistakes: as many as asked for, by sound, the same each time, and nothing but what people said."""
+"""A recogniser's mistakes: as many as asked for, by sound, the same each time, and nothing but what people said.
+
+Misheard names and words are measured by pairs of our own, half of which nobody looks at.
+"""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import edgemem
+from edgemem.bench.ground import quiet
+from edgemem.recall.text.analyse import plain_words
+from lab.misheard import recall_at
+from lab.names import OTHERS, K, fill, finds, grouped, pairs
 from lab.noise import cardinal, heard, noisy, ordinal, spoken, word_errors
-from lab.weeks import weeks
+from lab.weeks import Weeks, weeks
 from lab.weeks_world import FormSet
 
 
@@ -68,9 +78,9 @@ def test_as_many_mistakes_as_asked_for(forms: FormSet, rate: float) -> None:
         if one.role == "user"
     ]
     asked = [(one.text, other.text) for one, other in zip(clean.questions, wrong.questions, strict=True)]
-    for pairs in (told, asked):
-        errors = sum(word_errors(said(one), other.split()) for one, other in pairs)
-        assert errors / sum(len(said(one)) for one, _ in pairs) == pytest.approx(rate, abs=0.01)
+    for both in (told, asked):
+        errors = sum(word_errors(said(one), other.split()) for one, other in both)
+        assert errors / sum(len(said(one)) for one, _ in both) == pytest.approx(rate, abs=0.01)
 
 
 def test_weeks_keep_all_but_their_words() -> None:
@@ -150,3 +160,42 @@ def test_word_errors_are_a_distance(one: list[str], other: list[str]) -> None:
     assert (word_errors(one, other) == 0) == (one == other)
     assert word_errors(one, other) == word_errors(other, one)
     assert abs(len(one) - len(other)) <= word_errors(one, other) <= max(len(one), len(other))
+
+
+def test_the_halves_share_no_name() -> None:
+    """There are two hundred pairs in each half; no name stands in both, and none is heard as it is written."""
+    tuned, held_out = pairs("tuned"), pairs("held_out")
+    assert min(len(tuned), len(held_out)) >= 200
+    names = [{tuple(plain_words(name)) for name, _ in half} for half in (tuned, held_out)]
+    assert not names[0] & names[1]
+    assert all(plain_words(name) != heard.split() for name, heard in tuned + held_out)
+
+
+def test_each_memory_knows_sixty_others(tmp_path: Path) -> None:
+    """Every pair is asked once, in a memory of sixty-one people; by the right name, everybody is found."""
+    asked = pairs("tuned")
+    groups = grouped(asked)
+    assert sorted(pair for group in groups for pair in group) == sorted(asked)
+    assert all(
+        len({tuple(plain_words(name)) for name, _ in group}) == len(group) <= OTHERS + 1 for group in groups
+    )
+    with edgemem.open(tmp_path / "home", profile=quiet(), worker=False) as memory:
+        people = fill(memory, [name for name, _ in groups[-1]])
+        memory.idle(30)
+        assert len(people) == OTHERS + 1
+        assert {way for _, way in people.values()} == {"fact", "own fact", "turn"}
+        assert all(finds(memory, people, name, name.lower())[0] for name in people)
+        assert not finds(memory, people, next(iter(people)), "zzyzx")[0] or len(people) <= K
+
+
+def test_recall_is_measured_on_what_was_heard(tmp_path: Path) -> None:
+    """A few sessions are found as they were written, and the same with mistakes, under the same ids."""
+    whole = weeks(1, "learnt")
+    kept = {turn.session for turn in whole.turns[:200]}
+    turns = tuple(turn for turn in whole.turns if turn.session in kept)
+    ids = {turn.id for turn in turns}
+    few = Weeks(turns, tuple(one for one in whole.questions if one.evidence and ids.issuperset(one.evidence)))
+    clean = recall_at(tmp_path / "clean", few, 5, asked=20, meaning=False)
+    wrong = recall_at(tmp_path / "wrong", noisy(few, 0.6), 5, asked=20, meaning=False)
+    assert clean > 0.4
+    assert wrong <= clean

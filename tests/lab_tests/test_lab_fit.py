@@ -1,0 +1,466 @@
+"""Learning: weights that made the data are found again, signs and bounds hold, odds say how often messages are right.
+
+Lessons from invented households teach what replaces an older message, and what wants something of a memory; a bootstrap
+says how sure a mean is.
+"""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgemem.recall.fact_scores import CLUES
+from edgemem.recall.gate import SLOWLY, Found, Gate, Utterance
+from edgemem.recall.linear import LinearModel, Messages
+from edgemem.recall.replacing import Said
+from edgemem.recall.signals import SIGNALS
+from edgemem.recall.text.analyse import terms
+from lab import gate
+from lab.bootstrap import interval, paired
+from lab.facts_told import FactsTold
+from lab.fit import LENGTHS, Asked, learnt_replacing
+from lab.fit_facts import COST, COST_BY_WORDS, LEVEL, FactsAsked, fact_section, learnt_facts
+from lab.gate import Sample
+from lab.judged import homes
+from lab.languages import LANGUAGES
+from lab.learning import AGAINST, calibrated, learnt, logistic
+from lab.weeks import weeks
+
+NAMES = list(SIGNALS)
+TRUE = {"words": 6.0, "meaning": 4.0, "window": 2.0, "asks": -3.0, "when": 2.0}
+
+
+def asked(n, weights, *, seed=1, candidates=12, noise=1.0):
+    """Return signals of the candidates of n questions, and which one of each answers: one of the highest sums."""
+    random = np.random.default_rng(seed)
+    vector = np.array([weights.get(name, 0.0) for name in NAMES])
+    signals = [random.random((candidates, len(NAMES))).astype(np.float32) for _ in range(n)]
+    # The best of sums with such noise is the one that softmax draws.
+    right = [
+        np.arange(candidates) == np.argmax(x @ vector + noise * random.gumbel(size=candidates))
+        for x in signals
+    ]
+    return signals, right
+
+
+def messages(signals, *, tense=""):
+    """Return the candidates of each question, each said later than the one before it."""
+    return [Messages(x, np.arange(len(x), dtype=float), tense) for x in signals]
+
+
+def learnt_of(signals, right, **options):
+    """Return the weights that are learnt of questions which ask neither for what holds nor for what was."""
+    return learnt(messages(signals), right, **options)
+
+
+def loss(weights, signals, right, l2):
+    """Return what `learnt` makes small: after its docstring, in plain Python."""
+    some = [(x.astype(float), y / y.sum()) for x, y in zip(signals, right, strict=True) if y.any()]
+    spread = np.concatenate([x for x, _ in some]).std(axis=0) + 1e-6
+    vector = np.array([weights.get(name, 0.0) for name in NAMES])
+    total = 0.0
+    for x, target in some:
+        sums = x @ vector
+        total -= float(target @ (sums - np.log(np.exp(sums - sums.max()).sum()) - sums.max()))
+    return total / len(some) + l2 / 2 * float(((vector * spread) ** 2).sum())
+
+
+def test_weights_are_found_again():
+    """Those that made the answers come out in their order and with their signs, about as large as they are."""
+    found = learnt_of(*asked(1500, TRUE), l2=1e-4)
+    order = sorted(found, key=lambda name: -abs(found[name]))
+    assert order[:2] == ["words", "meaning"]
+    assert set(order[:5]) == set(TRUE)
+    for name, weight in TRUE.items():
+        assert found[name] == pytest.approx(weight, abs=0.7), name
+    assert all(abs(weight) < 0.7 for name, weight in found.items() if name not in TRUE)
+
+
+@settings(max_examples=15)
+@given(
+    st.dictionaries(st.sampled_from(NAMES), st.floats(-5, 5), max_size=8),
+    st.integers(0, 99),
+    st.sampled_from([1e-3, 0.05, 0.5]),
+)
+def test_no_better_weights_are_near(weights, seed, l2):
+    """Whatever made the data, each signal keeps the sign that it may have, and no small step that keeps it does better."""
+    signals, right = asked(60, weights, seed=seed, candidates=8)
+    found = learnt_of(signals, right, l2=l2)
+    best = loss(found, signals, right, l2)
+    for name in NAMES:
+        weight = found.get(name, 0.0)
+        sign = -1 if name in AGAINST else 1
+        assert weight * sign >= 0, name
+        for step in (-0.02, 0.02):
+            if (weight + step) * sign >= 0:
+                assert loss({**found, name: weight + step}, signals, right, l2) >= best - 2e-5, name
+
+
+def test_what_can_only_speak_for_a_candidate_is_left_out_where_it_speaks_against():
+    """A weight of the wrong sign is 0, and is not in the file."""
+    found = learnt_of(*asked(300, {"words": 4.0, "about": -4.0, "asks": 4.0}), l2=1e-3)
+    assert not {"about", "asks"} & found.keys()
+    assert found["words"] > 2
+
+
+def test_a_larger_penalty_makes_smaller_weights():
+    """The order stays, and the size goes down."""
+    data = asked(300, TRUE)
+    free, bound = learnt_of(*data, l2=1e-4), learnt_of(*data, l2=1.0)
+    assert 0 < bound["words"] < 0.7 * free["words"]
+    assert bound["words"] > bound["window"]
+
+
+def test_signals_can_be_left_out():
+    """What is not used has no weight."""
+    data = asked(200, TRUE)
+    found = learnt_of(*data, l2=1e-3, without={"words", "asks"})
+    assert not {"words", "asks"} & found.keys()
+    assert found["meaning"] > 1
+    assert learnt_of(*data, l2=1e-3, without=NAMES) == {}
+
+
+def test_questions_without_an_answer_teach_nothing():
+    """Weights are the same with and without them, also where they have no candidates at all."""
+    signals, right = asked(100, TRUE)
+    more, _ = asked(30, {"date": 5.0}, seed=7)
+    more.append(np.zeros((0, len(NAMES)), np.float32))
+    nothing = [np.zeros(len(x), bool) for x in more]
+    assert learnt_of([*more, *signals], [*nothing, *right], l2=0.01) == pytest.approx(
+        learnt_of(signals, right, l2=0.01)
+    )
+
+
+def test_a_signal_that_is_always_the_same_weighs_nothing():
+    """It tells no candidates apart."""
+    signals, right = asked(100, TRUE)
+    for each in signals:
+        each[:, NAMES.index("date")] = 0.25
+    assert abs(learnt_of(signals, right, l2=0.01).get("date", 0.0)) < 1e-6
+
+
+def test_several_answers_share():
+    """Where two candidates answer alike, the data says the same as two questions with one each."""
+    signals, right = asked(80, TRUE)
+    second = [np.roll(y, 1) for y in right]
+    together = learnt_of(signals, [a | b for a, b in zip(right, second, strict=True)], l2=0.01)
+    apart = learnt_of([*signals, *signals], [*right, *second], l2=0.01)
+    assert together == pytest.approx(apart, abs=0.02)
+
+
+def candidates_of(n, weights, *, noise=1.0):
+    """Return the candidates of n questions as messages, and which of them answers."""
+    signals, right = asked(n, weights, noise=noise)
+    return messages(signals), right
+
+
+def best_five(model, candidates, right):
+    """Return how likely the five best candidates of each question are right by their odds, and which are."""
+    shares, good = [], []
+    for one, y in zip(candidates, right, strict=True):
+        own = model.odds(one)
+        best = np.argsort(-own, kind="stable")[:5]
+        shares.append(1 / (1 + np.exp(-np.clip(own[best], -50, 50))))
+        good.append(y[best])
+    return np.concatenate(shares), np.concatenate(good)
+
+
+def test_odds_are_the_share_of_right_ones():
+    """Of candidates with about the same odds, about that share is right; also on other questions, some unanswerable."""
+    candidates, right = candidates_of(800, TRUE, noise=2.0)
+    for at in range(0, 800, 4):
+        right[at] = np.zeros(len(right[at]), bool)
+    model = calibrated(TRUE, candidates[:400], right[:400])
+    assert model.scale > 0
+    assert model.weights == TRUE
+    shares, good = best_five(model, candidates[400:], right[400:])
+    assert shares.mean() == pytest.approx(good.mean(), abs=0.03)
+    for low, high in ((0.0, 0.05), (0.05, 0.2), (0.2, 0.5), (0.5, 1.0)):
+        some = (shares >= low) & (shares < high)
+        if some.sum() >= 60:
+            assert shares[some].mean() == pytest.approx(good[some].mean(), abs=0.1), (low, high)
+    assert shares.max() > 2 * shares.mean()
+
+
+def test_weights_that_tell_nothing_make_odds_that_do_not_differ():
+    """Every candidate then has the share of right ones."""
+    candidates, right = candidates_of(400, {})
+    model = calibrated({"words": 1.0}, candidates, right)
+    shares, good = best_five(model, candidates, right)
+    assert shares.std() < 0.05
+    assert shares.mean() == pytest.approx(good.mean(), abs=0.01)
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_data_that_leaves_no_doubt_makes_a_finite_model(always):
+    """Where every candidate is right, or none, or a line parts them, numbers stay numbers."""
+    candidates, _ = candidates_of(50, {})
+    sums = [one.signals[:, NAMES.index("words")] for one in candidates]
+    for right in (
+        [np.full(len(each), always) for each in sums],
+        [(each > 0.9) == always for each in sums],
+    ):
+        model = calibrated({"words": 5.0}, candidates, right)
+        assert np.isfinite([model.bias, model.scale]).all()
+        shares, good = best_five(model, candidates, right)
+        # What speaks for a message never speaks against it: there, hardly anything is left to tell them apart.
+        assert not always or good.mean() == pytest.approx(shares.mean(), abs=0.05)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 99), st.sampled_from([0.0, -np.inf]))
+def test_coefficients_keep_their_bound(seed, least):
+    """What speaks against weighs nothing where a coefficient may not be negative, and is found again where it may."""
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(600, 2))
+    y = random.random(600) < 1 / (1 + np.exp(-(3 * x[:, 0] - 2 * x[:, 1])))
+    bias, (good, bad) = logistic(x, y, np.ones(600), penalty=1e-3, prior=0.0, least=least)
+    assert np.isfinite(bias)
+    assert good > 1
+    assert bad == 0 if least == 0 else bad < -1
+
+
+CLUE_NAMES = list(CLUES)
+
+
+def questions(n, *, seed=1):
+    """Return the clues of questions of which every second is answered: by the fact that is near and has the words."""
+    random = np.random.default_rng(seed)
+    out = []
+    for at in range(n):
+        found = np.zeros((12, len(CLUE_NAMES)), np.float32)
+        found[:, CLUE_NAMES.index("meaning")] = random.uniform(0.0, 0.4, 12)
+        found[:, CLUE_NAMES.index("words")] = random.uniform(0.0, 0.3, 12)
+        right = np.zeros(12, bool)
+        if at % 2:
+            right[3] = True
+            found[3, CLUE_NAMES.index("meaning")] += random.uniform(0.1, 0.4)
+            found[3, CLUE_NAMES.index("words")] += random.uniform(0.2, 0.5)
+        out.append(FactsAsked(found, right, bool(at % 2)))
+    return out
+
+
+def best(model, asked):
+    """Return how likely the best fact of each question is, times the share of the right one where there is one."""
+    found = []
+    for one in asked:
+        odds = model.odds(one.clues)
+        right = odds[one.right if one.answered else slice(None)].max()
+        found.append(np.exp((right - odds.max()) / SLOWLY) / (1 + np.exp(-odds.max())))
+    return np.array(found)
+
+
+def test_right_facts_reach_the_level_of_scores():
+    """All but a few that answer reach the level, also with words alone, and less of what answers nothing does."""
+    asked = questions(400)
+    models = learnt_facts(asked)
+    answered = np.array([one.answered for one in asked])
+    by_words = [
+        one._replace(clues=one.clues * np.array([n != "meaning" for n in CLUE_NAMES])) for one in asked
+    ]
+    for model, some, cost in (
+        (models.with_meaning, asked, COST),
+        (models.words_only, by_words, COST_BY_WORDS),
+    ):
+        scores = best(model, some)
+        assert (scores[answered] < LEVEL - 1e-6).mean() <= cost + 0.01, (
+            "so few, and those that are not among the first"
+        )
+        assert scores[answered].mean() > 1.2 * scores[~answered].mean()
+    assert "meaning" not in models.words_only.weights
+    assert models.with_meaning.weights["meaning"] > 0
+
+
+def test_what_was_not_found_teaches_nothing():
+    """A question whose answer was not looked at is none that nothing answers."""
+    asked = questions(200)
+    missed = [one._replace(right=np.zeros(12, bool), answered=True) for one in questions(50, seed=2)]
+    assert learnt_facts([*asked, *missed]) == learnt_facts(asked)
+
+
+def test_the_section_of_the_file_names_every_weight():
+    """It is the TOML that the models are read from."""
+    import msgspec
+
+    models = learnt_facts(questions(100))
+    read = msgspec.toml.decode(fact_section(models))["facts"]
+    for name in ("with_meaning", "words_only"):
+        model = getattr(models, name)
+        assert read[name]["bias"] == pytest.approx(model.bias, abs=1e-4)
+        assert read[name]["weights"] == pytest.approx(model.weights, abs=1e-4)
+
+
+def test_a_household_that_stores_little_answers_little():
+    """Of what is not stored a question asks in vain, and no question is both."""
+    made = weeks(1, "learnt")
+    whole = FactsTold(made, seed=1, forms="learnt")
+    little = FactsTold(made, seed=1, forms="learnt", most=20)
+    assert len(little.keys) == 20
+    assert little.keys < whole.keys
+    answered = {one.question.id for one in little.asked()}
+    in_vain = {one.id for one in little.off_topic()}
+    assert answered
+    assert not answered & in_vain
+    assert answered | in_vain == {one.question.id for one in whole.asked()} | {
+        one.id for one in whole.off_topic()
+    }
+
+
+def test_what_is_foreign_speaks_of_nothing_that_is_told():
+    """No word of it is part of the name of a thing or a person of which something is stored."""
+    told = FactsTold(weeks(1, "unseen"), seed=1, forms="unseen")
+    names = {stem for key in told.keys for stem in terms(key.partition(".")[0].replace("_", " "))}
+    assert len(told.foreign()) > 20
+    assert all(names.isdisjoint(terms(text)) for text in told.foreign())
+
+
+def test_homes_are_whole():
+    """All are in known languages; what answers was told or stored, and what is told anew is newer."""
+    for name, spoken in homes().items():
+        assert name.partition("_")[0] in LANGUAGES
+        keys = [row[0] for row in (*spoken.told, *spoken.facts)]
+        keys += [key for pair in spoken.replaced for key in (pair.old, pair.new)]
+        assert len(set(keys)) == len(keys)
+        assert all(set(one.evidence.split()) <= set(keys) for one in spoken.answerable)
+        assert all(pair.old_days > pair.new_days for pair in spoken.replaced)
+        assert spoken.replaced
+
+
+def asked_at_home(*, replaced):
+    """Return a question that an old message answers, or a newer one in much the same words, beside one of another thing."""
+    signals = np.zeros((3, len(SIGNALS)), np.float32)
+    signals[:, list(SIGNALS).index("words")] = (0.9, 0.8, 0.7)
+    stems = frozenset({"key", "hook"}), frozenset({"key", "hook" if replaced else "car"}), frozenset({"key"})
+    said = Said(np.array([1, 1, 2]), np.zeros(3, bool), stems, stems, frozenset({"key"}))
+    messages = Messages(signals, np.array([0.0, 9.0, 5.0]) * 86400, "now", said)
+    right = np.array([not replaced, replaced, False])
+    return Asked("en", messages, right, np.array([replaced, False, False]), 1)
+
+
+def test_what_replaces_is_learnt():
+    """What was told anew is lifted above the old, and what is about another thing is not."""
+    told = [asked_at_home(replaced=n % 2 == 0) for n in range(40)]
+    model = LinearModel.bare({"words": 1.0})
+    found = learnt_replacing(model, told, told, without=LENGTHS)
+    assert found.weights["alike"] > 0
+    assert not found.weights.keys() & LENGTHS
+    for one in told[:2]:
+        own = model.own_odds(one.messages)
+        lifted = found.lifted(own, one.messages) > own
+        assert lifted.tolist() == [False, bool(one.right[1]), False]
+
+
+ASKED = ("where is the cup", "when does the bus leave", "where did i put it", "who is she")
+TALKED = ("good night", "play some music", "thanks a lot", "good morning")
+MAKER = "mini:1:3"
+
+
+def samples(*, embedded: bool) -> list[Sample]:
+    """Return what is said in two English households and a German one: questions that are answered, and small talk."""
+    dice = np.random.default_rng(1)
+    rows = []
+    for home, asked, talked in (
+        ("en_one", ASKED, TALKED),
+        ("en_two", ASKED[::-1], TALKED[::-1]),
+        ("de_haus", ("wo ist die tasse", "wann kommt sie"), ("gute nacht", "danke")),
+    ):
+        if embedded and home == "de_haus":
+            continue
+        for kind, texts in (("answerable", asked), ("small talk", talked)):
+            wants = kind == "answerable"
+            for text in texts:
+                vector = dice.normal(0, 0.1, 3).astype(np.float32) + np.float32([wants, not wants, 0])
+                utterance = Utterance(text, home[:2], vector if embedded else None, MAKER if embedded else "")
+                found = Found(0.6 if wants else 0.3, -2.0 + wants, float(wants), 2)
+                rows.append(Sample(home, kind, 1.0, utterance, found))
+    return rows
+
+
+def test_questions_are_parted_from_small_talk() -> None:
+    """By words and with vectors, also of a household that was not learnt on."""
+    embedded, by_words = samples(embedded=True), samples(embedded=False)
+    learnt_gate, of_others = gate.learnt(embedded, by_words)
+    assert learnt_gate.said.keys() == {"en", "de"}
+    assert learnt_gate.meant.embedder == "mini"
+    assert of_others.keys() == {"en_one", "en_two", "de_haus"}
+    for meaning, some in ((1.0, embedded), (0.0, by_words)):
+        for one in some:
+            for each in (learnt_gate, of_others[one.home]):
+                assert (each.chance(one.utterance, one.found, meaning=meaning) > 0.5) is one.helps, one
+
+
+def test_the_file_says_what_was_learnt() -> None:
+    """It is read back as it was."""
+    learnt_gate, _ = gate.learnt(samples(embedded=True), samples(embedded=False))
+    assert msgspec.toml.decode(gate.file_of(learnt_gate), type=Gate) == learnt_gate
+
+
+shares = st.lists(st.floats(0, 1), min_size=1, max_size=60)
+
+
+@given(shares)
+def test_interval_holds_its_mean(values: list[float]) -> None:
+    """The mean lies within, and within what was drawn from."""
+    found = interval(values)
+    assert min(values) - 1e-3 <= found.low <= found.mean + 1e-3
+    assert found.mean - 1e-3 <= found.high <= max(values) + 1e-3
+    assert found == interval(values)
+
+
+def test_interval_is_as_wide_as_theory_says() -> None:
+    """Of 400 questions half of them answered: .5 with 1.96 times .025 to either side."""
+    found = interval([0.0, 1.0] * 200)
+    assert found.mean == 0.5
+    assert found.low == pytest.approx(0.451, abs=0.006)
+    assert found.high == pytest.approx(0.549, abs=0.006)
+    assert interval([]).n == 0
+
+
+def test_equal_runs_do_not_differ() -> None:
+    """No difference, and no reason to believe in one."""
+    same = paired([0.2, 1.0, 0.0], [0.2, 1.0, 0.0])
+    assert (same.difference, same.p, same.sign_p, same.better, same.worse) == (0.0, 1.0, 1.0, 0, 0)
+
+
+def test_better_run_is_told_from_chance() -> None:
+    """Twenty questions better and one worse is no chance; ten and nine may well be."""
+    before, after = [0.0] * 20 + [1.0] + [0.5] * 79, [1.0] * 20 + [0.0] + [0.5] * 79
+    clear = paired(before, after)
+    assert clear.difference == 0.19
+    assert clear.low > 0
+    assert clear.p < 0.001
+    assert (clear.better, clear.worse, clear.n) == (20, 1, 100)
+    unclear = paired([0.0] * 10 + [1.0] * 9, [1.0] * 10 + [0.0] * 9)
+    assert unclear.low < 0 < unclear.high
+    assert unclear.p > 0.5
+    back = paired(after, before)
+    assert back.difference == -clear.difference
+
+
+def test_permutation_agrees_with_the_sign_test_where_all_differences_are_as_large() -> None:
+    """Both then count the same questions."""
+    before, after = [0.0] * 14 + [1.0] * 5, [1.0] * 14 + [0.0] * 5
+    found = paired(before, after)
+    assert found.p == pytest.approx(found.sign_p, abs=0.015)
+
+
+def test_sign_test_is_the_binomial() -> None:
+    """Five of five heads or tails: 2/32; also of thousands, whose powers are no floats."""
+    for better, worse, p in ((5, 0, 2 / 32), (1, 3, 2 * 5 / 16), (1500, 1500, 1.0), (1000, 2000, 0.0)):
+        compared = paired([0.0] * better + [1.0] * worse, [1.0] * better + [0.0] * worse)
+        assert compared.sign_p == pytest.approx(p, abs=1e-4)
+
+
+def test_p_of_nothing_is_seldom_small() -> None:
+    """Of a hundred pairs of equal runs about five have a p below .05."""
+    dice = random.Random(4)
+    small = 0
+    for n in range(100):
+        pairs = [(dice.random(), dice.random()) for _ in range(40)]
+        small += paired([a for a, _ in pairs], [b for _, b in pairs], seed=n).p < 0.05
+    assert small <= 12

@@ -1,0 +1,291 @@
+"""Experiments that run at a tiny size: answers of a chat model, estimated tokens, a home of EdgeVox, five languages."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ggufs import write_llama_gguf
+from test_estimate import LATIN, OTHERS
+
+import edgemem
+from edgemem.bench.ground import EMBEDDER, quiet
+from edgemem.bench.model import write_model
+from edgemem.edgevox import import_edgevox
+from edgemem.errors import InvalidInputError, ModelError
+from edgemem.llama.chat import LlamaChat
+from edgemem.llama.models.catalog import find_model
+from edgemem.recall.text.analyse import language_in
+from lab import answers, compaction, estimate, facts, import_, languages, tokens, warm
+from lab.answers import Listener, is_right
+from lab.edgevox_home import edgevox_home
+from lab.languages import LANGUAGES, household
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer", "right"),
+    [
+        ("The code is 4711.", "4711", True),
+        ("The code is four seven one one", "4711", True),
+        ("The code is 4712.", "4711", False),
+        ("It's behind the boilers, next to the broom!", "next to the broom behind the boiler", True),
+        ("It is behind something.", "next to the broom behind the boiler", False),
+        ("", "blue", False),
+        ("blue", "dark blue paint", False),
+        ("blue paint", "dark blue paint", True),
+    ],
+)
+def test_a_reply_is_right_if_it_holds_most_of_the_answer(reply: str, answer: str, right: bool) -> None:
+    """In whatever form and order its words stand."""
+    assert is_right(reply, answer) == right
+
+
+def test_a_listener_answers_and_forgets(tmp_path: Path, vocabularies: Path) -> None:
+    """Each question finds the same memory: neither it nor the reply is kept."""
+    model = write_llama_gguf(tmp_path / "m.gguf", vocabularies=vocabularies)
+    with (
+        LlamaChat(model, n_ctx=1024, threads=1) as chat,
+        edgemem.open(tmp_path / "home", tokenizer=chat.tokenizer, worker=False) as memory,
+    ):
+        robot = Listener(chat, memory.hooks(session_id="bench"))
+        first = robot.reply("Where is the ladder?", "Ben")
+        assert robot.reply("Where is the ladder?", "Ben") == first
+        assert memory.database.query("select count(*) from messages")[0][0] == 0
+        assert memory.recall("Where is the ladder?") == []
+
+
+def test_what_is_missing_or_senseless_is_said() -> None:
+    """Before anything is embedded."""
+    with pytest.raises(ModelError, match="edgemem models get no-such-model"):
+        answers.run(llm="no-such-model")
+    with pytest.raises(InvalidInputError, match="--questions"):
+        answers.run(llm="no-such-model", questions=0)
+
+
+@pytest.fixture(scope="module")
+def counted(vocabularies: Path) -> list[estimate.Counted]:
+    """Return all texts, counted with 15 vocabularies."""
+    return estimate.count(estimate.samples())
+
+
+def test_each_script_has_three_thousand_characters_that_no_test_has() -> None:
+    """There is enough of each script, and none of it is what the constants are set to."""
+    fitted = {text for each in (LATIN, OTHERS) for texts in each.values() for text in texts}
+    size: dict[str, int] = {}
+    for sample in estimate.samples():
+        assert sample.text.strip() not in fitted
+        size[sample.script] = size.get(sample.script, 0) + len(sample.text)
+    assert set(size) == {"Latin", "Vietnamese", "CJK", "Thai", "Arabic", "code"}
+    assert all(characters >= 3000 for characters in size.values()), size
+
+
+def test_bars_hold_on_texts_that_were_not_used(counted: list[estimate.Counted]) -> None:
+    """Against the real vocabularies every language is within its bound, and the worst of 15 is named."""
+    figures = estimate.told(estimate.samples(), counted)
+    assert figures["ok"], figures["bars"]
+    assert len(figures["vocabularies"]) == 15
+    assert set(estimate.SET_TO) < set(figures["vocabularies"])
+    thai = figures["side_by_side"]["Thai"]
+    assert thai["worst_by"] in figures["vocabularies"]
+    assert thai["worst"] >= round(1 / thai["of_dearest"], 2), "three of them are among the fifteen"
+
+
+@pytest.mark.parametrize(
+    ("factor", "missed"),
+    [(0.5, {"latin_lowest_of_median", "vietnamese_lowest_of_median", "others_lowest_of_dearest"}),
+     (2.0, {"latin_highest_of_median", "vietnamese_highest_of_median", "others_highest_of_dearest"})],
+)  # fmt: skip
+def test_another_estimate_misses_the_bars(
+    factor: float, missed: set[str], counted: list[estimate.Counted]
+) -> None:
+    """An estimate that says half or twice as much breaks the lower or the upper bars of all scripts."""
+    other = [estimate.Counted(round(factor * one.estimated), one.taken) for one in counted]
+    bars = estimate.told(estimate.samples(), other)["bars"]
+    assert {name for name, bar in bars.items() if not bar["ok"]} == missed
+
+
+def test_without_vocabularies_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing is in the cache, one sentence tells where they come from."""
+    monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path))
+    with pytest.raises(ModelError, match="run `make`"):
+        estimate.run()
+
+
+SIZES = {"facts": 60, "episodes": 30, "sessions": 12}
+
+
+def test_a_home_is_taken_over_exactly_and_twice_is_once(tmp_path: Path) -> None:
+    """Every row of both forms is compared, none differs, and the second import changes nothing."""
+    figures = import_.run(**SIZES, times=1, home=tmp_path)
+    assert figures["bench"] == "import"
+    for form in ("json", "sqlite"):
+        assert figures[form]["rows_different"] == []
+        assert figures[form]["changed_by_the_second"] == []
+        compared = figures[form]["rows_compared"]
+        assert compared["fact"] == figures["edgevox"]["fact_rows"] > SIZES["facts"]
+        assert (compared["episode"], compared["session"]) == (30, 12)
+        assert set(figures["bars"]) > {f"{form}_first_s", f"{form}_second_s"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_both_forms_hold_the_same_rows(tmp_path: Path) -> None:
+    """What stands in the JSON files stands in the databases, which any SQLite opens."""
+    old = edgevox_home(**SIZES)
+    old.write_json(tmp_path / "json")
+    old.write_sqlite(tmp_path / "sqlite")
+    data = json.loads((tmp_path / "json" / "kitchen.json").read_text())
+    with closing(sqlite3.connect(tmp_path / "sqlite" / "kitchen.db")) as db:
+        db.row_factory = sqlite3.Row
+        assert [dict(row) for row in db.execute("select * from facts order by rowid")] == data["facts"]
+        payloads = [json.loads(row[0]) for row in db.execute("select payload_json from episodes order by id")]
+        assert payloads == [row["payload"] for row in data["episodes"]]
+        tables = {row[0] for row in db.execute("select name from sqlite_master where type = 'table'")}
+    assert tables == {"facts", "preferences", "episodes", "sqlite_sequence"}
+    assert any(row["supersedes"] for row in data["facts"])
+    assert any(call for name in old.sessions.values() for call in name["messages"] if call.get("tool_calls"))
+
+
+def test_a_row_that_went_wrong_is_told(tmp_path: Path) -> None:
+    """A changed value, a missing episode and a changed message are three differences, and digests tell them too."""
+    old = edgevox_home(**SIZES)
+    old.write_json(tmp_path / "json")
+    with edgemem.open(tmp_path / "home", profile=quiet(), worker=False) as memory:
+        import_edgevox(memory.database, memory.sessions, memory.notes, tmp_path / "json")
+        assert import_._compare(memory, old)[1] == []
+        before = import_._digests(memory)
+        newest = max(episode.id for episode in memory.store.recent_episodes(1))
+
+        def spoil(tx):
+            tx.execute("update messages set content = 'else' where id = (select max(id) from messages)")
+            tx.execute("update preferences set value = 'else' where key = 'tone'")
+            tx.execute("delete from episodes where id = ?", (int(newest),))
+
+        memory.database.write(spoil)
+        different = import_._compare(memory, old)[1]
+        after = import_._digests(memory)
+    assert sorted({text.split()[0] for text in different}) == ["episode", "preference", "session"]
+    assert {name for name in before if before[name] != after[name]} == {"messages", "preferences", "episodes"}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_households_say_the_same(language: str) -> None:
+    """Each language has 120 statements and 40 questions with the same ids, and the answer to each question was said."""
+    spoken, english = household(language), household("en")
+    assert len(spoken.said) == 120
+    assert len(spoken.asked) == len(spoken.asked_freely) == 20
+    assert [name for name, _, _ in spoken.said] == [name for name, _, _ in english.said]
+    assert {who for _, who, _ in spoken.said} == {"Anna", "Ben", "Lena", "Ruth"}
+    for mine, theirs in ((spoken.asked, english.asked), (spoken.asked_freely, english.asked_freely)):
+        assert [name for name, _ in mine] == [name for name, _ in theirs]
+    ids = {name for name, _, _ in spoken.said}
+    asked = [name for name, _ in spoken.asked + spoken.asked_freely]
+    assert len(ids) == 120
+    assert len(set(asked)) == 40
+    assert ids.issuperset(asked)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_changed_came_first(language: str) -> None:
+    """What was superseded is said before what superseded it, in whatever order the rest is said."""
+    for seed in range(3):
+        names = [name for name, _, _ in household(language, seed=seed).said]
+        for number in ("k02", "k05", "k16"):
+            assert names.index(f"{number}a") < names.index(f"{number}b")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_language_of_a_household_is_told(language: str) -> None:
+    """Of its sentences, at most one in twenty is too short to tell in which language it is."""
+    spoken = household(language)
+    texts = [text for _, _, text in spoken.said] + [text for _, text in spoken.asked + spoken.asked_freely]
+    told = [language_in(text) for text in texts]
+    assert told.count(language) >= 0.95 * len(texts)
+    assert set(told) <= {language, "en"}
+
+
+def test_words_alone_are_reported() -> None:
+    """Without a model there are figures of words for each language, held against a bar."""
+    figures = languages.run(languages="en", models="")
+    assert figures["statements"] == 120
+    assert figures["questions"] == 40
+    columns = figures["side_by_side"]
+    assert columns["words @5 said"]["English"] >= 0.95
+    assert columns["words @10"]["English"] >= columns["words @5"]["English"]
+    assert figures["bars"]["words en"]["ok"]
+
+
+def test_a_model_that_is_not_here_is_refused() -> None:
+    """Nobody gets figures of a model that did not run."""
+    missing = next(
+        name for name in ("embeddinggemma-300m", "multilingual-e5-small") if find_model(name) is None
+    )
+    with pytest.raises(InvalidInputError, match=missing):
+        languages.run(languages="en", models=missing)
+    with pytest.raises(InvalidInputError, match="xx"):
+        household("xx")
+
+
+@pytest.mark.skipif(find_model(EMBEDDER) is None, reason="the embedder is not here")
+def test_meaning_is_reported_beside_words() -> None:
+    """With the embedder English questions in other words are found that words alone do not find."""
+    columns = languages.run(languages="en", models=EMBEDDER)["side_by_side"]
+    assert columns[f"{EMBEDDER} @5 free"]["English"] > columns["words @5 free"]["English"]
+
+
+def bars_of(figures: dict[str, Any], name: str) -> set[str]:
+    """Check what all reports have in common, and return the names of the bars."""
+    assert figures["bench"] == name
+    assert figures["machine"]["calibration_ms"] > 0
+    bars = figures["bars"]
+    assert all(set(bar) == {"figure", "bar", "ok"} for bar in bars.values())
+    assert figures["ok"] == all(bar["ok"] for bar in bars.values())
+    return set(bars)
+
+
+def test_facts_reports_ratios_for_all_moments(tmp_path: Path) -> None:
+    """The facts bench asks each moment with and without `known_at`."""
+    figures = facts.run(superseded=400, times=3, home=tmp_path)
+    assert "facts_as_of_known_at" in bars_of(figures, "facts")
+    asked = [name for name in figures["times_primary_key"] if name.startswith("facts_as_of")]
+    assert len(asked) == 3 * (1 + 3)
+
+
+def test_tokens_are_made_of_new_segments_only(tmp_path: Path) -> None:
+    """Rendering tokenises each segment once."""
+    figures = tokens.run(turns=22, facts=25, home=tmp_path)
+    assert bars_of(figures, "tokens") == {"rendered_ratio"}
+    assert figures["rendered_ratio"] <= 1.0
+    assert figures["new_segments_bytes_per_turn"] > 0
+
+
+def test_compaction_reports_both_sides_and_the_fallback(tmp_path: Path) -> None:
+    """Turns with and without upkeep are compared, prompts that do not fit are fitted, and what is read again is counted."""
+    figures = compaction.run(turns=9, window=2048, home=tmp_path)
+    assert bars_of(figures, "compaction") == {"added_p95_ms", "fallback_ms"}
+    assert figures["compactions"] >= 1
+    assert 0 < figures["tokens_a_compaction"] < 2048
+    assert figures["tokens_per_100_turns"] > 0
+    assert figures["fallbacks"] >= 1
+    assert sum(figures["epochs"].values()) >= 1
+
+
+def test_warm_reads_only_its_own_words(tmp_path: Path) -> None:
+    """The first turn behind a switch reads its own words where its prompt was read ahead, and most of it where not."""
+    model = write_model(tmp_path / "model.gguf", width=64, layers=2, hidden=96)
+    figures = warm.run(window=2048, epochs=1, interruptions=3, threads=1, model=model, home=tmp_path)
+    assert bars_of(figures, "warm") == {
+        "tokens_beside_its_own",
+        "tokens_beside_their_own_in_the_middle",
+        "same_tokens_as_cold",
+        "speech_waited_p95_ms",
+    }
+    assert all(bar["ok"] for name, bar in figures["bars"].items() if name != "speech_waited_p95_ms")
+    assert figures["reasons"] == ["high water, read ahead"]
+    sides = figures["side_by_side"]
+    # What was said before of the same stands in both.
+    assert sides["evaluated_tokens"]["without"] > 4 * sides["evaluated_tokens"]["with"] > 0
+    assert figures["moved_bytes"] > sides["prompt_tokens"]["with"] * 64 * 2 * 2
