@@ -213,6 +213,24 @@ def test_every_column_of_the_truth_is_carried(homes):
     assert '"record":"dropped"' in text
 
 
+def test_a_doubt_that_was_settled_in_both_stays_as_it_is_here(homes):
+    """Refuted here and confirmed there, it is not half of each."""
+    first, second = homes(), homes()
+
+    def hear(home, value, sure):
+        home.write(facts.assert_fact, "street", value, heard=Heard(asr_confidence=sure), doubtful_below=0.4)
+
+    hear(first, "Main St", 0.9)
+    hear(first, "Maine St", 0.2)
+    second.take(first.export())
+    hear(second, "Main St", 0.9)
+    refuted = second.db.query("select settled, confirmed_by from doubts")
+    hear(first, "Maine St", 0.9)
+    assert second.take(first.export()).known["doubts"] == 1
+    assert second.db.query("select settled, confirmed_by from doubts") == refuted
+    assert refuted[0][0] is not None
+
+
 def test_what_tools_answered_goes_with_its_turn(homes):
     """A person's export holds the texts of their turns, what is private to another not; the oldest stay the oldest."""
     first, second, third, fourth = homes(), homes(), homes(), homes()

@@ -62,6 +62,8 @@ _FILLED = (
     "erasings",
 )
 
+_OF_KEY = "select id, badly, entry from statements where key_id = ? order by id"
+
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _TEN_YEARS = 10 * 365.25 * 86400.0
@@ -125,7 +127,7 @@ Entry = TypeVar("Entry", FactEntry, PreferenceEntry, EpisodeEntry)
 
 
 class Outcome(NamedTuple):
-    """What became of something that was statement."""
+    """What became of a statement about a fact."""
 
     changed: bool
     """Whether it is kept: as a fact, as a doubt, or because it settles one."""
@@ -151,18 +153,18 @@ def state_fact(
     )
     tx.recorded = _free_id(tx, "statements", tx.recorded)
     key_id = facts.ensure_key(tx, scope, key)
-    before = tx.execute("select id, badly, entry from statements where key_id = ? order by id", (key_id,))
-    if not before or before[-1][0] < tx.recorded:
+    if not tx.execute("select 1 from statements where key_id = ? and id > ?", (key_id, tx.recorded)):
         return _state(tx, key_id, since_first_heard(tx, key_id, statement) if now else statement)
+    before = tx.execute(_OF_KEY, (key_id,))
     facts.forget_fact(tx, key, scope=scope)
     tx.execute("delete from statements where key_id = ?", (key_id,))
     key_id, news = facts.ensure_key(tx, scope, key), False
-    everything = {id_: _decoded(entry, id_, badly=bool(badly)) for id_, badly, entry in before}
-    everything[tx.recorded] = statement
-    for tx.recorded in sorted(everything):
-        news = _state(tx, key_id, everything[tx.recorded]).news
-    after = tx.execute("select id, badly, entry from statements where key_id = ? order by id", (key_id,))
-    return Outcome(after != before, news)
+    statements = {number: _decoded(entry, number, badly=bool(badly)) for number, badly, entry in before}
+    statements[tx.recorded] = statement
+    for number in sorted(statements):
+        tx.recorded = number
+        news = _state(tx, key_id, statements[number]).news
+    return Outcome(tx.execute(_OF_KEY, (key_id,)) != before, news)
 
 
 def _state(tx: Transaction, key_id: int, statement: Rectangle) -> Outcome:

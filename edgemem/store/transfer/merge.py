@@ -149,7 +149,7 @@ class _Intake:
         Args:
             keys: columns by which it is found, with their values.
             parted: how the two exclude each other where another one is here.
-            later: fields that have no value at first; one that has a value here keeps it.
+            later: fields that have no value at first; once the first of them has one here, all of them stay.
             announce: tell the index of a new row.
             more: columns that the record does not have.
         """
@@ -164,14 +164,13 @@ class _Intake:
         other = [name for name, value in ours.items() if value != given[name]]
         if list(rows[0][len(table.columns) :]) != list(more.values()) or not set(later).issuperset(other):
             raise _PartedError(parted)
-        news = [name for name in other if ours[name] is None]
-        if news:
-            self.tx.execute(
-                f"update {table.name} set {', '.join(f'{name} = :{name}' for name in news)}"  # noqa: S608 - ours
-                f" where {_where(keys)}",
-                {**keys, **{name: given[name] for name in news}},
-            )
-        return bool(news)
+        if not other or ours[later[0]] is not None:
+            return False
+        self.tx.execute(
+            f"update {table.name} set {', '.join(f'{name} = :{name}' for name in later)} where {_where(keys)}",  # noqa: S608 - ours
+            {**keys, **{name: given[name] for name in later}},
+        )
+        return True
 
     def _rows(
         self, table: Table[Record], columns: Iterable[str], keys: Mapping[str, Any]
