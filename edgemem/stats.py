@@ -110,7 +110,7 @@ def _lag(memory: Memory, now: float) -> float:
     oldest: list[int | None] = []
     for source in SOURCES:
         sql = f"select min(id) from {source.table} where id > ?"  # noqa: S608 - our own constants
-        oldest += memory.database.query(sql, (state.reached(source),))[0]
+        oldest += memory.database.query(sql, (state.reached(source.table),))[0]
     return max((max(0.0, round(now - tick / 1e6, 3)) for tick in oldest if tick is not None), default=0.0)
 
 

@@ -374,12 +374,12 @@ def test_another_model_never_mixes_with_the_old(tmp_path, truth, store):
     with Index(tmp_path / "index.db", truth, embedder=HashEmbedder(64)) as index:
         index.catch_up()
         index.embed_pending()
-        assert index.space(index.state()) is not None
+        assert index.space() is not None
     with Index(tmp_path / "index.db", truth, embedder=HashEmbedder(32, name="other")) as index:
-        assert index.space(index.state()) is None
+        assert index.space() is None
         assert index.pending()["vectors"] == 2
         assert index.embed_pending() == 2
-        vectors = index.space(index.state())
+        vectors = index.space()
         assert vectors is not None
         assert len(vectors.nearest(HashEmbedder(32, name="other").embed_texts(["milk"])[0], 5)) == 2
         check(index)

@@ -101,7 +101,7 @@ def test_what_is_old_is_not_lent_out(ahead: Prefetch, hand: HandClock) -> None:
     by = Talk()
     hear(ahead, by, "so far")
     hand.advance(KEPT_S + 1)
-    assert ahead.take(by, "so far", {}).found is None
+    assert ahead.take(by, "so far", {}).items is None
 
 
 def test_what_has_changed_is_not_lent_out(ahead: Prefetch, searches: Searches) -> None:
@@ -204,8 +204,8 @@ def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
     go.set()
     until(lambda: ahead.idle)
     taken = ahead.take(by, "so far", {})
-    assert taken.found is not None
-    assert taken.found[0].text == "so far"
+    assert taken.items is not None
+    assert taken.items[0].text == "so far"
     ahead.close()
 
 
@@ -242,7 +242,7 @@ def test_a_search_hears_when_nobody_waits_for_it_any_more(way: str) -> None:
     assert told == [False, True]
     if way == "another word":
         ahead.ask(by, "so far", {})
-    assert ahead.take(by, "so far", {}).found is None
+    assert ahead.take(by, "so far", {}).items is None
     if way != "closed":
         closing.start()
     closing.join(20)
@@ -259,7 +259,7 @@ def test_a_search_that_is_waited_for_goes_on(ahead: Prefetch) -> None:
     by = Talk()
     ahead.search = search
     hear(ahead, by, "so far")
-    assert ahead.take(by, "so far", {}).found is not None
+    assert ahead.take(by, "so far", {}).items is not None
     assert told == [False]
 
 

@@ -82,7 +82,7 @@ def test_another_model_of_the_same_length_finds_by_words_until_its_vectors_are_m
         work(index)
     new = HashEmbedder(64, name="new", means={"mug": "cup"})
     with opened(new) as index:
-        assert index.space(index.state()) is None
+        assert index.space() is None
         assert index.pending()["vectors"] == 6
         assert found(index, "drawer 3")[0][0] == "cup 3: stands in drawer 3"
         assert by_meaning(index, "drawer 3") == by_meaning(index, "mug") == set()
@@ -177,7 +177,7 @@ def test_what_another_process_uses_now_is_not_dropped(hand, truth, store, opened
             index.embed_pending()
     assert [len(embedder.embedded) for embedder in embedders] == [5, 5, 5]
     for index, embedder in zip(indexes, embedders, strict=True):
-        (near,) = index.space(index.state()).nearest(embedder.embed_query("cup 3: drawer 3"), 1)
+        (near,) = index.space().nearest(embedder.embed_query("cup 3: drawer 3"), 1)
         assert near[1] == pytest.approx(1.0, abs=1e-3)
         check(index)
     for index in indexes[1:]:
@@ -247,7 +247,7 @@ def test_dropping_yields_and_goes_on_after_a_crash(hand, truth, opened, monkeypa
         index.embed_pending(stop=lambda: next(looks) >= 4)  # the first look finds nothing to embed
         assert count(index, "vectors where space = 1") == 60 - 3 * 7
     with opened(HashEmbedder(64, name="old")) as index:
-        assert index.space(index.state()) is None
+        assert index.space() is None
         assert index.pending()["vectors"] == 60
         work(index)
         assert count(index, "vectors where space = 1") == 0
@@ -457,7 +457,7 @@ def test_a_fingerprint_that_lies_about_the_length_is_another_model(truth, store,
         embedder = HashEmbedder(dimensions)
         embedder.fingerprint = "mine"
         with opened(embedder) as index:
-            assert index.space(index.state()) is None
+            assert index.space() is None
             work(index)
             assert "meaning" in found(index, "milk")[0][1]
             check(index)
@@ -573,7 +573,7 @@ def test_what_does_not_hold_any_more_keeps_its_vector(store, opened, hand):
         work(index)
         assert embedder.embedded == ["milk kind: empty zeppelin", "kind", "milk kind: full", "kind"]
         query = embedder.embed_query("milk kind")
-        assert [len(index.space(index.state(), past=side).nearest(query, 9)) for side in (False, True)] == [
+        assert [len(index.space(past=side).nearest(query, 9)) for side in (False, True)] == [
             1,
             1,
         ]
@@ -585,7 +585,7 @@ def test_what_does_not_hold_any_more_keeps_its_vector(store, opened, hand):
             index.database.write(lambda tx, past=past: replace_doc(tx, doc._replace(past=past)))
             check(index)
             assert count(index, "unembedded") == 0
-            assert len(index.space(index.state(), past=True).nearest(query, 9)) == int(past)
+            assert len(index.space(past=True).nearest(query, 9)) == int(past)
         assert len(embedder.embedded) == 4
 
 
@@ -636,14 +636,14 @@ def test_what_is_over_and_forgotten_leaves_no_vector(store, opened, hand):
         work(index)
         index.warm()
         query = index.embedder.embed_query("empty zeppelin")
-        past = index.space(index.state(), past=True)
+        past = index.space(past=True)
         assert past.nearest(query, 9)
         assert len(past.packed) == 1
         store.forget_fact("milk.kind")
         index.erase()
         assert len(past.packed) == 0
         assert count(index, "vectors") == 0
-        assert index.space(index.state(), past=True).nearest(query, 9) == []
+        assert index.space(past=True).nearest(query, 9) == []
         assert b"zeppelin" not in bytes_of(index)
         check(index)
 
@@ -661,7 +661,7 @@ def test_past_values_crowd_out_nothing(store, opened, hand, resident, monkeypatc
         hand.advance(60)
     with opened(embedder) as index:
         work(index)
-        near = index.space(index.state()).nearest(embedder.embed_query("mara brew"), 9)
+        near = index.space().nearest(embedder.embed_query("mara brew"), 9)
         assert len(near) == 2
         assert "mara drink: coffee" in by_meaning(index, "mara brew")
         asked = found(index, "which drink was mara's brew before", k=99)
@@ -676,5 +676,5 @@ def test_a_fact_is_as_near_as_what_it_says_of_its_subject(store, opened):
         work(index)
         whole, relation = embedder.embed_texts(["helene shoe size: 39", "shoe size"])
         mean = (whole + relation) / np.linalg.norm(whole + relation)
-        [(_, cosine)] = index.space(index.state()).nearest(mean, 1)
+        [(_, cosine)] = index.space().nearest(mean, 1)
         assert cosine == pytest.approx(1.0, abs=0.001)

@@ -107,7 +107,7 @@ class EarlyRecallHook:
         self._learn(utterance)
         arguments = self._arguments(reader)
         taken = self._ahead.take(self, utterance, arguments)
-        found = taken.found
+        found = taken.items
         if found is None:
             if arguments.get("deadline_s") is not None:
                 # What was waited for in vain is gone; with less than a part of it, not even words are found.

@@ -117,11 +117,11 @@ class Taken(NamedTuple):
     """What a turn gets."""
 
     outcome: Outcome
-    found: list[Recalled] | None = None
+    items: list[Recalled] | None = None
     """None: recall now."""
 
 
-class _Wanted(NamedTuple):
+class _Request(NamedTuple):
     """A sentence so far, and how to recall for it."""
 
     text: str
@@ -132,11 +132,11 @@ class _Wanted(NamedTuple):
         return self.utterance == utterance and self.arguments == arguments
 
 
-class _Made(NamedTuple):
+class _Result(NamedTuple):
     """What was recalled, and the state of everything that it was recalled from."""
 
-    wanted: _Wanted
-    found: list[Recalled]
+    request: _Request
+    items: list[Recalled]
     stamp: object
     at: float
 
@@ -145,18 +145,18 @@ class _Speech:
     """What one conversation hears at the moment."""
 
     def __init__(self) -> None:
-        self.waiting: _Wanted | None = None
+        self.waiting: _Request | None = None
         self.since = 0.0
         """When the newest text was first heard."""
-        self.running: _Wanted | None = None
-        self.made: _Made | None = None
-        self.newest: _Wanted | None = None
-        self.unwanted: _Wanted | None = None
+        self.running: _Request | None = None
+        self.result: _Result | None = None
+        self.newest: _Request | None = None
+        self.unwanted: _Request | None = None
         """What is recalled although the turn came with another sentence."""
 
-    def is_over(self, wanted: _Wanted) -> bool:
+    def is_over(self, request: _Request) -> bool:
         """Tell whether nobody waits for a sentence any more."""
-        return wanted != self.newest or wanted is self.unwanted
+        return request != self.newest or request is self.unwanted
 
 
 class _Job(NamedTuple):
@@ -164,7 +164,7 @@ class _Job(NamedTuple):
 
     by: Any = None
     speech: Any = None
-    wanted: _Wanted | None = None
+    request: _Request | None = None
 
 
 class Prefetch:
@@ -218,7 +218,9 @@ class Prefetch:
     def idle(self) -> bool:
         """Tell whether all that was heard has been recalled for."""
         with self._changed:
-            return all(each.waiting is None and each.running is None for each in self._speeches.values())
+            return all(
+                speech.waiting is None and speech.running is None for speech in self._speeches.values()
+            )
 
     def wake(self) -> None:
         """Begin to bring into memory what a search needs, and return at once: somebody begins to speak."""
@@ -239,17 +241,17 @@ class Prefetch:
         utterance = read_utterance(text)
         if not utterance.words or not self.share or goes_on(utterance):
             return
-        wanted = _Wanted(text, utterance, arguments)
+        request = _Request(text, utterance, arguments)
         with self._changed:
             speech = self._speeches.setdefault(by, _Speech())
-            if wanted == speech.newest:
+            if request == speech.newest:
                 return
-            speech.newest, speech.since = wanted, self._clock()
-            if wanted == speech.running or (speech.made is not None and wanted == speech.made.wanted):
+            speech.newest, speech.since = request, self._clock()
+            if request == speech.running or (speech.result is not None and request == speech.result.request):
                 # The recogniser has gone back to what it heard before.
                 speech.waiting = None
                 return
-            speech.waiting = wanted
+            speech.waiting = request
             self._start()
 
     def take(self, by: object, text: str, arguments: Mapping[str, Any]) -> Taken:
@@ -265,20 +267,20 @@ class Prefetch:
         with self._changed:
             speech = self._speeches.get(by) or _Speech()
             speech.waiting = None
-            made, waited = speech.made, False
+            result, waited = speech.result, False
             if speech.running is not None and not speech.running.matches(utterance, arguments):
                 speech.unwanted = speech.running
             if speech.running is not None and speech.running.matches(utterance, arguments):
                 running = speech.running
-                if made is None or not made.wanted.matches(utterance, arguments):
+                if result is None or not result.request.matches(utterance, arguments):
                     self._changed.wait_for(
                         lambda: speech.running is not running, arguments.get("deadline_s") or 1.0
                     )
-                    made, waited = speech.made, True
+                    result, waited = speech.result, True
         taken = Taken("missed")
-        if made is not None and made.wanted.utterance == utterance:
-            good = made.wanted.arguments == arguments and self._holds(made)
-            taken = Taken("waited" if waited else "ready", made.found) if good else Taken("stale")
+        if result is not None and result.request.utterance == utterance:
+            good = result.request.arguments == arguments and self._holds(result)
+            taken = Taken("waited" if waited else "ready", result.items) if good else Taken("stale")
         with self._changed:
             before = self.counts
             self.counts = Counts(before.turns + 1, before.ready + (taken.outcome == "ready"), before.begun)
@@ -305,15 +307,15 @@ class Prefetch:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(5.0)
 
-    def _holds(self, made: _Made) -> bool:
+    def _holds(self, result: _Result) -> bool:
         """Tell whether what was found is what would be found now."""
         try:
-            if self._clock() - made.at > KEPT_S or made.stamp != self._stamp():
+            if self._clock() - result.at > KEPT_S or result.stamp != self._stamp():
                 return False
         except EdgememError:
             return False  # the recall that follows says what is wrong
         now = self._now()
-        return all(item.valid_to is None or item.valid_to > now for item in made.found)
+        return all(item.valid_to is None or item.valid_to > now for item in result.items)
 
     def _start(self) -> None:
         """Let the thread look again; whoever calls holds the lock."""
@@ -334,10 +336,10 @@ class Prefetch:
             job = self._next()
         if job is None:
             return False
-        if job.wanted is None:
+        if job.request is None:
             self._make_warm()
         else:
-            self._recall(job.by, job.speech, job.wanted)
+            self._recall(job.by, job.speech, job.request)
         return True
 
     def _next(self) -> _Job | None:
@@ -365,7 +367,7 @@ class Prefetch:
                 wait_s = min(wait_s or KEPT_S, speech.since + KEPT_S - now)
         if first is not None and first[0] <= now:
             job = first[1]
-            job.speech.running, job.speech.waiting = job.wanted, None
+            job.speech.running, job.speech.waiting = job.request, None
             return job, None
         if self._cold:
             self._cold = False
@@ -381,19 +383,19 @@ class Prefetch:
     def _is_wanted(self) -> bool:
         return self._closed or any(speech.waiting is not None for speech in list(self._speeches.values()))
 
-    def _recall(self, by: object, speech: _Speech, wanted: _Wanted) -> None:
-        begun, made, fault, cut = self._clock(), None, "", False
+    def _recall(self, by: object, speech: _Speech, request: _Request) -> None:
+        begun, result, fault, cut = self._clock(), None, "", False
 
         def stop() -> bool:
             nonlocal cut
-            cut = cut or self._closed or speech.is_over(wanted)
+            cut = cut or self._closed or speech.is_over(request)
             return cut
 
         try:
             stamp = self._stamp()
-            found = self.search(wanted.text, **wanted.arguments, stop=stop)
+            items = self.search(request.text, **request.arguments, stop=stop)
             if not (cut or self._late()):
-                made = _Made(wanted, found, stamp, self._clock())
+                result = _Result(request, items, stamp, self._clock())
         except ClosedError:
             pass
         except Exception as error:  # noqa: BLE001 - it is raised in the next call of the conversation's hook
@@ -405,8 +407,8 @@ class Prefetch:
             self._rests_until = end + (end - begun) * (1 / self.share - 1 if self.share else 0.0)
             self.counts = msgspec.structs.replace(self.counts, begun=self.counts.begun + 1)
             speech.running = None
-            if made is not None and (speech.made is None or speech.made.wanted != speech.newest):
-                speech.made = made
+            if result is not None and (speech.result is None or speech.result.request != speech.newest):
+                speech.result = result
             if fault:
                 self._faults[by] = fault
             self._changed.notify_all()

@@ -157,7 +157,7 @@ class Search:
 
     def _look_up_meaning(self, question: Question, view: View) -> None:
         """Embed the question and find what is near to it."""
-        vectors = self._index.space(self._state) if self._state is not None else None
+        vectors = self._index.space() if self._state is not None else None
         if vectors is None or self._embedder is None or not question.terms or not self._weight:
             return
         vector = self._embed(self._embedder, question.meaning)
@@ -171,7 +171,7 @@ class Search:
                 view, vectors, vector, question, new=self._index.near_new(vector, self._new), wanted=wanted
             )
             if self._only.past and FACT in self._only.kinds and self._state is not None:
-                past = self._index.space(self._state, past=True)
+                past = self._index.space(past=True)
                 if past is not None:
                     among = None if self._only.held is None else self._held_once(view)
                     find_past(view, past, vector, among, wanted=wanted)

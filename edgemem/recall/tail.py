@@ -71,7 +71,7 @@ class Tail:
         """Read what was written since the last question; without an index, the newest of everything."""
         known, state = state is not None, state or State()
         of = (
-            *(state.reached(source) for source in SOURCES),
+            *(state.reached(source.table) for source in SOURCES),
             state.last_message,
             state.last_other,
             state.notes,
@@ -138,7 +138,7 @@ class Tail:
         self._lengths.clear()
         self.terms = 0
         self._notes_of = ()
-        self._reached = {source.table: state.reached(source) for source in SOURCES}
+        self._reached = {source.table: state.reached(source.table) for source in SOURCES}
         self._queue = queue
         self._next = {True: state.last_message + 1, False: state.last_other + 1}
 

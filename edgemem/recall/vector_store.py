@@ -169,7 +169,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
         self._follow()
         if self.index.damaged:
             self._follow()  # it was found broken on the way, and is made again
-        space = self.index.space(self.index.state())
+        space = self.index.space()
         if space is None:
             return []
         if self._count(scope) > EXACT:

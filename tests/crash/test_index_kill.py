@@ -94,7 +94,7 @@ def finish(folder: Path, name: str) -> None:
         messages = truth.query("select count(*) from messages")[0][0]
         facts = truth.query("select count(*) from facts where id = origin and value is not null")[0][0]
         assert index.state().docs == messages + facts
-        vectors = index.space(index.state())
+        vectors = index.space()
         for source in SOURCES:
             rows = index.database.query(
                 "select id, ref from docs where id % 10 = 0 and kind = ?", (source.kind,)

@@ -180,11 +180,11 @@ class Embedding:
         newest = itertools.islice(docs, _KEPT_NEW)
         missing = {doc.text: doc for doc in newest if doc.text not in self._new}
         pieces = {text: self._pieces(doc) for text, doc in itertools.islice(missing.items(), limit)}
-        made, unfit = self._make(_parts(pieces.values()), stop)
+        by_text, unfit = self._make(_parts(pieces.values()), stop)
         whole = {
-            text: {piece: _mean(made, piece) for piece in some if unfit.isdisjoint(piece)}
+            text: {piece: _mean(by_text, piece) for piece in some if unfit.isdisjoint(piece)}
             for text, some in pieces.items()
-            if all(part in made or part in unfit for piece in some for part in piece)
+            if all(part in by_text or part in unfit for piece in some for part in piece)
         }
         kept = {**self._new, **whole}
         self._new = {text: kept[text] for text in list(kept)[-_KEPT_NEW:]}
@@ -199,13 +199,15 @@ class Embedding:
         import numpy as np
 
         new = self._new
-        made = [(number, vector) for number, doc in docs.items() for vector in new.get(doc.text, {}).values()]
-        found: dict[int, float] = {}
-        if made and made[0][1].shape == query.shape:
-            cosines = np.stack([vector for _, vector in made]) @ query
-            for (number, _), cosine in zip(made, cosines.tolist(), strict=True):
-                found[number] = max(cosine, found.get(number, -1.0))
-        return found
+        pairs = [
+            (number, vector) for number, doc in docs.items() for vector in new.get(doc.text, {}).values()
+        ]
+        nearness: dict[int, float] = {}
+        if pairs and pairs[0][1].shape == query.shape:
+            cosines = np.stack([vector for _, vector in pairs]) @ query
+            for (number, _), cosine in zip(pairs, cosines.tolist(), strict=True):
+                nearness[number] = max(cosine, nearness.get(number, -1.0))
+        return nearness
 
     def _waiting_docs(self, space: Space | None) -> int:
         if space is None:
@@ -262,15 +264,15 @@ class Embedding:
         known = {
             piece: vector for doc in docs.values() for piece, vector in self._new.get(doc.text, {}).items()
         }
-        made, unfit = self._make(_parts(pieces.values(), but=known), stop)
+        by_text, unfit = self._make(_parts(pieces.values(), but=known), stop)
         parts = {row.doc: _parts([pieces.get(row.doc, ())], but=known) for row in rows}
         # Where somebody began to speak, the rest stays.
         done = list(
             itertools.takewhile(
-                lambda row: all(part in made or part in unfit for part in parts[row.doc]), rows
+                lambda row: all(part in by_text or part in unfit for part in parts[row.doc]), rows
             )
         )
-        self._begun = made if len(done) < len(rows) else {}
+        self._begun = by_text if len(done) < len(rows) else {}
         if not done:
             return 0
         aside = {row.doc for row in done if row.doc in changed or not unfit.isdisjoint(parts[row.doc])}
@@ -285,7 +287,7 @@ class Embedding:
             vectors[side - space.number].add(
                 tx,
                 [
-                    (doc, known[piece] if piece in known else _mean(made, piece))
+                    (doc, known[piece] if piece in known else _mean(by_text, piece))
                     for doc in waiting
                     for piece in pieces.get(doc, ())
                 ],
@@ -304,9 +306,9 @@ class Embedding:
         A fact that concerns somebody's safety has vectors of what is said when it matters, too.
         """
         settings = self._settings()
-        said = (doc.relation[:_RELATION_CHARS],) if doc.relation else ()
+        relation = (doc.relation[:_RELATION_CHARS],) if doc.relation else ()
         split = window_of(self.embedder).split(doc.text, settings.pieces)
-        pieces: list[_Piece] = [(piece, *said) for piece in split]
+        pieces: list[_Piece] = [(piece, *relation) for piece in split]
         if doc.kind in (FACT, PREFERENCE):
             key, _, _ = doc.text.partition(":")
             known = self.embedder.languages or CODES  # none: it knows many
@@ -315,13 +317,13 @@ class Embedding:
 
     def _make(self, texts: Sequence[str], stop: Stop | None) -> tuple[dict[str, Vector], set[str]]:
         """Return the vectors of those texts that were made before `stop()`, and texts that the model cannot embed."""
-        made = {text: self._begun[text] for text in texts if text in self._begun}
-        missing = [text for text in texts if text not in made]
+        by_text = {text: self._begun[text] for text in texts if text in self._begun}
+        missing = [text for text in texts if text not in by_text]
         try:
-            made.update(zip(missing, self._rows(missing, stop), strict=False))
+            by_text.update(zip(missing, self._rows(missing, stop), strict=False))
         except ModelError:
-            return self._make_each(made, missing, stop)
-        return made, set()
+            return self._make_each(by_text, missing, stop)
+        return by_text, set()
 
     def _rows(self, texts: Sequence[str], stop: Stop | None) -> Sequence[Vector]:
         if not texts:
@@ -331,18 +333,18 @@ class Embedding:
         return self.embedder.embed_until(texts, stop)
 
     def _make_each(
-        self, made: dict[str, Vector], missing: Sequence[str], stop: Stop | None
+        self, by_text: dict[str, Vector], missing: Sequence[str], stop: Stop | None
     ) -> tuple[dict[str, Vector], set[str]]:
         """Find out whether a text is at fault, or the model: then this raises."""
         self.embedder.embed_texts([_PROBE])
         unfit: set[str] = set()
         for text in missing:
             try:
-                made.update(zip([text], self._rows([text], stop), strict=False))
+                by_text.update(zip([text], self._rows([text], stop), strict=False))
             except ModelError as error:  # noqa: PERF203 - an embedding takes a thousand times longer
                 _log.warning("A text cannot be embedded, and is found by its words: %s", error)
                 unfit.add(text)
-        return made, unfit
+        return by_text, unfit
 
     def _docs(self, rows: Sequence[_Row]) -> dict[int, Doc]:
         """Return docs by their number, in the order of the rows, as the truth has them now."""
@@ -360,13 +362,13 @@ def _parts(pieces: Iterable[Sequence[_Piece]], *, but: Collection[_Piece] = ()) 
     )
 
 
-def _mean(made: Mapping[str, Vector], piece: _Piece) -> Vector:
+def _mean(by_text: Mapping[str, Vector], piece: _Piece) -> Vector:
     """Return the vector of unit length that lies between those of some texts."""
     import numpy as np
 
     if len(piece) == 1:
-        return made[piece[0]]
-    summed = np.sum([made[part] for part in piece], axis=0, dtype=np.float32)
+        return by_text[piece[0]]
+    summed = np.sum([by_text[part] for part in piece], axis=0, dtype=np.float32)
     mean: Vector = summed / np.float32(max(float(np.linalg.norm(summed)), 1e-6))
     return mean
 

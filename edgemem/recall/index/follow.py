@@ -49,7 +49,7 @@ def is_due(truth: Database, state: State, sources: Sequence[Source], *, least: i
     for source in sources:
         rows = truth.query(
             f"select count(*), min(id) from (select id from {source.table} where id > ? order by id limit ?)",  # noqa: S608 - our own constants
-            (state.reached(source), least),
+            (state.reached(source.table), least),
         )
         if rows[0][0]:
             waiting += least if source.table == "facts" else rows[0][0]
@@ -74,7 +74,7 @@ def take_rows(
     now = truth.clock.now()
     pieces: list[_Piece] = []
     for source in sources:
-        reached, last = state.reached(source), newest_id(truth, source)
+        reached, last = state.reached(source.table), newest_id(truth, source)
         if last > reached and limit > 0:
             docs = read_between(truth, source, reached, last, limit, now)
             read = _read_until(docs, stop)
@@ -125,7 +125,7 @@ def _read_until(docs: Iterable[Doc], stop: Callable[[], bool] | None) -> list[Re
 def _advance(tx: Transaction, state: State, pieces: Sequence[_Piece]) -> None:
     # Another process may have been faster, or have seen a change of these rows before they were in.
     if get_meta(tx, "queue") != state.queue or any(
-        get_meta(tx, source.table) != state.reached(source) for source, _, _ in pieces
+        get_meta(tx, source.table) != state.reached(source.table) for source, _, _ in pieces
     ):
         return
     add_read(tx, [doc for piece in pieces for doc in piece.read])
@@ -154,7 +154,9 @@ def read_changes(truth: Database, state: State, limit: int) -> Changes | None:
     changes = Changes(rows[-1][0], len(rows), [], [])
     for source in SOURCES:
         # Later rows are not indexed yet and will be read as they are then.
-        refs = {ref for _, kind, ref in rows if kind == source.queued_as and ref <= state.reached(source)}
+        refs = {
+            ref for _, kind, ref in rows if kind == source.queued_as and ref <= state.reached(source.table)
+        }
         if source.table == "facts":
             refs |= _origins(truth, refs)
         docs = read_docs(truth, source, refs, truth.clock.now())

@@ -111,12 +111,13 @@ class Index:
         except msgspec.ValidationError as error:
             raise CorruptError(f"{self.path} is damaged ({error}); it is made again by itself.") from error
 
-    def space(self, _state: State, *, past: bool = False) -> ExactVectors | None:
+    def space(self, *, past: bool = False) -> ExactVectors | None:
         """Return the vectors that the model in use has made; None while it has made none.
 
         Args:
             past: those of facts that do not hold any more.
         """
+        self._check_file()
         vectors = None if self.embedding is None else self.embedding.open()
         if vectors is None:
             return None
@@ -142,7 +143,7 @@ class Index:
             state, vectors, waiting = State(), 0, 0  # all of it is made again
         for source in SOURCES:
             sql = f"select count(*) from {source.table} where id > ?"  # noqa: S608 - our own constants
-            waiting += self.truth.query(sql, (state.reached(source),))[0][0]
+            waiting += self.truth.query(sql, (state.reached(source.table),))[0][0]
         changed = self.truth.query("select count(*) from index_queue where id > ?", (state.queue,))[0][0]
         return {"text": waiting, "changes": changed, "vectors": vectors}
 

@@ -180,11 +180,11 @@ class PackedVectors:
         """
         import numpy as np
 
-        there, cosines = self._estimates(self._packed(query), self._rows_of(ids))
-        order = np.argsort(there, kind="stable")
-        there, cosines = there[order], cosines[order]
-        first = np.flatnonzero(np.diff(there, prepend=there[:1] - 1))
-        return there[first], np.maximum.reduceat(cosines, first) if len(first) else cosines
+        own, cosines = self._estimates(self._packed(query), self._rows_of(ids))
+        order = np.argsort(own, kind="stable")
+        own, cosines = own[order], cosines[order]
+        first = np.flatnonzero(np.diff(own, prepend=own[:1] - 1))
+        return own[first], np.maximum.reduceat(cosines, first) if len(first) else cosines
 
     def _packed(self, query: NDArray[np.float32]) -> PackedQuery:
         """Return a question that is ready to be compared; the same array, asked again, is the same question."""
@@ -219,31 +219,31 @@ class PackedVectors:
         """Return the numbers of the rows of some ids."""
         import numpy as np
 
-        wanted = np.asarray(ids, np.int64)
-        if not (wanted[1:] > wanted[:-1]).all():
-            wanted = np.unique(wanted)
-        parts = np.split(wanted, np.searchsorted(wanted, [FIRST_OTHER]))
+        sought = np.asarray(ids, np.int64)
+        if not (sought[1:] > sought[:-1]).all():
+            sought = np.unique(sought)
+        parts = np.split(sought, np.searchsorted(sought, [FIRST_OTHER]))
         return np.concatenate([self._rows_among(part) for part in parts])
 
-    def _rows_among(self, wanted: Ids) -> Rows:
+    def _rows_among(self, sought: Ids) -> Rows:
         """Return the numbers of the rows of ids in ascending order."""
         import numpy as np
 
-        if not len(wanted) or not self._n:
+        if not len(sought) or not self._n:
             return np.zeros(0, np.intp)
-        least, width = wanted[0], int(wanted[-1] - wanted[0]) + 1
-        if _DENSE * len(wanted) > self._n and width <= _WIDE * self._n:
+        least, width = sought[0], int(sought[-1] - sought[0]) + 1
+        if _DENSE * len(sought) > self._n and width <= _WIDE * self._n:
             listed = np.zeros(width, np.bool_)
-            listed[wanted - least] = True
-            within = np.flatnonzero((self.ids >= least) & (self.ids <= wanted[-1]))
+            listed[sought - least] = True
+            within = np.flatnonzero((self.ids >= least) & (self.ids <= sought[-1]))
             some: Rows = within[listed[self.ids[within] - least]]
             return some
         if self._order is None:
             order = np.argsort(self.ids, kind="stable")
             self._order = order, self.ids[order]
         order, ids = self._order
-        first = np.searchsorted(ids, wanted)
-        many = np.searchsorted(ids, wanted, side="right") - first
+        first = np.searchsorted(ids, sought)
+        many = np.searchsorted(ids, sought, side="right") - first
         # For each id: its first row, and so many after it.
         rows: Rows = order[np.repeat(first - np.cumsum(many) + many, many) + np.arange(many.sum())]
         return rows
@@ -296,20 +296,20 @@ def near_enough(distances: NDArray[np.uint16], k: int, dimensions: int) -> Rows:
     return near if len(near) > len(lowest) else lowest
 
 
-def lowest_of(distances: NDArray[np.uint16], wanted: int) -> Rows:
+def lowest_of(distances: NDArray[np.uint16], count: int) -> Rows:
     """Return where about the lowest `wanted` distances are, at least so many, in ascending order."""
     import numpy as np
 
     n = len(distances)
-    if wanted >= n:
+    if count >= n:
         return np.arange(n)
     # Counting how often each distance occurs in a sample finds the limit in a tenth of the time of a partition.
     sample = distances[:: max(1, n // _SAMPLE)]
-    limit, more = int(np.searchsorted(np.cumsum(np.bincount(sample)), wanted * len(sample) / n)), 1
-    while len(near := np.flatnonzero(distances <= limit)) < wanted:
+    limit, more = int(np.searchsorted(np.cumsum(np.bincount(sample)), count * len(sample) / n)), 1
+    while len(near := np.flatnonzero(distances <= limit)) < count:
         limit, more = limit + more, 2 * more
-    if len(near) > 2 * wanted:  # the sample misled, or many are alike
-        near = np.sort(near[np.argpartition(distances[near], wanted)[:wanted]])
+    if len(near) > 2 * count:  # the sample misled, or many are alike
+        near = np.sort(near[np.argpartition(distances[near], count)[:count]])
     return near
 
 

@@ -57,10 +57,10 @@ def renew_some(database: Database, originals: Originals, state: State, limit: in
         database.write(_swap)
         return 1
     texts = originals.read([(doc.kind, doc.ref) for doc in older])
-    made = [
+    remade = [
         (doc, read_doc(texts[doc.kind, doc.ref]) if (doc.kind, doc.ref) in texts else None) for doc in older
     ]
-    database.write(lambda tx: _put_beside(tx, made))
+    database.write(lambda tx: _put_beside(tx, remade))
     return len(older)
 
 
@@ -81,11 +81,11 @@ def _older(database: Database, limit: int) -> list[_Older]:
     return [sound(row, _Older, "a doc") for row in rows]
 
 
-def _put_beside(tx: Transaction, made: Sequence[tuple[_Older, ReadDoc | None]]) -> None:
+def _put_beside(tx: Transaction, remade: Sequence[tuple[_Older, ReadDoc | None]]) -> None:
     if get_meta(tx, "rules") != rules_number():
         return  # somebody opened the file meanwhile who follows other rules
     kept = []
-    for older, doc in made:
+    for older, doc in remade:
         # Meanwhile it may have been taken out, or have got another text.
         if not tx.execute("select 1 from docs where id = ? and kind = ? and ref = ? and digest = ?", older):
             continue

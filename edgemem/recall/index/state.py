@@ -14,7 +14,6 @@ from edgemem.errors import CorruptError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from edgemem.recall.index.sources import Source
     from edgemem.store.database import Database, Transaction
 
 FIRST_OTHER = 1 << 40
@@ -63,9 +62,9 @@ class State(msgspec.Struct, frozen=True):
     older: int = 0
     """Whether other rules may have made some docs: 0 or 1."""
 
-    def reached(self, source: Source) -> int:
-        """Return the highest id taken from a source."""
-        return int(getattr(self, source.table))
+    def reached(self, table: str) -> int:
+        """Return the highest id taken from the table of a source."""
+        return int(getattr(self, table))
 
 
 def get_meta(tx: Transaction, key: str, default: int = 0) -> int:
