@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 PARTS = ("instructions", "tools", "summary", "history", "memory", "notes", "answer")
-"""What a window is divided into; `history` holds the newest utterance and what tools answer too."""
+"""The parts of a window; `history` holds the newest utterance and the answers of tools, too."""
 
 FILLED = ("memory", "summary", "notes")
 """The order in which parts beside the conversation get more than their floors."""
@@ -41,7 +41,7 @@ class Bounds(NamedTuple):
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What a part of the window gets, in tokens, and between which bounds."""
+    """The tokens of one part of the window, and the bounds between which they lie."""
 
     tokens: int
     floor: int
@@ -271,7 +271,7 @@ _SMALLER = {"instructions": "shorten them", "tools": "offer fewer"}
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """What of a message list goes to the model."""
+    """The part of a message list that goes to the model."""
 
     messages: list[Message]
     dropped_turns: int

@@ -41,7 +41,7 @@ _APOSTROPHE = Pattern("['’]")
 
 
 class Terms:
-    """What some texts say, as far as it can be said again; worked out when it is first asked for."""
+    """The words, numbers and codes of some texts that a reply could repeat; worked out when first asked for."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._given = texts

@@ -163,7 +163,7 @@ class PromptSize:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self.cache = TokenCache(tokenizer)
-        """Of single texts; whoever counts some of them anyway may use the same."""
+        """Tokens of single texts; other code that counts such texts may share it."""
         self._messages: list[Message] = []
         self._tools: Sequence[dict[str, Any]] | None = None
         self._tokens = 0

@@ -29,7 +29,7 @@ from edgemem.records import Fact, Held, Level, Preference, Recalled
 from edgemem.scopes import level_of_scope
 
 ERASED = "something private above is no longer known"
-"""What is said, to that person only, when a private value was erased which the prompt still holds."""
+"""The line for the owner of a private value that was erased and that the prompt still holds."""
 
 _CHANGE = re.compile(r"changed:(.*):(\d+)")
 

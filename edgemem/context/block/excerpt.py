@@ -1,9 +1,9 @@
 """Excerpts: what was said in fewer sentences, each of them whole.
 
-Who tells something says first what it is about, in the words that a question will have, and then what there is to know of it.
-So an excerpt begins with the sentence that has most of the question, and goes on from there; a correction stands behind what it
-corrects, too. Where something was left out, `…` stands, so that whoever reads it knows that there was more. What a recogniser
-wrote without an end is taken in parts of some words, as if each were a sentence.
+A speaker first says what a message is about, in the words that a question will have, and then what there is to know of it.
+So an excerpt begins with the sentence that has most words of the question and goes on from there; a correction stands behind
+the sentence that it corrects, too. `…` marks what was left out. Text that a recogniser wrote without full stops is cut into
+parts of some words, and each part counts as a sentence.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GAP = "…"
 """Stands where something was left out."""
 
 MOST_CHARS = 2000
-"""What stands behind them in a text is in no excerpt."""
+"""An excerpt is made of this many characters at the beginning of a text."""
 
 _ENDLESS_CHARS = 120
 """A sentence that is longer, and that no mark ends, is more than one."""
@@ -47,9 +47,9 @@ class Excerpt(NamedTuple):
     spans: tuple[tuple[int, int], ...]
     """Where each sentence of the text begins, and where it is over."""
     first: int
-    """The number of the first one that is told."""
+    """The number of the first sentence of the excerpt."""
     end: int
-    """That of the first one behind it that is not."""
+    """The number of the first sentence behind the excerpt."""
 
     @property
     def whole(self) -> bool:

@@ -104,7 +104,7 @@ def still_holding(epoch: Epoch, current: Current) -> Epoch:
 def fitting(items: Iterable[BlockLine], *, tokens: float) -> list[BlockLine]:
     """Return the first of them that take about so many tokens together, in the order in which they were told.
 
-    One that is too long lets a shorter one behind it pass.
+    A line that is too long is skipped; a shorter one behind it may still fit.
     """
     out: list[BlockLine] = []
     for item in items:

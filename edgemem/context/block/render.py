@@ -27,7 +27,7 @@ RANK: dict[Level, int] = {"shared": 0, "household": 1, "private": 2}
 """How closed a level is."""
 
 About = tuple[str, str, str]
-"""What a line gives the value of: `fact` or `preference`, scope and key."""
+"""The fact or preference that a line gives a value: `fact` or `preference`, its scope and its key."""
 
 IN_A_LINE_ABOVE = "(in a line above)"
 """How a person is told of an item whose line is empty: what one person said on a day stands in one line."""
@@ -76,7 +76,7 @@ class BlockLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class VisibleLines(dict[str, BlockLine]):
-    """What a prompt holds, by item id, in the order in which it was told; never changed once it is made."""
+    """The lines that a prompt holds, by item id, oldest first; never changed once it is made."""
 
     @cached_property
     def _about(self) -> dict[str, About]:
@@ -84,7 +84,7 @@ class VisibleLines(dict[str, BlockLine]):
 
     @cached_property
     def newest(self) -> dict[About, BlockLine]:
-        """What it says last of each key."""
+        """The newest line of each key."""
         return {about: self[name] for name, about in self._about.items()}
 
     @cached_property
@@ -102,10 +102,10 @@ LINE_CHARS = 240
 """A recalled item longer than this is cut where nobody shortens it; the whole of it stays retrievable."""
 
 SHORT_CHARS = 120
-"""What somebody said in no more is told whole."""
+"""A message of no more characters than this is not shortened."""
 
 _MOST_CHARS = 2 * LINE_CHARS
-"""Of an item that is said, however much room there is."""
+"""The most characters of one item, however much room there is."""
 
 _SURE = 3
 """The power of its score to which an item has a share of the room. Measured with `make lab ARGS="recall --block 80"`."""
@@ -114,7 +114,7 @@ ASIDE = " / "
 """Between things that one person said."""
 
 FIRST = {"episode": 0.15}
-"""What a tool did is told ahead of a turn that scores a little more: it is short, and it is what happened."""
+"""Added to the score of an episode: it stands before a turn that scores a little more, since it is short and sure."""
 
 _A_YEAR_S = 300 * 86_400.0
 """From then on a day is said with its year."""
@@ -240,7 +240,7 @@ def _said(
 def _group(item: Recalled) -> str:
     """Return what those have in common that stand in one line; empty: nothing does beside it.
 
-    What may be read by others stands in another line, and so does what has no day.
+    Items that other people may read stand in another line, and so do items without a day.
     """
     dated = (item.event_time or item.recorded_at) > 0
     return f"{item.level} {item.owner} {dated} {_who(item)}" if item.kind == "turn" else ""

@@ -31,8 +31,7 @@ _SIGN = re.compile("[\u30a1-\u30fa\u3400-\u9fff\uac00-\ud7af]")
 class Refusal(msgspec.Struct, frozen=True):
     """Why a summary is not used."""
 
-    kind: str
-    """`empty`, `cut off`, `too long`, `markers`, `unknown numbers`, `unknown dates` or `unknown names`."""
+    kind: str  # `empty`, `cut off`, `too long`, `markers`, `unknown numbers`, `unknown dates` or `unknown names`
     reason: str
     """A sentence; it may quote the summary."""
 

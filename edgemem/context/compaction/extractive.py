@@ -83,7 +83,7 @@ class ExtractiveSummarizer:
         self._assistant = assistant
         self._max_sentences = max_sentences
         self._known: dict[str, NDArray[np.float32]] = {}
-        """What was embedded when somebody began to speak: the next call goes on behind it."""
+        """Vectors of sentences, by text, from a call that somebody's speech stopped; the next call uses them."""
 
     def summarize(
         self,
@@ -278,7 +278,7 @@ _TRIES = 4
 """How often the size is counted; each time the text is cut to what the count before says."""
 _FIRST = 0.7
 _MARGIN = 0.85
-"""Of its budget, because sentences may take more tokens than their size tells; each count takes a millisecond."""
+"""Share of the budget that each new try aims at: sentences may take more tokens than estimated, and a count takes a millisecond."""
 
 _AHEAD = 2
 """Times the characters of a summary that are read ahead: the newest turns stay word for word, and older ones leave."""

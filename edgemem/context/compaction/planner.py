@@ -46,7 +46,7 @@ class _Measured(NamedTuple):
     tokens: int = 0
     answered: bool = False
     first_turn: int = -1
-    """Of the epoch."""
+    """The first turn of the epoch that it was measured in."""
 
 
 class EpochPlanner:
@@ -198,7 +198,7 @@ class EpochPlanner:
             previous=self.log.epoch.summary,
             stop=stop,
         )
-        # One that was finished at the very moment at which somebody began to speak is finished all the same.
+        # A summary that was finished just as somebody began to speak is used all the same.
         if not summary and stop is not None and stop():
             return None
         how = getattr(used, "how", "")  # only what has several ways tells which one it took

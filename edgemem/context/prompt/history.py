@@ -217,7 +217,7 @@ class _Issued(NamedTuple):
     before: int
     """How many messages of all committed turns there were."""
     newest: list[Message]
-    """Those of the open one."""
+    """The messages of the open turn."""
 
     def is_said(self, committed: Sequence[Message]) -> bool:
         """Tell whether nothing was injected or hidden: then it is the same list as what was said, and is taken as such."""
@@ -231,7 +231,7 @@ class _Issued(NamedTuple):
 
 
 class LoopList:
-    """What is known of one loop's list."""
+    """Knows the message list of one loop: the views that were issued to it, and messages of aborted turns that it kept."""
 
     def __init__(self) -> None:
         self._issued: deque[_Issued] = deque(maxlen=VIEWS)

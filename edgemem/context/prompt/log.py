@@ -43,7 +43,7 @@ class BlockSection(NamedTuple):
 
 
 class _Of(NamedTuple):
-    """What the committed part of a prompt hangs on."""
+    """The key of the committed part of a prompt: while it is the same, so is that part."""
 
     epoch: Epoch
     reader: Reader | None
@@ -53,7 +53,7 @@ class _Of(NamedTuple):
 
 
 class _Holding(NamedTuple):
-    """What the committed part of the present reader's prompt holds; each hook asks for it, and it is found out once a turn."""
+    """The contents of the committed part of the present reader's prompt, gathered once a turn; each hook asks for them."""
 
     of: _Of
     turns: list[PromptTurn]
@@ -89,11 +89,11 @@ class PromptLog:
         self._head: tuple[Epoch, str, tuple[BlockLine, ...]] = (self.epoch, "", ())
         """An epoch, the block that stands at its head, and what of memory that shows."""
         self._aborted: list[Message] | None = None
-        """What the turn said that was aborted since the newest one began."""
+        """The messages of a turn that was aborted since the newest one began."""
         self._held: _Holding | None = None
         self._viewed: _View | None = None
         self._committed: tuple[_Of | None, list[Message], str] = (None, [], "")
-        """Of what, which committed turns the present reader is shown; and their messages, with what of the head is left."""
+        """The key of the committed part, its messages, and the rest of the head that no user message carries yet."""
 
     # -- what was said -------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class PromptLog:
     ) -> PromptTurn:
         """Open a turn for a reader and return it; one that is still open is discarded.
 
-        What an unknown voice says is shared: whoever can hear a stranger may also hear what it said.
+        Words of an unknown voice are shared: whoever can hear a stranger may also hear what the stranger said.
         """
         self.discard()
         self.reader = reader
@@ -455,7 +455,7 @@ class PromptLog:
         turn.unfinished = unfinished
         ids, reported = {item.id for item in turn.shown if item.id.startswith(INTERRUPTION)}, False
         for earlier in reversed(self._in_prompt() if ids else ()):
-            # Who is told of one is not told of an older one any more.
+            # A model that was told of one turn that was cut off is not told of older ones.
             reported = earlier.reported = earlier.reported or reported or interruption(earlier) in ids
         self._history.add(turn)
         self._open = None  # last: idle time must not find a prompt between two turns that lacks the newer one

@@ -51,7 +51,7 @@ class PromptTurn(msgspec.Struct):
     at: int | None = None
     """Which message carries the block: the newest user message when it was put there."""
     heard_until: str | None = None
-    """What was heard in it before somebody cut the robot off; None: nobody did."""
+    """The text that was heard before somebody cut the robot off; None: nobody did."""
     reported: bool = False
     """Whether a model has been told that."""
     unfinished: bool = False
@@ -63,11 +63,11 @@ class PromptTurn(msgspec.Struct):
     utterance_bytes: int = UTTERANCE_BYTES
     """As much is kept of an utterance; 0: all of it."""
     whole: list[Message] | None = None
-    """Of a committed turn: its messages as every template takes them; made anew after a change."""
+    """The messages of a committed turn as every template takes them; made anew after a change."""
     says: TurnContents | None = None
-    """Of a committed turn: what it says of things that memory may tell; made anew after a change."""
+    """The contents of a committed turn that memory need not repeat; made anew after a change."""
     passages: list[Passage] | None = None
-    """Of a committed turn: what of it a later reply may repeat; made anew after a change."""
+    """The passages of a committed turn that a later reply may repeat; made anew after a change."""
 
     def carrier(self) -> int | None:
         """Return the number of the message that carries the block; the newest user message unless it was put before."""
@@ -107,7 +107,7 @@ class PromptTurn(msgspec.Struct):
     def take(self, messages: Sequence[Message]) -> None:
         """Learn what has been said in it; what was cut stays so, unless the loop has put something else there.
 
-        Of an utterance without end its beginning is what was said: all that follows is done with it, and takes as long as it is.
+        Of an utterance without end only the beginning is kept, since every later step takes time for each of its characters.
         """
         heard = self.as_heard(messages)
         self.uncut = {
@@ -219,7 +219,7 @@ def _recorded(turn: Turn) -> Iterable[BlockLine]:
 
 
 class Dedupe:
-    """What some turns say, looked up when it is first asked for.
+    """The contents of some turns, which memory need not repeat; looked up when first asked for.
 
     Args:
         turns: those that the prompt holds word for word, as far as the present reader may be shown them.
@@ -272,7 +272,7 @@ class Dedupe:
 
 
 class TurnContents:
-    """What one committed turn says of things that memory may tell, found out when it is first asked for."""
+    """The values, notes and outcomes of tools that stand in one committed turn; looked up when first asked for."""
 
     def __init__(self, turn: PromptTurn) -> None:
         self._turn = turn
