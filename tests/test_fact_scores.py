@@ -16,7 +16,7 @@ from edgemem.recall.fact_scores import CLUES, MEANING, FactModel, FactModels, cl
 from edgemem.recall.index.sources import FACT
 from edgemem.recall.index.state import FIRST_OTHER
 from edgemem.recall.linear import shipped_models
-from edgemem.recall.query import Question
+from edgemem.recall.query import ParsedQuery
 from edgemem.recall.view import View
 
 NAMES = list(CLUES)
@@ -49,7 +49,7 @@ def seen(*facts):
 
 def asked(*stems, people=()):
     """Return a question of these stems that means these people."""
-    return Question(terms=stems, meaning=" ".join(stems), people=frozenset(people), stems=frozenset(stems))
+    return ParsedQuery(terms=stems, meaning=" ".join(stems), people=frozenset(people), stems=frozenset(stems))
 
 
 def column(view, question, name):

@@ -29,6 +29,7 @@ from edgemem.recall.gate import (
     Weighed,
     shipped_gate,
 )
+from edgemem.recall.text.analyse import plain_words
 from lab.languages import LANGUAGES
 
 number = st.floats(-1e6, 1e6)
@@ -47,7 +48,12 @@ GATE = Gate(
 
 def said(text: str = "hello", *, language: str = "en", vector=None, embedder: str = "mini:1:2") -> Utterance:
     """Return an utterance."""
-    return Utterance(text, language, None if vector is None else np.array(vector, np.float32), embedder)
+    return Utterance(
+        frozenset(plain_words(text)),
+        language,
+        None if vector is None else np.array(vector, np.float32),
+        embedder,
+    )
 
 
 @given(
@@ -59,7 +65,7 @@ def said(text: str = "hello", *, language: str = "en", vector=None, embedder: st
 )
 def test_the_chance_lies_between_0_and_1(text, language, vector, found, meaning) -> None:
     """Whatever was said and found, with whatever weights."""
-    utterance = Utterance(text, language, vector, "all-minilm-l6-v2:1:384")
+    utterance = Utterance(frozenset(plain_words(text)), language, vector, "all-minilm-l6-v2:1:384")
     wild = msgspec.structs.replace(shipped_gate(), words_only=BY_ALL, with_meaning=BY_ALL, with_vector=BY_ALL)
     for gate in (shipped_gate(), wild):
         assert 0 < gate.chance(utterance, found, meaning=meaning) < 1

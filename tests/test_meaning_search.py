@@ -11,7 +11,7 @@ from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.sources import TURN
 from edgemem.recall.index.vectors import ExactVectors
 from edgemem.recall.meaning_search import find_near
-from edgemem.recall.query import Question
+from edgemem.recall.query import ParsedQuery
 from edgemem.recall.traits import SAYS_I
 from edgemem.recall.view import View
 from edgemem.records import Reader
@@ -37,7 +37,7 @@ def chosen(database, cosines, *, wanted, people=(), rows=None, reader=None, new=
         row = Row(n, TURN, n, 0, None, "ann", 1, n, 0.0, 0, None, None, 0, None, None, 3)
         columns.append(row._replace(**(rows or {}).get(n, {})))
     view = View(columns, make_filter(reader))
-    question = Question(terms=("cup",), meaning="the cup", people=frozenset(people))
+    question = ParsedQuery(terms=("cup",), meaning="the cup", people=frozenset(people))
     find_near(view, vectors, ASKED, question, new=new or {}, wanted=wanted)
     docs = columns.rows["id"]
     return sorted(docs[np.flatnonzero(view.chosen)].tolist()), dict(

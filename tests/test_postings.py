@@ -17,7 +17,7 @@ from edgemem.recall.index.docs import add_docs, remove_doc, replace_doc
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.sources import EPISODE, FACT, TURN, Doc
 from edgemem.recall.index.state import FIRST_OTHER, KEPT, State, note_removals, read_removals, trim_removals
-from edgemem.recall.people.alike import Asked
+from edgemem.recall.people.alike import TermWeight
 from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.text.analyse import terms
 from edgemem.recall.view import View
@@ -47,7 +47,7 @@ def found_in(memory, word, statistics):
     """Return what memory finds of a word: the BM25 of each doc alone, by its number."""
     columns = memory.columns
     view = View(columns, make_filter(None, past=True))
-    asked = {word: Asked(1.0, statistics.counts[word])}
+    asked = {word: TermWeight(1.0, statistics.counts[word])}
     own = matched(view, stands_of(view, memory.find([word])), asked, statistics).own
     return {int(columns.rows["id"][slot]): float(own[slot]) for slot in np.flatnonzero(own)}
 

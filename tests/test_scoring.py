@@ -11,13 +11,13 @@ from edgemem.recall.gate import NOTHING, Utterance, shipped_gate
 from edgemem.recall.index.sources import FACT, NOTE, SUMMARY, TURN
 from edgemem.recall.index.state import FIRST_OTHER
 from edgemem.recall.linear import shipped_models
-from edgemem.recall.query import Question
+from edgemem.recall.query import ParsedQuery
 from edgemem.recall.scoring import Ranking
 from edgemem.recall.view import View
 
 NOW, DAY = 1e9, 86400.0
-ASKED = Question(terms=("cup",), meaning="the cup", people=frozenset())
-SAID = Utterance("Where is the cup?", "en", None, "")
+ASKED = ParsedQuery(terms=("cup",), meaning="the cup", people=frozenset())
+SAID = Utterance(frozenset({"where", "is", "the", "cup"}), "en", None, "")
 
 
 def same_words(docs):

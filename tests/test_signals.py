@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgemem.recall.columns import Columns, Row
 from edgemem.recall.index.sources import TURN
-from edgemem.recall.query import Question
+from edgemem.recall.query import ParsedQuery
 from edgemem.recall.signals import SIGNALS, Field, signals_of
 from edgemem.recall.traits import ASKS, SAYS_I
 
@@ -18,7 +18,7 @@ DAY = 86400.0
 
 def asking(**more):
     """Return a question of nobody and no time."""
-    return Question(terms=("cup",), meaning="the cup", people=more.pop("people", frozenset()), **more)
+    return ParsedQuery(terms=("cup",), meaning="the cup", people=more.pop("people", frozenset()), **more)
 
 
 def row(number, **more):

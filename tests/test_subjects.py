@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import fact_text, split_key
-from edgemem.recall.query import read_question, take_apart
+from edgemem.recall.query import parse_query
 from edgemem.recall.recall import Recall
 from edgemem.recall.text.analyse import terms
 from edgemem.records import Heard, StoredMessage, Turn
@@ -93,10 +93,10 @@ def test_a_subject_is_found_by_its_words(key):
 def test_names_of_speakers_are_words_where_facts_are_about_them():
     """Names of speakers are no terms to look for, unless facts are about them."""
     text = "What size of shoes does Mara wear?"
-    speaker = read_question(take_apart(text), people={"mara"})
+    speaker = parse_query(text).resolved(people={"mara"})
     assert "mara" not in speaker.terms
     assert speaker.meaning == "What size of shoes does wear?"
-    subject = read_question(take_apart(text), people={"mara"}, subjects={"mara"})
+    subject = parse_query(text).resolved(people={"mara"}, subjects={"mara"})
     assert "mara" in subject.terms
     assert subject.meaning == text
     assert subject.people == speaker.people == {"mara"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_recall import Robot
 
 from edgemem.clock import Clock
-from edgemem.recall.query import take_apart
+from edgemem.recall.query import parse_query
 from edgemem.recall.then import values_meant
 from edgemem.recall.times import past_times
 from edgemem.records import Reader
@@ -97,7 +97,7 @@ def test_the_date_of_a_question_chooses_the_version(settled, query, code):
 )
 def test_the_words_of_a_date_ask_for_nothing_else(query, past, first):
     """The first of a month is not what was first, and a day is no question of all that was before."""
-    asked = take_apart(query, NOW)
+    asked = parse_query(query, NOW)
     assert (asked.asks_past, asked.asks_first) == (past, first)
     assert past_times(asked, NOW)
 

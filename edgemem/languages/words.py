@@ -267,6 +267,8 @@ class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     asks_accented: str = ""
     shift_stands: Literal["before", "after", "around"] = "before"
     """Where the shifts stand, seen from the noun."""
+    begins: Items = Items()
+    """What a question begins with, beside its `questions`; in Vietnamese, instead: there, mấy is a few as well."""
     moved: Items = Items()
     """What tells that something is moved, so that "from Monday to Wednesday" is a way and no time; written as `templates` are."""
     whole_weeks: bool = False

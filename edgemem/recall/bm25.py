@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.people.alike import Asked
+    from edgemem.recall.people.alike import TermWeight
     from edgemem.recall.view import View
     from edgemem.store.database import Database
 
@@ -141,7 +141,7 @@ def stands_of(view: View, found: Iterable[tuple[str, Slots, Numbers]]) -> Stands
     )
 
 
-def matched(view: View, stands: Stands, asked: Mapping[str, Asked], statistics: Statistics) -> Matched:
+def matched(view: View, stands: Stands, asked: Mapping[str, TermWeight], statistics: Statistics) -> Matched:
     """Return the BM25 of the texts that terms stand in.
 
     Args:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from edgemem.languages.words import Words
+    from edgemem.recall.query import ParsedQuery
     from edgemem.records import Recalled
 
 MOST_CHARS = 1000
@@ -32,15 +33,14 @@ class Echoes:
     """Tells which messages only ask what a question asks, and which are copies.
 
     Args:
-        question: as it was asked.
-        timed: whether it names a time.
+        query: what was asked.
     """
 
-    def __init__(self, question: str, *, timed: bool = False) -> None:
-        self._timed = timed
+    def __init__(self, query: ParsedQuery) -> None:
+        self._timed = bool(query.spans)
         # One recall looks at most items several times.
         self._said = cache(read_utterance)
-        self._is_one = cache(partial(_is_one, read_utterance(question).words, frozenset(terms(question))))
+        self._is_one = cache(partial(_is_one, read_utterance(query.text).words, query.all_stems))
 
     def among(self, items: Iterable[Recalled]) -> list[Recalled]:
         """Return the messages that ask, and have nothing that the question has not but politeness and a name that they call."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.query import Question
+    from edgemem.recall.query import ParsedQuery
     from edgemem.recall.view import View
 
     Numbers = NDArray[np.float32]
@@ -110,7 +110,7 @@ def weighed(rows: Numbers, weights: Numbers) -> Numbers:
     return found
 
 
-def clues_of(view: View, slots: Slots, question: Question, past: NDArray[np.float64]) -> Numbers:
+def clues_of(view: View, slots: Slots, question: ParsedQuery, past: NDArray[np.float64]) -> Numbers:
     """Return the clues of some facts, `float32[n, len(CLUES)]`.
 
     Args:
@@ -134,7 +134,7 @@ def clues_of(view: View, slots: Slots, question: Question, past: NDArray[np.floa
 
 
 def _about(
-    view: View, slots: Slots, question: Question
+    view: View, slots: Slots, question: ParsedQuery
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which facts are about what the question names, which about or of whom it means otherwise, which about another."""
     import numpy as np

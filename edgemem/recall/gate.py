@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from edgemem.provisions import provided
-from edgemem.recall.text.analyse import plain_words
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -50,7 +51,8 @@ _SURE = 30.0
 class Utterance(NamedTuple):
     """What somebody said."""
 
-    text: str
+    words: frozenset[str]
+    """Plain."""
     language: str
     vector: Numbers | None
     """None where nothing embedded it."""
@@ -79,9 +81,9 @@ class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
     def _by_word(self) -> dict[str, float]:
         return dict(self.weights)
 
-    def odds(self, text: str) -> float:
-        """Return the log odds that a text wants something of a memory."""
-        return self.bias + sum(self._by_word.get(word, 0.0) for word in set(plain_words(text)))
+    def odds(self, words: Collection[str]) -> float:
+        """Return the log odds that what has these words wants something of a memory; each counts once."""
+        return self.bias + sum(self._by_word.get(word, 0.0) for word in words)
 
 
 class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
@@ -161,7 +163,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "best_15": min(best, -1.5),
             "known": found.known,
             "terms": float(min(found.terms, MOST_TERMS)),
-            "said": words.odds(utterance.text) if words is not None else 0.0,
+            "said": words.odds(utterance.words) if words is not None else 0.0,
             "meant": self.meant.odds(vector) if vector is not None else 0.0,
         }
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.index.vectors import ExactVectors, Vector
-    from edgemem.recall.query import Question
+    from edgemem.recall.query import ParsedQuery
     from edgemem.recall.view import View
 
     Slots = NDArray[np.intp]
@@ -28,7 +28,7 @@ def find_near(
     view: View,
     vectors: ExactVectors,
     vector: Vector,
-    question: Question,
+    question: ParsedQuery,
     *,
     new: Mapping[int, float],
     wanted: int,
@@ -82,7 +82,7 @@ def _around(view: View, docs: Sequence[int]) -> Slots:
     return view.around(slots[slots >= 0], (-1, 1, 2))
 
 
-def about_people(view: View, question: Question) -> Slots:
+def about_people(view: View, question: ParsedQuery) -> Slots:
     """Return the slots of messages in which somebody whom the question names speaks of themselves, or is spoken of."""
     import numpy as np
 

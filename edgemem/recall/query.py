@@ -1,4 +1,4 @@
-"""Questions: what is asked for, of whom, and by which words."""
+"""Query: a sentence that is asked or said, analysed once: its words, stems, language, times, tense and people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from edgemem.languages.words import all_words, small
 from edgemem.recall.dates.period import TimeAlone, time_alone
 from edgemem.recall.dates.phrases import asks_when, ends_in, times_in
-from edgemem.recall.people.names import hear, people_in
+from edgemem.recall.people.names import hear, named_in
 from edgemem.recall.text.analyse import MAX_CHARS, language_in, plain_words, stem, terms
 from edgemem.recall.text.tense import tense_of
 from edgemem.recall.text.vocabulary import is_english
@@ -24,11 +24,20 @@ if TYPE_CHECKING:
 _SURE = 0.9  # a time that is less sure than this may be a word of what is asked for: "Monday" of a fact
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a question says by itself, before it is known which people there are."""
+class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A sentence that somebody asks or says, analysed once: what all of recall knows of it.
+
+    `parse_query` makes one of what the sentence says by itself; `resolved` adds what that says of the people who are known.
+    """
 
     text: str = ""
-    """Its end."""
+    """The end of the sentence, with misheard names set right."""
+    words: frozenset[str] = frozenset()
+    """All its words, plain."""
+    all_stems: frozenset[str] = frozenset()
+    """The stems of all its words that tell anything."""
+    language: str = "en"
+    """That it is in, as `analyse.language_in` tells it: en where nothing tells."""
     spans: tuple[Span, ...] = ()
     """The times that it speaks of, in their order there; of one time, the likeliest reading first."""
     ends: tuple[Span, ...] = ()
@@ -44,31 +53,17 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     asks_when: bool = False
     in_past: bool = False
     """Whether it speaks of the past at all, as in "what did you eat?"."""
-
-    @property
-    def tense(self) -> Literal["now", "past", ""]:
-        """Return whether it is about what holds, or about what was; empty: about neither, as "what did she say?"."""
-        if self.asks_past or self.asks_first:
-            return "past"
-        return "" if self.in_past else "now"
-
-
-class Question(Asked, frozen=True, kw_only=True):
-    """A question, taken apart, of the people who are known."""
-
-    terms: tuple[str, ...]
+    terms: tuple[str, ...] = ()
     """Stems to look for, each once; names of people who speak here are left out, since they match everything, unless
     facts are about them."""
-    meaning: str
+    meaning: str = ""
     """The text to embed: without those names, which would only find greetings."""
-    people: frozenset[str]
+    people: frozenset[str] = frozenset()
     """The people that it names, and the reader where it says "I"."""
     strange: frozenset[str] = frozenset()
     """Those of its terms that are no English words: where they stand nowhere, they were misheard."""
-    language: str = "en"
-    """That it is in, as `analyse.language_in` tells it: en where nothing tells."""
     stems: frozenset[str] = frozenset()
-    """Of all its words that tell anything, those names included."""
+    """Of all its words that tell anything but a time, those names included."""
     times: tuple[tuple[float, float, float], ...] = ()
     """Begin and end of the times that it speaks of, and how sure that is; their words are not looked for."""
     dates: frozenset[str] = frozenset()
@@ -77,15 +72,22 @@ class Question(Asked, frozen=True, kw_only=True):
     """What it asks for if it names a time and little else that the memory knows."""
 
     @property
+    def tense(self) -> Literal["now", "past", ""]:
+        """Return whether it is about what holds, or about what was; empty: about neither, as "what did she say?"."""
+        if self.asks_past or self.asks_first:
+            return "past"
+        return "" if self.in_past else "now"
+
+    @property
     def english(self) -> bool:
         """Whether it is in English, by the rules of which words sound alike."""
         return self.language == "en"
 
-    def of(self, people: frozenset[str]) -> Question:
+    def of(self, people: frozenset[str]) -> ParsedQuery:
         """Return the same question, of other people."""
         return msgspec.structs.replace(self, people=people)
 
-    def but(self, unknown: Collection[str]) -> Question:
+    def but(self, unknown: Collection[str]) -> ParsedQuery:
         """Return the same question without the words of times that stand nowhere, if it says anything else.
 
         A text cannot have them, and they would be the rarest of its words.
@@ -93,7 +95,7 @@ class Question(Asked, frozen=True, kw_only=True):
         left = tuple(term for term in self.terms if term not in self.dates or term not in unknown)
         return msgspec.structs.replace(self, terms=left) if left else self
 
-    def settled(self, *, alone: bool) -> Question:
+    def settled(self, *, alone: bool) -> ParsedQuery:
         """Return the same question as one of a time alone, which has no words to look for, or as any other."""
         return msgspec.structs.replace(self, terms=()) if alone else msgspec.structs.replace(self, alone=None)
 
@@ -101,9 +103,77 @@ class Question(Asked, frozen=True, kw_only=True):
         """Tell whether a subject, given by its stems with spaces between them, stands in it."""
         return self.stems.issuperset(subject.split())
 
+    def resolved(
+        self,
+        text: str | None = None,
+        *,
+        people: Collection[str] = (),
+        subjects: Collection[str] = (),
+        reader: str | None = None,
+    ) -> ParsedQuery:
+        """Return the same query with what to look for, and of whom.
 
-def take_apart(text: str, now: float | None = None) -> Asked:
-    """Take a question apart, as far as that needs nobody's name.
+        Args:
+            text: with misheard names set right; None: as it was asked.
+            people: names of known speakers.
+            subjects: those of them that facts are about.
+            reader: who asks, if known.
+        """
+        query = self if text is None else self._heard_as(text)
+        text = query.text
+        for span in query.spans:
+            if span.sure >= _SURE:
+                text = text.replace(span.said, " ", 1)
+        content = tuple(terms(text))
+        if query.spans and not content:
+            text = query.text
+            content = tuple(terms(text))
+        words = query.words if text == query.text else frozenset(plain_words(text))
+        named = named_in(words, people)
+        name_words = {word for name in named.difference(subjects) for word in plain_words(name)}
+        wanted = terms(text, without=name_words) if name_words else content
+        meaning = " ".join(text.split())
+        if wanted and name_words:
+            meaning = " ".join(hear(meaning, dict.fromkeys(name_words, "")).split())
+        known = all_words().get(query.language)
+        speaks_of_itself = reader is not None and known is not None and known.speaks_of_itself(small(text))
+        return msgspec.structs.replace(
+            query,
+            terms=tuple(dict.fromkeys(wanted or content)),
+            meaning=meaning,
+            people=named | {reader} if reader and speaks_of_itself else named,
+            strange=frozenset(stem(word) for word in words if word.isalpha() and not is_english(word)),
+            stems=frozenset(content),
+            times=tuple((span.begin, span.end, span.sure) for span in query.spans),
+            dates=frozenset(term for span in query.spans for term in terms(span.said)),
+            alone=None
+            if self.asks_when
+            else time_alone(
+                query.text,
+                query.spans,
+                now=self.at,
+                language=query.language,
+                named=named,
+                reader=reader,
+            ),
+        )
+
+    def _heard_as(self, text: str) -> ParsedQuery:
+        """Return the same query in other words, for misheard names; what was taken for a time may have been one."""
+        if text == self.text:
+            return self
+        return msgspec.structs.replace(
+            self,
+            text=text,
+            words=frozenset(plain_words(text)),
+            all_stems=frozenset(terms(text)),
+            language=language_in(text),
+            spans=tuple(span for span in self.spans if span.said in text or span.said not in self.text),
+        )
+
+
+def parse_query(text: str, now: float | None = None) -> ParsedQuery:
+    """Analyse a sentence, as far as that needs nobody's name.
 
     Args:
         text: anything at all; of a very long one the end counts.
@@ -116,8 +186,11 @@ def take_apart(text: str, now: float | None = None) -> Asked:
     for span in ends:
         untimed = untimed.replace(span.said, " ", 1)
     tense = tense_of(text, untimed)
-    return Asked(
+    return ParsedQuery(
         text=text,
+        words=frozenset(plain_words(text)),
+        all_stems=frozenset(terms(text)),
+        language=language_in(text),
         spans=spans,
         ends=ends,
         at=now or 0.0,
@@ -126,57 +199,4 @@ def take_apart(text: str, now: float | None = None) -> Asked:
         asks_all=tense.all,
         asks_when=now is not None and asks_when(text),
         in_past=tense.speaks,
-    )
-
-
-def read_question(
-    asked: Asked,
-    text: str | None = None,
-    *,
-    people: Collection[str] = (),
-    subjects: Collection[str] = (),
-    reader: str | None = None,
-) -> Question:
-    """Say what to look for, and of whom.
-
-    Args:
-        text: the text with misheard names set right; None: as it was asked.
-        people: names of known speakers.
-        subjects: those of them that facts are about.
-        reader: who asks, if known.
-    """
-    text, spans = asked.text if text is None else text, asked.spans
-    if text != asked.text:  # what was taken for a time may have been a name
-        spans = tuple(span for span in spans if span.said in text or span.said not in asked.text)
-    whole = text
-    for span in spans:
-        if span.sure >= _SURE:
-            text = text.replace(span.said, " ", 1)
-    if spans and not terms(text):
-        text = whole
-    words = plain_words(text)
-    said = set(words)
-    named = people_in(text, people)
-    language = language_in(whole)
-    alone = time_alone(asked, whole, spans, language=language, named=named, reader=reader)
-    name_words = {word for name in named.difference(subjects) for word in plain_words(name)}
-    content = terms(text)
-    wanted = terms(text, without=name_words)
-    meaning = " ".join(text.split())
-    if wanted and name_words:
-        meaning = " ".join(hear(meaning, dict.fromkeys(name_words, "")).split())
-    known = all_words().get(language)
-    if reader and known is not None and known.speaks_of_itself(small(text)):
-        named = named | {reader}
-    return Question(
-        **msgspec.structs.asdict(asked),
-        terms=tuple(dict.fromkeys(wanted or content)),
-        meaning=meaning,
-        people=named,
-        strange=frozenset(stem(word) for word in said if word.isalpha() and not is_english(word)),
-        language=language,
-        stems=frozenset(content),
-        times=tuple((span.begin, span.end, span.sure) for span in spans),
-        dates=frozenset(term for span in spans for term in terms(span.said)),
-        alone=alone,
     )

@@ -17,7 +17,7 @@ from edgemem.recall.gate import shipped_gate
 from edgemem.recall.groups import Rows, Wanted, best_of_groups, first_of
 from edgemem.recall.index.sources import KINDS
 from edgemem.recall.linear import shipped_models
-from edgemem.recall.query import take_apart
+from edgemem.recall.query import parse_query
 from edgemem.recall.search import Limits, RecallStats, Search
 from edgemem.recall.second_pass import Bounds, SecondPass, second_pass
 from edgemem.recall.tail import Tail
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from edgemem.recall.gate import Found, Utterance
     from edgemem.recall.index.index import Index
     from edgemem.recall.linear import Messages
-    from edgemem.recall.query import Asked
+    from edgemem.recall.query import ParsedQuery
     from edgemem.recall.scoring import Ranking
     from edgemem.records import Kind, Reader, Recalled
     from edgemem.store.database import Database
@@ -149,7 +149,7 @@ class Recall:
         reader = as_spelled(self._truth, reader)
         when = checked_when(valid_at, known_at)
         asked_at = self._clock.now()
-        question = take_apart(query, asked_at)
+        question = parse_query(query, asked_at)
         times = past_times(question, asked_at) if when is None and include_past is None else []
         said_past = (question.asks_past or question.asks_all) if include_past is None else include_past
         past = said_past or bool(times)
@@ -191,7 +191,7 @@ class Recall:
             )
         )
         most = k if self._reranker is None else max(k, self._settings.rerank_most)
-        echoes = None if repeated else Echoes(query, timed=bool(question.spans))
+        echoes = None if repeated else Echoes(question)
         wanted = Wanted(most, echoes, min_score, frozenset(exclude), known, self._settings.safety_keys)
         groups = best_of_groups(ranking, apart or (KINDS.values(),), rows, wanted)
         # A model that reads a question for its words has nothing to say about one that has none.
@@ -215,7 +215,7 @@ class Recall:
         reader = as_spelled(self._truth, reader)
         allowed = make_filter(reader, kinds={"turn"})
         limits = Limits(candidates=self._settings.candidates)
-        asked = take_apart(query, self._clock.now())
+        asked = parse_query(query, self._clock.now())
         _, ranking = self._search(asked, reader, {}, allowed, limits)
         return list(map(str, ranking.refs[: ranking.turns].tolist())), ranking.messages
 
@@ -224,13 +224,13 @@ class Recall:
         reader = as_spelled(self._truth, reader)
         limits = Limits(candidates=self._settings.candidates)
         _, ranking = self._search(
-            take_apart(query, self._clock.now()), reader, {}, make_filter(reader), limits
+            parse_query(query, self._clock.now()), reader, {}, make_filter(reader), limits
         )
         return ranking.utterance, ranking.best_found
 
     def fact_clues_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], NDArray[np.float32]]:
         """Return the names of the facts and preferences that were considered for a question, and their clues."""
-        asked = take_apart(query, self._clock.now())
+        asked = parse_query(query, self._clock.now())
         reader = as_spelled(self._truth, reader)
         allowed = make_filter(reader, past=asked.asks_past)
         limits = Limits(candidates=self._settings.candidates)
@@ -240,7 +240,7 @@ class Recall:
 
     def _search(
         self,
-        asked: Asked,
+        asked: ParsedQuery,
         reader: Reader | None,
         names: Mapping[str, str],
         allowed: Filter,
@@ -257,7 +257,7 @@ class Recall:
 
     def _search_with(
         self,
-        asked: Asked,
+        asked: ParsedQuery,
         reader: Reader | None,
         names: Mapping[str, str],
         allowed: Filter,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from edgemem.recall.gate import Gate, Utterance
     from edgemem.recall.linear import Models
-    from edgemem.recall.query import Question
+    from edgemem.recall.query import ParsedQuery
     from edgemem.recall.view import View
 
     Slots = NDArray[np.intp]
@@ -62,7 +62,7 @@ class Ranking:
     def __init__(
         self,
         view: View,
-        question: Question,
+        question: ParsedQuery,
         *,
         models: Models,
         gate: Gate,
@@ -151,7 +151,7 @@ class Ranking:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def _said(self, view: View, slots: Slots, question: Question, words_of: WordsOf) -> Said:
+    def _said(self, view: View, slots: Slots, question: ParsedQuery, words_of: WordsOf) -> Said:
         """Return what is compared of the messages; of as many again also the words, for echoes are left out later."""
         import numpy as np
 
@@ -317,7 +317,7 @@ class Ranking:
         return self._fact_models.reasons(self.clues[row - self.texts].tolist(), self._meaning)
 
 
-def _messages(view: View, slots: Slots, question: Question) -> Messages:
+def _messages(view: View, slots: Slots, question: ParsedQuery) -> Messages:
     import numpy as np
 
     if not len(slots):

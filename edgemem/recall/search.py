@@ -17,7 +17,7 @@ from edgemem.recall.index.sources import FACT, TURN, Doc, bound, marks
 from edgemem.recall.index.state import FIRST_OTHER, State
 from edgemem.recall.meaning_search import find_near, find_past
 from edgemem.recall.scoring import Ranking
-from edgemem.recall.text.analyse import language_in, plain_words, share_of_meaning, terms
+from edgemem.recall.text.analyse import plain_words, share_of_meaning, terms
 from edgemem.recall.word_search import WordSearch
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from edgemem.recall.gate import Gate
     from edgemem.recall.index.index import Index
     from edgemem.recall.linear import Models
-    from edgemem.recall.query import Asked, Question
+    from edgemem.recall.query import ParsedQuery
     from edgemem.recall.tail import Tail
     from edgemem.recall.view import View
 
@@ -113,7 +113,7 @@ class Search:
         self.embed_s = 0.0
         self.late = False
 
-    def run(self, question: Question, view: View) -> Ranking:
+    def run(self, question: ParsedQuery, view: View) -> Ranking:
         """Find what is near in meaning to a question whose words were looked up, and score all candidates."""
         self._look_up_meaning(question, view)
         words, meaning = ("words",) if view.words.any() else (), ("meaning",) if self._meaning else ()
@@ -129,7 +129,7 @@ class Search:
                 models=self._models,
                 gate=self._gate,
                 utterance=Utterance(
-                    question.text, question.language, self._vector, self._maker, asked=self._limits.asked
+                    question.words, question.language, self._vector, self._maker, asked=self._limits.asked
                 ),
                 meaning=self._meaning,
                 now=self._now,
@@ -137,13 +137,12 @@ class Search:
             )
 
     def look_up_words(
-        self, asked: Asked, tail: Tail, *, names: Mapping[str, str], reader: str | None
-    ) -> tuple[Question, View]:
+        self, asked: ParsedQuery, tail: Tail, *, names: Mapping[str, str], reader: str | None
+    ) -> tuple[ParsedQuery, View]:
         """Find the words of a question; whoever calls holds the tail."""
         languages = self._embedder.languages if self._embedder is not None else ()  # none: it knows many
         if languages:
-            language = language_in(asked.text)
-            self._weight = share_of_meaning(language, languages, self._limits.foreign_meaning)
+            self._weight = share_of_meaning(asked.language, languages, self._limits.foreign_meaning)
         search = WordSearch(
             self._index,
             self._state,
@@ -155,7 +154,7 @@ class Search:
         self._new = dict(tail.docs)
         return search.look_up(asked, names=names, reader=reader)
 
-    def _look_up_meaning(self, question: Question, view: View) -> None:
+    def _look_up_meaning(self, question: ParsedQuery, view: View) -> None:
         """Embed the question and find what is near to it."""
         vectors = self._index.space() if self._state is not None else None
         if vectors is None or self._embedder is None or not question.terms or not self._weight:

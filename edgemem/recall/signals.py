@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.columns import Columns
-    from edgemem.recall.query import Question
+    from edgemem.recall.query import ParsedQuery
 
     Numbers = NDArray[np.float32]
     Slots = NDArray[np.intp]
@@ -51,7 +51,7 @@ class _Candidates(NamedTuple):
     """What all groups of signals look at."""
 
     field: Field
-    question: Question
+    question: ParsedQuery
     slots: Slots
     at: NDArray[np.float64]
     """When each was said."""
@@ -69,7 +69,7 @@ class _Candidates(NamedTuple):
 def signals_of(
     field: Field,
     slots: Slots,
-    question: Question,
+    question: ParsedQuery,
     mentioned: NDArray[np.bool_],
     may: Callable[[Slots], NDArray[np.bool_]],
 ) -> Numbers:
@@ -92,7 +92,7 @@ def signals_of(
 
 
 def _candidates(
-    field: Field, slots: Slots, question: Question, may: Callable[[Slots], NDArray[np.bool_]]
+    field: Field, slots: Slots, question: ParsedQuery, may: Callable[[Slots], NDArray[np.bool_]]
 ) -> _Candidates:
     import numpy as np
 
@@ -118,7 +118,7 @@ def _candidates(
 class _People:
     """Whom the question names, and which texts are about them."""
 
-    def __init__(self, columns: Columns, question: Question, mentioned: NDArray[np.bool_]) -> None:
+    def __init__(self, columns: Columns, question: ParsedQuery, mentioned: NDArray[np.bool_]) -> None:
         self._rows = columns.rows
         self._codes = [code for name in question.people if (code := columns.code(name)) is not None]
         self.mentioned = mentioned

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.dates.period import TimeAlone
-    from edgemem.recall.query import Question
+    from edgemem.recall.query import ParsedQuery
     from edgemem.recall.view import View
 
     Slots = NDArray[np.intp]
@@ -56,7 +56,7 @@ _SAME_S = 120.0
 """A fact that was told so soon before or after a message was told by it."""
 
 
-def told_then(view: View, question: Question, now: float) -> tuple[Slots, NDArray[np.float64]]:
+def told_then(view: View, question: ParsedQuery, now: float) -> tuple[Slots, NDArray[np.float64]]:
     """Return the slots of what was told at the times of a question that names little else, and their scores, 0 to 1.
 
     Args:
@@ -88,7 +88,7 @@ def told_then(view: View, question: Question, now: float) -> tuple[Slots, NDArra
     return slots[best], scores[best]
 
 
-def stands_then(view: View, question: Question, now: float) -> NDArray[np.bool_]:
+def stands_then(view: View, question: ParsedQuery, now: float) -> NDArray[np.bool_]:
     """Tell which slots are of the times that a question names, or of the conversation that it asks for.
 
     Args:
@@ -133,7 +133,7 @@ def _of_talk(view: View, alone: TimeAlone) -> Slots:
     return found
 
 
-def _theirs(view: View, slots: Slots, question: Question, alone: TimeAlone) -> NDArray[np.bool_]:
+def _theirs(view: View, slots: Slots, question: ParsedQuery, alone: TimeAlone) -> NDArray[np.bool_]:
     """Tell which texts are by the people that are asked for, or, if they did anything, speak of them."""
     import numpy as np
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from edgemem.recall.dates.phrases import Span
-    from edgemem.recall.query import Asked
+    from edgemem.recall.query import ParsedQuery
     from edgemem.records import Reader
     from edgemem.store.database import Database
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.columns import Columns
-    from edgemem.recall.query import Question
 
     Numbers = NDArray[np.float32]
 
@@ -113,7 +112,7 @@ def _any(items: Iterable[str]) -> str:
     return f"(?:{'|'.join(map(re.escape, items))})"
 
 
-def past_times(asked: Asked, now: float) -> list[Time]:
+def past_times(asked: ParsedQuery, now: float) -> list[Time]:
     """Return begin and end of the times at which held what a question asks for, as far as they are over.
 
     Args:
@@ -173,7 +172,7 @@ _FEW_DAYS_S = 3 * 86400.0
 _LIKELY = 0.5
 
 
-def on_dates(columns: Columns, question: Question) -> NDArray[np.intp]:
+def on_dates(columns: Columns, question: ParsedQuery) -> NDArray[np.intp]:
     """Return the slots of the texts that speak of a time that the question speaks of, the best first."""
     import numpy as np
 
@@ -186,7 +185,7 @@ def on_dates(columns: Columns, question: Question) -> NDArray[np.intp]:
     return best
 
 
-def on_days(columns: Columns, question: Question) -> NDArray[np.intp]:
+def on_days(columns: Columns, question: ParsedQuery) -> NDArray[np.intp]:
     """Return the slots of the messages that were said on a day that the question speaks of, as they were said."""
     import numpy as np
 
@@ -198,7 +197,7 @@ def on_days(columns: Columns, question: Question) -> NDArray[np.intp]:
     return np.flatnonzero(there & (kind == TURN))
 
 
-def spoken_of(columns: Columns, question: Question) -> Numbers:
+def spoken_of(columns: Columns, question: ParsedQuery) -> Numbers:
     """Return, by slot, how well the times that each text speaks of are the question's, 0 to 1; one more at the end."""
     import numpy as np
 
@@ -209,7 +208,7 @@ def spoken_of(columns: Columns, question: Question) -> Numbers:
     return found
 
 
-def said_then(at: NDArray[np.float64], question: Question) -> Numbers:
+def said_then(at: NDArray[np.float64], question: ParsedQuery) -> Numbers:
     """Return how sure it is that each text was said at a time that the question speaks of, or the day after, a little less, 0 to 1.
 
     Args:
@@ -224,7 +223,7 @@ def said_then(at: NDArray[np.float64], question: Question) -> Numbers:
     return found
 
 
-def _overlap(spans: NDArray[np.float64], question: Question) -> NDArray[np.float32]:
+def _overlap(spans: NDArray[np.float64], question: ParsedQuery) -> NDArray[np.float32]:
     """Return how much of the longer one of both is common to a text's time and the question's, times how sure both are."""
     import numpy as np
 

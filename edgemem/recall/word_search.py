@@ -13,7 +13,7 @@ from edgemem.recall.index.sources import bound, in_batches, marks
 from edgemem.recall.index.state import FIRST_OTHER
 from edgemem.recall.people.alike import LEAST_LETTERS, MOST, parted, spread
 from edgemem.recall.people.names import LONG, Ways, people_heard, people_in, ways_of, with_names, with_people
-from edgemem.recall.query import Asked, Question, read_question
+from edgemem.recall.query import ParsedQuery
 from edgemem.recall.text.analyse import terms
 from edgemem.recall.then_told import stands_then
 from edgemem.recall.times import on_dates, on_days, spoken_of
@@ -69,7 +69,9 @@ class WordSearch:
         self._file: FileWords | None = None
         """Those words, where it does not."""
 
-    def look_up(self, asked: Asked, *, names: Mapping[str, str], reader: str | None) -> tuple[Question, View]:
+    def look_up(
+        self, asked: ParsedQuery, *, names: Mapping[str, str], reader: str | None
+    ) -> tuple[ParsedQuery, View]:
         """Find the words of a question.
 
         Args:
@@ -108,7 +110,7 @@ class WordSearch:
             self._find(view, question, statistics, people)
             return question, view
 
-    def _is_alone(self, view: View, question: Question) -> bool:
+    def _is_alone(self, view: View, question: ParsedQuery) -> bool:
         """Tell whether nothing of the time that a question asks for holds the word that is left of it, if any is.
 
         Of more than a week nothing at all may hold it: of the shovel for winter somebody spoke in spring.
@@ -136,9 +138,11 @@ class WordSearch:
         rows = self._index.database.query("select name from people")
         return [name for (name,) in rows if isinstance(name, str)]
 
-    def _read(self, asked: Asked, text: str, people: Collection[str], reader: str | None) -> Question:
+    def _read(
+        self, asked: ParsedQuery, text: str, people: Collection[str], reader: str | None
+    ) -> ParsedQuery:
         named = people_in(text, people)
-        return read_question(asked, text, people=named, subjects=self._subjects(named), reader=reader)
+        return asked.resolved(text, people=named, subjects=self._subjects(named), reader=reader)
 
     def _subjects(self, people: Collection[str]) -> set[str]:
         """Return those people that facts are about."""
@@ -159,7 +163,7 @@ class WordSearch:
     def _heard(
         self,
         query: str,
-        question: Question,
+        question: ParsedQuery,
         statistics: Statistics,
         names: Mapping[str, str],
         people: Collection[str],
@@ -221,7 +225,9 @@ class WordSearch:
         readable = (other for other in longer if self._statistics(view, [other]).counts.get(other))
         return parted(term, islice(readable, MOST), known=known)
 
-    def _find(self, view: View, question: Question, statistics: Statistics, people: Collection[str]) -> None:
+    def _find(
+        self, view: View, question: ParsedQuery, statistics: Statistics, people: Collection[str]
+    ) -> None:
         """Find the words of the question, and those that sound or end like them, in memory, in the file and in the tail."""
         import numpy as np
 
@@ -316,7 +322,7 @@ class WordSearch:
                 f"{self._index.path} is damaged: a row cannot be ({error}); it is made again by itself."
             ) from error
 
-    def _note_mentions(self, view: View, question: Question, people: Collection[str]) -> None:
+    def _note_mentions(self, view: View, question: ParsedQuery, people: Collection[str]) -> None:
         """Note which texts speak of somebody whom the question names, and not only to them."""
         import numpy as np
 

@@ -15,7 +15,7 @@ from edgemem.recall import file_words, word_search
 from edgemem.recall.candidates import make_filter
 from edgemem.recall.index.index import Index
 from edgemem.recall.postings import ResidentPostings
-from edgemem.recall.query import take_apart
+from edgemem.recall.query import parse_query
 from edgemem.recall.tail import Tail
 from edgemem.recall.word_search import WordSearch
 from edgemem.records import Heard, Reader, StoredMessage, Turn
@@ -124,7 +124,7 @@ def scored(index: Index, truth: Database, reader: Reader | None, query: str):
     tail.refresh(state)
     only = make_filter(reader, kinds={"turn"})
     search = WordSearch(index, state, tail, only, candidates=64)
-    _, view = search.look_up(take_apart(query, 1.77e9), names={}, reader=None)
+    _, view = search.look_up(parse_query(query, 1.77e9), names={}, reader=None)
     refs = view.columns.rows["ref"]
     return view.known, {
         int(refs[slot]): (float(view.words[slot]), float(view.window[slot]))

@@ -19,7 +19,6 @@ from edgemem.bench.ground import scratch
 from edgemem.bench.report import report, say
 from edgemem.config import Profile
 from edgemem.recall.gate import THERE, WANTS, Both, Direction, Gate, Vocabulary, Weighed
-from edgemem.recall.text.analyse import plain_words
 from lab.facts_told import FactsTold
 from lab.judged import homes, open_real, opened, tell
 from lab.learning import logistic
@@ -216,7 +215,7 @@ def _vocabulary(samples: Sequence[Sample]) -> Vocabulary:
     """Return the words of a language that tell what wants something of a memory."""
     import numpy as np
 
-    said = [set(plain_words(one.utterance.text)) for one in samples]
+    said = [one.utterance.words for one in samples]
     words = [word for word, _ in Counter(sorted(chain.from_iterable(said))).most_common(WORDS)]
     there = np.array([[word in each for word in words] for each in said]) / _SPREAD
     bias, weights = _wants(samples, there)

@@ -19,7 +19,7 @@ from edgemem.recall.gate import SLOWLY, Found, Gate, Utterance
 from edgemem.recall.linear import LinearModel, Messages
 from edgemem.recall.replacing import Said
 from edgemem.recall.signals import SIGNALS
-from edgemem.recall.text.analyse import terms
+from edgemem.recall.text.analyse import plain_words, terms
 from lab import gate
 from lab.bootstrap import interval, paired
 from lab.facts_told import FactsTold
@@ -375,7 +375,12 @@ def samples(*, embedded: bool) -> list[Sample]:
             wants = kind == "answerable"
             for text in texts:
                 vector = dice.normal(0, 0.1, 3).astype(np.float32) + np.float32([wants, not wants, 0])
-                utterance = Utterance(text, home[:2], vector if embedded else None, MAKER if embedded else "")
+                utterance = Utterance(
+                    frozenset(plain_words(text)),
+                    home[:2],
+                    vector if embedded else None,
+                    MAKER if embedded else "",
+                )
                 found = Found(0.6 if wants else 0.3, -2.0 + wants, float(wants), 2)
                 rows.append(Sample(home, kind, 1.0, utterance, found))
     return rows

@@ -29,8 +29,8 @@ from edgemem.recall.index.docs import add_docs
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.sources import EPISODE, FACT, KINDS, TURN, Doc
 from edgemem.recall.index.state import FIRST_OTHER
-from edgemem.recall.people.alike import Asked
-from edgemem.recall.query import read_question, take_apart
+from edgemem.recall.people.alike import TermWeight
+from edgemem.recall.query import parse_query
 from edgemem.recall.text.analyse import MAX_CHARS, plain_words, stem, terms
 from edgemem.recall.view import View
 from edgemem.records import Reader
@@ -91,7 +91,7 @@ def test_no_text_breaks_into_syntax(text):
 )
 def test_no_question_is_a_syntax_error(database, text):
     """A question full of FTS syntax is looked for as plain words."""
-    question = read_question(take_apart(text))
+    question = parse_query(text).resolved()
     assert count_docs(database, question.terms).keys() == set(question.terms)
     words = FileWords(database, make_filter(Reader("alice")))
     counts = words.counts(question.terms)
@@ -117,46 +117,46 @@ def test_common_words_are_left_out_when_others_tell_more():
 
 def test_names_of_speakers_are_not_looked_for():
     """The name of a person who speaks here matches everything; it says whom the question is about instead."""
-    question = read_question(take_apart("What did Alice's doctor say?"), people={"alice", "Bob Miller"})
+    question = parse_query("What did Alice's doctor say?").resolved(people={"alice", "Bob Miller"})
     assert question.terms == (stem("doctor"), stem("say"))
     assert question.people == {"alice"}
     assert question.meaning == "What did doctor say?"
-    assert read_question(take_apart("Call Bob Miller"), people={"Bob Miller"}).people == {"Bob Miller"}
-    assert read_question(take_apart("Call Bob"), people={"Bob Miller"}).people == frozenset()
+    assert parse_query("Call Bob Miller").resolved(people={"Bob Miller"}).people == {"Bob Miller"}
+    assert parse_query("Call Bob").resolved(people={"Bob Miller"}).people == frozenset()
 
 
 def test_a_question_of_a_name_alone_keeps_it():
     """Where nothing else is said, the name is what is looked for."""
-    question = read_question(take_apart("And Alice?"), people={"alice"})
+    question = parse_query("And Alice?").resolved(people={"alice"})
     assert question.terms == ("alic",)
     assert question.meaning == "And Alice?"
 
 
 def test_who_says_i_is_meant():
     """A question with "my" in it is about the reader, if the voice is known."""
-    assert read_question(take_apart("what are my allergies"), reader="alice").people == {"alice"}
-    assert read_question(take_apart("what are allergies"), reader="alice").people == frozenset()
+    assert parse_query("what are my allergies").resolved(reader="alice").people == {"alice"}
+    assert parse_query("what are allergies").resolved(reader="alice").people == frozenset()
 
 
 def test_words_of_a_date_that_stand_nowhere_are_not_looked_for():
     """Else they would be the rarest words of a question, and no text could have much of it; alone they are all that was said."""
-    question = read_question(take_apart("What was the safe code in March?", 1.79e9))
+    question = parse_query("What was the safe code in March?", 1.79e9).resolved()
     assert question.terms == ("safe", "code", "march")
     assert question.but({"march"}).terms == ("safe", "code")
     assert question.but({"safe"}).terms == question.terms
-    alone = read_question(take_apart("Where was it in March?", 1.79e9))
+    alone = parse_query("Where was it in March?", 1.79e9).resolved()
     assert alone.but({"march"}).terms == alone.terms == ("march",)
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\0", "?!", "what is it", "\ud800"])
 def test_questions_that_say_nothing(text):
     """Nothing is looked for, and nothing breaks."""
-    assert read_question(take_apart(text)).terms == ()
+    assert parse_query(text).resolved().terms == ()
 
 
 def test_of_a_long_text_the_end_counts():
     """A megabyte is cut; people ask at the end."""
-    question = read_question(take_apart("noise " * 200_000 + "where is the key"))
+    question = parse_query("noise " * 200_000 + "where is the key").resolved()
     assert len(question.meaning) <= MAX_CHARS
     assert question.terms[-1] == stem("key")
 
@@ -176,7 +176,7 @@ def test_of_a_long_text_the_end_counts():
 )
 def test_whether_a_question_asks_for_the_past(text, past):
     """Words tell it, in each language."""
-    assert read_question(take_apart(text)).in_past == past
+    assert parse_query(text).resolved().in_past == past
 
 
 WORDS = ("cup", "kettle", "peanut", "garden")
@@ -241,7 +241,7 @@ def matched_in(view, where, statistics) -> Matched:
     """Return what terms are worth that each were said."""
     stands = stands_of(view, where)
     return matched(
-        view, stands, {name: Asked(1.0, statistics.counts[name]) for name in stands.names}, statistics
+        view, stands, {name: TermWeight(1.0, statistics.counts[name]) for name in stands.names}, statistics
     )
 
 
@@ -405,13 +405,13 @@ def test_a_term_counts_as_much_as_it_is_worth():
     stands = stands_of(view, occurrences(view.columns, texts, ["cup", "kettle"]))
     assert stands.counts == {"cup": 1, "kettle": 1}
     whole, half = (
-        matched(view, stands.of({"cup"}), {"cup": Asked(weight, 1)}, statistics_of(texts))
+        matched(view, stands.of({"cup"}), {"cup": TermWeight(weight, 1)}, statistics_of(texts))
         for weight in (1.0, 0.5)
     )
     for scores, other in zip(whole[:3], half[:3], strict=True):
         assert other.tolist() == pytest.approx([score / 2 for score in scores])
     assert whole.own.tolist()[1:] == [0, 0, 0]
-    rarer = matched(view, stands.of({"cup"}), {"cup": Asked(1.0, 0.5)}, statistics_of(texts))
+    rarer = matched(view, stands.of({"cup"}), {"cup": TermWeight(1.0, 0.5)}, statistics_of(texts))
     assert rarer.own[0] > whole.own[0]
 
 

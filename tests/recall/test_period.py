@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgemem.recall.dates.period import TimeAlone
 from edgemem.recall.dates.phrases import times_in
-from edgemem.recall.query import read_question, take_apart
+from edgemem.recall.query import parse_query
 
 ZONE = timezone(timedelta(hours=2))
 NOW = datetime(2024, 5, 15, 14, tzinfo=ZONE).timestamp()
@@ -19,7 +19,7 @@ NOW = datetime(2024, 5, 15, 14, tzinfo=ZONE).timestamp()
 def asked(text: str) -> TimeAlone | None:
     """Return what Ben asks for, who lives with Anna."""
     named = [name for name in ("Anna",) if name in text]
-    return read_question(take_apart(text, NOW), people=named, reader="ben").alone
+    return parse_query(text, NOW).resolved(people=named, reader="ben").alone
 
 
 ALONE = {
@@ -136,7 +136,7 @@ def test_other_questions(text: str) -> None:
 
 def test_a_voice_that_nobody_knows_has_said_nothing_of_its_own() -> None:
     """Where nobody knows who asks, "I" names nobody, and all that may be read answers."""
-    question = read_question(take_apart("What did I say yesterday?", NOW))
+    question = parse_query("What did I say yesterday?", NOW).resolved()
     assert question.alone == TimeAlone("anyone", words=True)
 
 

@@ -21,7 +21,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.loop.toolbox import ToolTurn
 from edgemem.recall.columns import Columns, Row
 from edgemem.recall.index.sources import EPISODE, TURN
-from edgemem.recall.query import Question, take_apart
+from edgemem.recall.query import ParsedQuery, parse_query
 from edgemem.recall.times import on_dates, on_days, past_times, said_then, spoken_of
 from edgemem.records import Epoch, Reader
 from edgemem.store import epochs, facts
@@ -39,7 +39,7 @@ def days(text: str) -> list[tuple[str, str]]:
     """Return first and last day, the latter not included, of the times of a question."""
     return [
         tuple(datetime.fromtimestamp(each).astimezone().strftime("%Y-%m-%d") for each in time)
-        for time in past_times(take_apart(text, NOW), NOW)
+        for time in past_times(parse_query(text, NOW), NOW)
     ]
 
 
@@ -107,7 +107,7 @@ words = st.sampled_from(
 @given(st.one_of(st.text(max_size=200), st.lists(words, max_size=12).map(" ".join)))
 def test_any_text_has_times_that_are_over_or_none(text):
     """Whatever is asked, every time lies before now."""
-    assert all(begin < end <= NOW for begin, end in past_times(take_apart(text, NOW), NOW))
+    assert all(begin < end <= NOW for begin, end in past_times(parse_query(text, NOW), NOW))
 
 
 DAY = 86400.0
@@ -115,7 +115,7 @@ DAY = 86400.0
 
 def asking(*times):
     """Return a question of some times."""
-    return Question(terms=("cup",), meaning="the cup", people=frozenset(), times=times)
+    return ParsedQuery(terms=("cup",), meaning="the cup", people=frozenset(), times=times)
 
 
 def filled(*rows):

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from edgemem.recall.dates.phrases import Span
-    from edgemem.recall.query import Asked
 
 
 Whose = Literal["anyone", "asker", "named", "robot"]
@@ -51,10 +50,10 @@ class TimeAlone(msgspec.Struct, frozen=True):
 
 
 def time_alone(
-    asked: Asked,
     text: str,
     spans: Collection[Span],
     *,
+    now: float,
     language: str,
     named: Collection[str] = (),
     reader: str | None = None,
@@ -64,12 +63,13 @@ def time_alone(
     Args:
         text: with misheard names set right.
         spans: the times that it names.
+        now: when it is asked, seconds since the epoch.
         language: that it is in.
         named: the people that it names.
         reader: who asks, if known.
     """
     words = all_words().get(language)
-    if words is None or asked.asks_when:
+    if words is None:
         return None
     for said in sorted({span.said for span in spans}, key=len, reverse=True):
         text = text.replace(said, " ")
@@ -80,7 +80,7 @@ def time_alone(
         if named or not of_talk or not words.said.stand_in(text):
             return None
         talk = "first" if words.first.stand_in(text) else "last"
-    elif not _is_meant(text, spans, language, asked.at):
+    elif not _is_meant(text, spans, language, now):
         return None
     asks = words.asks.pattern.search(text)
     request = _request(text, words, before=len(text) if asks is None else asks.start())

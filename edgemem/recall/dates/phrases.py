@@ -54,13 +54,12 @@ class Phrase(msgspec.Struct, frozen=True):
 def _question() -> Pattern:
     """Return what finds a question in a text without accents: its sign, or a word that it begins with."""
     words = {
-        # Without its accents mấy, which is how many, would be May.
-        item if words.stop_bare.words else bare(item)
+        bare(item)
         for code, words in all_words().items()
         if code != "zh"
-        for item in words.questions.items
+        for item in (*words.dates.begins.items, *(() if words.stop_bare.words else words.questions.items))
     }
-    return Pattern(rf"\?|？|^\W*(?:did|{'|'.join(sorted(words))})\b")
+    return Pattern(rf"\?|？|^\W*(?:{'|'.join(sorted(words))})\b")
 
 
 def phrases_in(

@@ -39,7 +39,7 @@ Alike = tuple[str, float]
 """A term, and how far it is."""
 
 
-class Asked(NamedTuple):
+class TermWeight(NamedTuple):
     """What a term counts that is looked for."""
 
     weight: float
@@ -219,7 +219,7 @@ def spread(
     near: Mapping[str, Sequence[Alike]],
     counts: Mapping[str, int],
     strange: Collection[str],
-) -> dict[str, Asked]:
+) -> dict[str, TermWeight]:
     """Return the terms of a question and what each may have been, with what they count.
 
     Args:
@@ -228,7 +228,7 @@ def spread(
         strange: those that are no English words.
     """
     said = dict.fromkeys(asked)
-    found: dict[str, Asked] = {}
+    found: dict[str, TermWeight] = {}
     for term in said:
         base = STRANGE if term in strange else ENGLISH
         others = []
@@ -239,8 +239,8 @@ def spread(
         kept = sorted(others, reverse=True)[:MOST]
         # All of them together tell apart as much as the one word that was said.
         group = counts.get(term, 0) + sum(worth * counts[other] for worth, other in kept)
-        found[term] = Asked(1.0, max(group, _LEAST_DOCS) if kept else group)
+        found[term] = TermWeight(1.0, max(group, _LEAST_DOCS) if kept else group)
         for worth, other in kept:
             if other not in found or found[other].weight < worth:
-                found[other] = Asked(worth, max(group, _LEAST_DOCS))
+                found[other] = TermWeight(worth, max(group, _LEAST_DOCS))
     return found

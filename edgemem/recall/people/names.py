@@ -73,8 +73,12 @@ def _lists() -> _Lists:
 
 def people_in(text: str, people: Collection[str]) -> frozenset[str]:
     """Return those of some people whose names stand in a text, whole."""
-    said = set(plain_words(text[-MAX_CHARS:]))
-    return frozenset(name for name in people if (parts := plain_words(name)) and said.issuperset(parts))
+    return named_in(frozenset(plain_words(text[-MAX_CHARS:])), people)
+
+
+def named_in(words: frozenset[str], people: Collection[str]) -> frozenset[str]:
+    """Return those of some people of whose names each word is among some plain words."""
+    return frozenset(name for name in people if (parts := plain_words(name)) and words.issuperset(parts))
 
 
 def strange_words(text: str, unknown: Collection[str]) -> list[str]:
