@@ -103,12 +103,12 @@ class Judge:
         if _name(item) not in self._worth:
             return "says what a line of the block says"
         if _name(item) not in self._considered:
-            return "behind what is considered ([injection] max_facts, max_episodes, max_chars)"
+            return "behind what is considered ([injection] max_chars)"
         return f"no room in {self._injection.block_tokens} tokens ([context] block_tokens)"
 
     def _too_little(self, item: Recalled) -> str:
         if item.safety:
-            return f"under {self._least.of(item):.2f} ([injection] min_safety_score)"
+            return f"under {self._least.of(item):.2f}, the least for what concerns safety"
         if math.isinf(self._least.best):
             return f"nothing reaches {self._injection.floors.any:.2f} ([injection] min_score)"
         share = self._least.share(item)

@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from test_turn_durability import python
 
 import edgemem
 from edgemem.clock import Clock
-from edgemem.config import BackupSettings, LlamaSettings, Profile
+from edgemem.config import BackupSettings, LlamaSettings, Profile, Settings
 from edgemem.errors import CorruptError, EdgememError, StoreError
 from edgemem.memory import Memory
 from edgemem.store.backups import Backups, backup_paths, newest_good
@@ -123,7 +124,7 @@ def test_where_no_fresh_backup_can_be_made_what_was_forgotten_goes_all_the_same(
     memory.store.add_fact("pin", "4711-zebra")
     memory.idle(10)
     wall.ahead = 2 * DAY
-    memory.backups.max_mb = 1e-6
+    memory.settings.now = msgspec.structs.replace(memory.profile, backup=BackupSettings(max_mb=1e-6))
     memory.store.forget_fact("pin")
     memory.idle(10)
     assert list((memory.home / "backups").iterdir()) == []
@@ -225,7 +226,7 @@ def test_a_database_that_is_too_large_is_told_once_an_hour(tmp_path: Path, wall:
     with Database(tmp_path / "x.db", clock=wall.clock()) as database:
         SQLiteMemoryStore(database).add_fact("tea", "green")
         database.checkpoint()
-        backups = Backups(tmp_path, database, max_mb=0.001)
+        backups = Backups(tmp_path, database, Settings(Profile(backup=BackupSettings(max_mb=0.001))))
         with pytest.raises(StoreError, match="max_mb"):
             backups.work()
         assert not backups.work()

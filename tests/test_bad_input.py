@@ -127,7 +127,7 @@ def test_any_utterance_is_answered_and_kept(memory: Memory, text: str) -> None:
     )
     assert second.messages[0].content == "hello"
     assert memory.idle(10)
-    assert not memory.idle_failures()
+    assert not memory.diagnostics.idle_failures()
     assert sum('"record":"turn"' in line for line in memory.export()) == 2
     memory.recall(text)
 
@@ -210,7 +210,7 @@ def test_a_fact_is_stored_or_refused_in_words(memory: Memory, text: str) -> None
         done_or_refused(attempt)
     assert memory.store.get_fact("tea") == "black"
     assert memory.idle(10)
-    assert not memory.idle_failures()
+    assert not memory.diagnostics.idle_failures()
     assert memory.database.quick_check() == []
     memory.store.render_for_prompt()
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from word_tokenizer import WordTokenizer
 
 import edgemem
-from edgemem.config import ContextSettings, NotesSettings, Profile, load_profile
+from edgemem.config import ContextSettings, NotesSettings, Profile, Settings, load_profile
 from edgemem.context.budget import (
     FILLED,
     PARTS,
@@ -35,10 +35,8 @@ from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
 from edgemem.hooks.registry import HookRegistry
 from edgemem.hooks.token_budget import TokenBudgetHook
-from edgemem.hooks.tool_output import ToolOutputTruncatorHook
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop.loop import AgentLoop, Reply
-from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
 from edgemem.records import Message, Session
 
@@ -115,11 +113,6 @@ contexts = st.fixed_dictionaries(
         "block_tokens": counts,
         "summary_tokens": st.integers(1, 500),
         "notes_tokens": counts,
-        "history_tokens": st.just(0) | st.integers(1, 5000),
-        "min_block_tokens": st.integers(0, 100),
-        "min_summary_tokens": st.integers(0, 100),
-        "min_notes_tokens": st.integers(0, 100),
-        "min_history_tokens": st.integers(1, 300),
         "keep_last_turns": st.integers(1, 60),
     }
 )
@@ -141,7 +134,7 @@ def test_every_profile_that_is_taken_divides_its_window(
         return
     bounds = bounds_of(context, window_tokens=context.window_tokens)
     fits(divide(context.window_tokens, bounds), bounds)
-    budget = Budget(context, WordTokenizer())
+    budget = Budget(Settings(Profile(context=context)), WordTokenizer())
     budget._sizes = (instructions, tools)
     assert sum(share.tokens for share in budget.plan.shares.values()) == context.window_tokens
     least = sum(bound.floor for bound in bounds.values()) + instructions + tools
@@ -157,19 +150,15 @@ def test_every_profile_that_is_taken_divides_its_window(
     [
         ("window_tokens = 100\nreply_tokens = 10\nblock_tokens = 0\nsummary_tokens = 1\nkeep_last_turns = 1000",
          "`keep_last_turns` is 1,000, but what `window_tokens` leaves beside `reply_tokens` holds 5 turns"),
-        ("window_tokens = 400\nreply_tokens = 300\nmin_history_tokens = 128",
-         "`min_history_tokens`, .* together are 428, above the 400 of `window_tokens`"),
-        ("min_block_tokens = 90", "`min_block_tokens` must not be above `block_tokens`"),
-        ("min_summary_tokens = 301", "`min_summary_tokens` must not be above `summary_tokens`"),
-        ("min_notes_tokens = 201", "`min_notes_tokens` must not be above `notes_tokens`"),
-        ("history_tokens = 63", "`min_history_tokens` must not be above `history_tokens`"),
+        ("window_tokens = 400\nreply_tokens = 380",
+         "`reply_tokens` is 380, and 64 more for what is said are above the 400 of `window_tokens`"),
         ("window_tokens = 1\nreply_tokens = 1\nblock_tokens = 0\nsummary_tokens = 1", "below `window_tokens`"),
     ],
 )  # fmt: skip
 def test_an_absurd_profile_is_told_in_one_sentence(tmp_path: Path, text: str, says: str) -> None:
     """Bounds that cannot hold together are refused when the profile is read, with the keys that are meant."""
     file = tmp_path / "p.toml"
-    quiet = "block_tokens = 0\nsummary_tokens = 1\n" if "reply_tokens = 300" in text else ""
+    quiet = "block_tokens = 0\nsummary_tokens = 1\n" if "reply_tokens = 380" in text else ""
     file.write_text(f"[context]\n{quiet}{text}\n")
     with pytest.raises(ConfigError, match=says) as caught:
         load_profile(file)
@@ -218,14 +207,12 @@ def numbers(hooks: Sequence[Hook]) -> dict[str, Any]:
             found["notes"] = hook.max_tokens
         elif isinstance(hook, TokenBudgetHook):
             found["last word"] = hook.max_context_tokens
-        elif isinstance(hook, ToolOutputTruncatorHook):
-            found["tools"] = hook.room_tokens
     return found
 
 
 def expected(plan: Plan) -> dict[str, int]:
     """Return the same as a plan says it."""
-    rooms = dict.fromkeys(("epochs", "last word", "tools"), plan.room)
+    rooms = dict.fromkeys(("epochs", "last word"), plan.room)
     return {**rooms, **{part: plan[part] for part in ("summary", "memory", "notes")}}
 
 
@@ -241,7 +228,7 @@ def test_every_hook_reads_the_one_plan(tmp_path: Path) -> None:
     with edgemem.open(tmp_path, profile=quiet(window_tokens=800, reply_tokens=100), worker=False) as memory:
         tokenizer = Windowed()
         hooks = memory.hooks(session_id="s", tokenizer=tokenizer)
-        (budget,) = memory.budgets()
+        (budget,) = memory.diagnostics.budgets()
         assert (budget.window_tokens, budget.model_window) == (600, 600)
         assert numbers(hooks) == expected(budget.plan)
         before = budget.plan
@@ -262,7 +249,7 @@ def test_a_profile_that_changes_stays_within_the_models_window(tmp_path: Path) -
     file.write_text('[llama]\nembedder = ""\n[context]\nreply_tokens = 100\n')
     with edgemem.open(tmp_path, worker=False, watch=False) as memory:
         hooks = memory.hooks(session_id="s", tokenizer=Windowed())
-        (budget,) = memory.budgets()
+        (budget,) = memory.diagnostics.budgets()
         loop = AgentLoop(Model(), hooks=hooks)
         loop.run("Hello.")
         file.write_text('[llama]\nembedder = ""\n[context]\nreply_tokens = 90\nblock_tokens = 33\n')
@@ -271,21 +258,6 @@ def test_a_profile_that_changes_stays_within_the_models_window(tmp_path: Path) -
         assert budget.window_tokens == 600
         assert (budget.plan["memory"], budget.plan["answer"]) == (33, 90)
         assert numbers(hooks) == expected(budget.plan)
-
-
-def test_a_ceiling_of_history_bounds_the_prompt(tmp_path: Path) -> None:
-    """Although the window is large, a slow board reads no more than its profile says, and the answer has the rest."""
-    profile = quiet(
-        window_tokens=4096, history_tokens=200, summary_tokens=40, notes_tokens=0, block_tokens=20
-    )
-    with edgemem.open(tmp_path, profile=profile, worker=False) as memory:
-        hooks = memory.hooks(session_id="s", tokenizer=WordTokenizer())
-        loop = AgentLoop(Model(), hooks=hooks)
-        most = 0
-        for n in range(40):
-            handed = loop.run(f"question {n} about many things that we have in here").handed[-1]
-            most = max(most, WordTokenizer().count(handed))
-        assert 100 < most <= memory.budgets()[0].plan.room == 260
 
 
 def test_notes_have_their_tokens_and_show_nothing_twice(tmp_path: Path) -> None:
@@ -349,7 +321,7 @@ def test_an_agent_within_a_tool_leaves_the_plan_alone(tmp_path: Path) -> None:
     """With the same hooks it has a prompt of its own, whose instructions are not those of the session."""
     with edgemem.open(tmp_path, profile=quiet(), worker=False) as memory:
         registry = HookRegistry(memory.hooks(session_id="s", tokenizer=WordTokenizer()))
-        (budget,) = memory.budgets()
+        (budget,) = memory.diagnostics.budgets()
         ctx = TurnContext(Session())
         registry.fire(ON_RUN_START, ctx, {"task": "Hello."})
         registry.fire(
@@ -367,26 +339,6 @@ def test_an_agent_within_a_tool_leaves_the_plan_alone(tmp_path: Path) -> None:
         ]
         registry.fire(BEFORE_LLM, inner, {"messages": asked, "hop": 0, "tools": []})
         assert budget.plan is plan
-
-
-@pytest.mark.parametrize(
-    ("key", "says"),
-    [
-        ("instructions_tokens", "The instructions take 41 tokens, .* allows 20: shorten them, or raise it"),
-        (
-            "tools_tokens",
-            "The tools take [0-9]+ tokens, and `tools_tokens` .* allows 5: offer fewer, or raise it",
-        ),
-    ],
-)
-def test_a_ceiling_of_the_head_refuses_what_is_larger(tmp_path: Path, key: str, says: str) -> None:
-    """An operator may bound what a loop brings along, although the window would hold it; what is smaller is taken."""
-    profile = quiet(**{key: 20 if key == "instructions_tokens" else 5})
-    tools = [Tool("timer", "sets a timer for so many minutes", {}, lambda: "set")]
-    with edgemem.open(tmp_path, profile=profile, worker=False) as memory:
-        with pytest.raises(ContextOverflowError, match=says):
-            memory.hooks(tokenizer=WordTokenizer(), instructions="word " * 39, tools=tools)
-        assert memory.hooks(tokenizer=WordTokenizer(), instructions="Be kind.")
 
 
 SYSTEM = {"role": "system", "content": "You help in the kitchen."}

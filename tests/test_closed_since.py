@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import edgemem
+from edgemem.config import NotesSettings
 from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import Epoch
@@ -69,6 +71,7 @@ def test_what_was_closed_since_it_was_indexed_is_not_recalled(memory: Memory, ki
             tx.execute(f"update {table} set level = 2, owner = 'Ann'")
 
     memory.database.write(close)
-    memory.notes.level = "shared" if kind != "note" else "private"
+    level: Any = "shared" if kind != "note" else "private"
+    memory.settings.now = msgspec.structs.replace(memory.profile, notes=NotesSettings(level=level))
     assert found(memory, kind, "Ben") == set()
     assert found(memory, kind, "Ann") == ({kind} if kind != "note" else set())

@@ -11,9 +11,11 @@ import pytest
 
 from edgemem import config
 from edgemem.config import Profile, load_profile, profile_named, profile_names
+from edgemem.config.faults import REMOVED, removed_note
+from edgemem.config.profile import removed_keys
 from edgemem.errors import ConfigError
 
-CONFIGS = Path(config.__file__).parent.parent / "configs"
+CONFIGS = Path(config.__file__).parents[2] / "configs"
 
 
 def write(folder: Path, text: str | bytes) -> Path:
@@ -70,9 +72,7 @@ def test_a_file_needs_only_what_differs(tmp_path: Path) -> None:
         ("[llama]\nembed_threads = 4096", r"llama\.embed_threads must be a whole number <= 64, not 4096"),
         ("[llama]\nchat_threads = -1", r"llama\.chat_threads must be a whole number >= 0, not -1"),
         ("[llama]\nembed_context = 8", r"llama\.embed_context must be a whole number >= 32, not 8"),
-        ("[notes]\nmax_chars = 127\nlow_water_chars = 64", r"`max_chars` must be 0 or at least 128"),
-        ("[notes]\nlow_water_chars = 5", r"`low_water_chars` at least 64"),
-        ("[watch]\ndebounce_s = 0", r"watch\.debounce_s must be a number > 0"),
+        ("[idle]\nsettle_s = -1", r"idle\.settle_s must be a number >= 0"),
         ("[hooks]\nfiles = 'a.py'", r"hooks\.files must be a list, not 'a\.py'"),
         ("[hooks]\nfiles = [1]", r"hooks\.files must be a list of texts"),
         ("[speakers]\nalice = 'Mum'", r"speakers\.alice must be a list of names, .*, not 'Mum'"),
@@ -84,10 +84,7 @@ def test_a_file_needs_only_what_differs(tmp_path: Path) -> None:
         ("[recall]\nk = 0", r"recall\.k must be a whole number >= 1, not 0"),
         ("[recall]\nk = 1.5", r"recall\.k must be a whole number, not 1\.5"),
         ("[recall]\ndeadline_ms = nan", r"recall\.deadline_ms must be a number that ends"),
-        ("[context]\nhigh_water = 1.5", r"context\.high_water must be a number <= 1\.0"),
-        ("[context]\nhigh_water = 0.4", r"\[context\]: `low_water` must be below `high_water`"),
         ("[context]\nreply_tokens = 4000", r"together must be below `window_tokens`"),
-        ("[notes]\nmax_chars = 100", r"`low_water_chars` must be below `max_chars`"),
         ("[memory]\ndefault_level = 'public'", r"must be one of shared, household, private, not 'public'"),
         ("[llama]\nembedder = 3", r"llama\.embedder must be text"),
         ("memory = 3", r"\[memory\] must be a section"),
@@ -125,3 +122,29 @@ def test_a_profile_cannot_be_changed() -> None:
     """Settings are frozen: a running memory never sees half a change."""
     with pytest.raises(AttributeError):
         Profile().recall.k = 3  # type: ignore[misc]
+
+
+def test_a_key_that_was_taken_away_is_ignored_and_told(tmp_path: Path) -> None:
+    """A robot with an older profile starts, and one line says what to do; beside it a misspelt key is still refused."""
+    old = "[injection]\nmin_asked_score = 0.3\n[recall]\nwords_weight = 0.5\nk = 7\n[watch]\nstart_s = 3.0\n"
+    path = write(tmp_path, old)
+    assert load_profile(path).recall.k == 7
+    names = removed_keys(path)
+    assert names == ("injection.min_asked_score", "recall.words_weight", "watch.start_s")
+    note = removed_note(names)
+    assert all(name in note for name in names)
+    assert "\n" not in note
+    with pytest.raises(ConfigError, match="no section"):
+        load_profile(write(tmp_path, "[watch]\nstart = 3.0\n"))
+    with pytest.raises(ConfigError, match=r"no key recall\.word_weight"):
+        load_profile(write(tmp_path, "[recall]\nword_weight = 0.5\n"))
+    assert removed_keys(tmp_path / "none.toml") == ()
+
+
+def test_no_key_is_both_there_and_taken_away() -> None:
+    """The profile has at most sixty keys, and none of them stands in the table of those that went."""
+    keys = {
+        f"{section}.{key}" for section, values in msgspec.to_builtins(Profile()).items() for key in values
+    }
+    assert len(keys) + 1 <= 60  # and [speakers]
+    assert not keys & set(REMOVED)

@@ -86,16 +86,12 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def quick() -> Profile:
-    """Return a profile that begins to recall with each partial."""
-    plain = Profile()
-    return msgspec.structs.replace(plain, recall=msgspec.structs.replace(plain.recall, ahead_settle_ms=0.0))
-
-
 def opened(home: Path, **how: Any) -> Memory:
-    """Open a home in which nothing happens by itself."""
-    how = {"profile": quick(), "embedder": HashEmbedder(), "worker": False, **how}
-    return edgemem.open(home, **how)
+    """Open a home in which nothing happens by itself, and each partial begins a recall."""
+    how = {"profile": Profile(), "embedder": HashEmbedder(), "worker": False, **how}
+    memory = edgemem.open(home, **how)
+    memory.ahead.pace.settle_s = 0.0
+    return memory
 
 
 @pytest.fixture
@@ -207,13 +203,13 @@ def test_a_fact_that_ends_meanwhile_is_not_told(tmp_path: Path, clock: Clock, ha
 
 @pytest.mark.parametrize(
     "change",
-    [{"speakers": {"zoe": ("boat",)}}, {"recall": RecallSettings(ahead_settle_ms=0.0, candidates=32)}],
+    [{"speakers": {"zoe": ("boat",)}}, {"recall": RecallSettings(candidates=32)}],
 )
 def test_settings_that_changed_meanwhile_count(memory: Memory, change: dict[str, Any]) -> None:
     """A profile that was edited while somebody spoke holds for their sentence."""
     talk = Talk(memory)
     talk.hear(QUESTION)
-    memory.profile = msgspec.structs.replace(memory.profile, **change)
+    memory.settings.now = msgspec.structs.replace(memory.profile, **change)
     assert talk.ask()[0] == "stale"
 
 
@@ -403,10 +399,10 @@ def test_another_embedder_counts(memory: Memory) -> None:
 def test_settings_are_taken_over_while_it_runs(tmp_path: Path) -> None:
     """An edit of the profile switches it off and on again."""
     with opened(tmp_path, profile=None, watch=True) as memory:
-        assert memory.ahead.share == 0.5
-        (tmp_path / "edgemem.toml").write_text("[recall]\nahead_share = 0.0\nahead_settle_ms = 5\n")
+        assert memory.ahead.share() == 0.5
+        (tmp_path / "edgemem.toml").write_text("[recall]\nahead_share = 0.0\n")
         until(lambda: memory.renew().recall.ahead_share == 0.0)
-        assert (memory.ahead.share, memory.ahead.settle_s) == (0.0, 0.005)
+        assert memory.ahead.share() == 0.0
 
 
 def test_two_conversations_are_heard_at_once(memory: Memory) -> None:
@@ -494,7 +490,7 @@ class Waiting(HashEmbedder):
 
 def test_a_recall_that_runs_is_waited_for(tmp_path: Path) -> None:
     """A sentence that ends while it is looked up for is looked up for once."""
-    plain = quick()
+    plain = Profile()
     patient = msgspec.structs.replace(plain, recall=msgspec.structs.replace(plain.recall, deadline_ms=20_000))
     embedder = Waiting()
     with opened(tmp_path, embedder=embedder, profile=patient) as memory:

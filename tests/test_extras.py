@@ -198,7 +198,6 @@ def test_a_packages_hook_acts_where_it_is_named(tmp_path: Path, monkeypatch: pyt
     [
         ("tool_output_chars = 20", "tool_output_chars"),
         ('audit_text = "everything"', "audit_text"),
-        ("audit_mb = 0.0", "audit_mb"),
         ("tool_retrys = 2", "tool_retries"),
     ],
 )

@@ -525,10 +525,12 @@ def test_another_model_behind_the_same_address(start: Start, caplog: pytest.LogC
         assert chat.requests <= asked + 1  # the same model again: nothing is learnt anew
 
 
-def test_a_server_that_is_stuck(start: Start) -> None:
+def test_a_server_that_is_stuck(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each wait has an end of its own, and afterwards the server can be asked again."""
     server = start("slow")
-    settings = ChatSettings(answer_s=1.0, first_token_s=2.0, between_tokens_s=1.5)
+    monkeypatch.setattr("edgemem.llama.http_server.ANSWER_S", 1.0)
+    monkeypatch.setattr("edgemem.llama.http_server.BETWEEN_TOKENS_S", 1.5)
+    settings = ChatSettings(first_token_s=2.0)
     with HttpLlama(server.url, settings=settings) as chat:
         known = chat.tokenizer.count(SHORT)
         server.pause()

@@ -15,11 +15,11 @@ import edgemem
 from edgemem.config import ChatSettings
 from edgemem.context.compaction.model import ModelSummarizer
 from edgemem.errors import ClosedError, ContextOverflowError, ServerError
-from edgemem.health import check
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.llama.server.chat import HttpLlama, HttpSide, why_no_slot
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
+from edgemem.memory.health import check
 
 PROFILE = """
 [llama]
@@ -132,7 +132,7 @@ def test_compaction_asks_the_server_beside_the_conversation(two: RunningServer, 
         assert isinstance(summarizer, ModelSummarizer)
         assert isinstance(summarizer.model, HttpSide)
         assert summarizer.model.last.prompt_tokens > 0, "the model has written"
-        assert memory.idle_failures() == []
+        assert memory.diagnostics.idle_failures() == []
         epochs = memory.database.query("select count(*) from epochs where reason like 'high water; %'")[0][0]
         assert epochs
         own = [evaluated for new, evaluated in figures[1:] if evaluated == new + 1]

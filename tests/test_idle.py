@@ -23,7 +23,7 @@ from edgemem.hooks.points import (
     ON_SPEECH_START,
 )
 from edgemem.hooks.upkeep import UpkeepHook
-from edgemem.idle import IdleWorker, Step
+from edgemem.memory.idle import IdleWorker, Step
 from edgemem.script import Line
 
 
@@ -79,7 +79,7 @@ def test_work_yields_to_whoever_speaks() -> None:
         stopped.set()
         return True
 
-    worker = IdleWorker([Step("long", step)], settle_s=0.0)
+    worker = IdleWorker([Step("long", step)], settle_s=lambda: 0.0)
     worker.start()
     worker.release()
     assert running.wait(10)
@@ -185,7 +185,7 @@ def test_a_turn_aborts_what_is_embedded_and_it_is_embedded_later(tmp_path: Path)
         assert embedder.given_way.is_set()
         assert memory.idle(30)
         assert set(memory.pending().values()) == {0}
-        assert memory.idle_failures() == []
+        assert memory.diagnostics.idle_failures() == []
 
 
 def test_whoever_gives_no_time_waits_for_no_step() -> None:
@@ -197,7 +197,7 @@ def test_whoever_gives_no_time_waits_for_no_step() -> None:
         go_on.wait(30)
         return False
 
-    worker = IdleWorker([Step("slow", slow)], settle_s=0.0)
+    worker = IdleWorker([Step("slow", slow)], settle_s=lambda: 0.0)
     worker.start()
     try:
         assert begun.wait(30)

@@ -51,7 +51,7 @@ def talk(memory: Memory, turns: int, hand: HandClock) -> None:
         loop.run(f"Lamp {n} stands in room {n}. Its colour is number {n} of the chart.")
         hand.advance(1)
         memory.idle(60, thorough=False)
-    assert loop.hooks.failures() == memory.idle_failures() == []
+    assert loop.hooks.failures() == memory.diagnostics.idle_failures() == []
 
 
 def test_vectors_are_written_with_the_rows_that_they_belong_to(

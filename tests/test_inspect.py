@@ -211,7 +211,7 @@ def test_what_is_left_out_says_why(tmp_path: Path) -> None:
             told["Is the tea green, without sugar?"]
             == "before the model already: turn 0 of this conversation"
         )
-        memory.profile = msgspec.structs.replace(
+        memory.settings.now = msgspec.structs.replace(
             memory.profile, context=msgspec.structs.replace(memory.profile.context, block_tokens=16)
         )
         told = reasons(look(memory, "Does Ann's scratched red van have a flat tyre?", session="new"))

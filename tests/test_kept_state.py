@@ -672,7 +672,7 @@ def test_forgetting_deletes_it(file: Path, home: Path) -> None:
         loop = robot(chat, memory)
         memory.store.add_fact("tea", "black")
         loop.run("Where is my cup?")
-        memory.kept_states()[0].wait()
+        memory.diagnostics.kept_states()[0].wait()
         assert headers_in(home / "db")
         with edgemem.open(home, worker=False) as other:
             assert other.forget("tea")
@@ -696,11 +696,12 @@ def test_no_conversation_is_kept_that_another_process_forgot_of(
     """Whenever another process forgets, the state of the conversation from before is neither written nor left there."""
     hours = 6 if moment == "between turns" else 0
     with (home / "edgemem.toml").open("a") as profile:
-        profile.write(f'[chat]\nkeep_state = "whole"\nkeep_state_every_h = {hours}\n')
+        profile.write('[chat]\nkeep_state = "whole"\n')
     with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
         memory.store.add_fact("tea", "black")
         loop = robot(chat, memory)
-        (state,) = memory.kept_states()
+        (state,) = memory.diagnostics.kept_states()
+        state.every_s = hours * 3600
         loop.run("Where is my cup?")
         state.wait()
         assert [header.kind for _, header in headers_in(home / "db")] == ["whole"]

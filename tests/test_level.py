@@ -10,6 +10,7 @@ import pytest
 
 import edgemem
 from edgemem import AgentLoop, Memory
+from edgemem.config import MemorySettings, Profile, Settings
 from edgemem.context.block.render import BlockLine
 from edgemem.context.prompt.log import PromptLog
 from edgemem.hooks.audit_log import AuditLogHook
@@ -254,7 +255,7 @@ def test_what_nobody_heard_of_a_reply_counts(robot: Robot) -> None:
 
 def test_what_the_epochs_head_tells_is_the_households() -> None:
     """A turn that everybody may read is the household's once its reply repeats the summary."""
-    layout = PromptLog("kitchen", default_level="shared")
+    layout = PromptLog("kitchen", settings=Settings(Profile(memory=MemorySettings(default_level="shared"))))
     layout.switch(Epoch("kitchen", 0, "Bob: the wifi is tulip99."))
     said: list[Message] = []
     for reply, level in (("Hello.", "shared"), ("It is tulip99.", "household")):

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from edgemem.clock import Clock
+from edgemem.config import Profile, Settings, StoreSettings
 from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.records import Heard, Reader
 from edgemem.store import Database, MemoryStore, SQLiteMemoryStore
@@ -239,10 +240,11 @@ def test_a_trim_that_was_rolled_back_is_made_up_for(tmp_path):
 
 def test_forgetting_lets_more_come_and_another_bound_counts_anew(tmp_path):
     """Episodes that were erased make room; a store with a smaller bound does not trust what one with a larger counted."""
-    with SQLiteMemoryStore(tmp_path / "memory.db", max_episodes=100) as store:
+    settings = Settings(Profile(store=StoreSettings(max_episodes=100)))
+    with SQLiteMemoryStore(tmp_path / "memory.db", settings=settings) as store:
         for n in range(60):
             store.add_episode("k", {"n": n}, "ok")
-        store.max_episodes = 20
+        settings.now = Profile(store=StoreSettings(max_episodes=20))
         store.add_episode("k", {"n": 60}, "ok")
         assert stored_episodes(store) == 20
         store.database.write(lambda tx: tx.execute("delete from episodes"))

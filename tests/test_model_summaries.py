@@ -309,7 +309,7 @@ def test_a_real_model_never_evicts_the_conversation(file: Path, tmp_path: Path) 
                 assert chat.last.evaluated_tokens <= chat.last.prompt_tokens - seen + 1
             seen = chat.last.prompt_tokens + len(chat.last.ids)
             assert memory.idle(60)
-        assert memory.idle_failures() == []
+        assert memory.diagnostics.idle_failures() == []
         assert loop.hooks.failures() == []
         reasons = [
             reason for (reason,) in memory.database.query("select reason from epochs where reason <> 'begin'")

@@ -167,7 +167,8 @@ def test_what_is_noted_is_one_line_of_text(memory: Memory) -> None:
 
 def test_many_notes_are_told_from_the_end(tmp_path: Path) -> None:
     """As much as one reply holds, and that there is more; the file stays within its bound."""
-    with opened(tmp_path / "home", f"{PROFILE}[notes]\nmax_chars = 4000\nlow_water_chars = 3000\n") as memory:
+    with opened(tmp_path / "home") as memory:
+        memory.notes.max_size_chars, memory.notes.low_water_chars = 4000, 3000
         for n in range(120):
             outcome(memory, "Note.", write(f"errand {n} " + "x" * 40), speaker="ann", session=str(n))
         assert len(memory.notes.read()) <= 4000

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import edgemem
-from edgemem.health import check
 from edgemem.llama.template.chat_template import CHATML
 from edgemem.llama.tokens.log import TokenLog
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+from edgemem.memory.health import check
 
 TURNS = 12
 

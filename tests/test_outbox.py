@@ -24,9 +24,7 @@ from edgemem.store.database import Database
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.spool import look_into, spool_paths
 
-PROFILE = (
-    '[store]\nbusy_timeout_s = {busy}\ncommit_wait_s = 1.0\nwaiting_turns = {most}\n[llama]\nembedder = ""\n'
-)
+PROFILE = '[store]\nbusy_timeout_s = {busy}\ncommit_wait_s = 1.0\n[llama]\nembedder = ""\n'
 
 HOLD = """
 import sqlite3, sys
@@ -38,11 +36,11 @@ connection.execute("rollback")
 """
 
 
-def home_in(folder: Path, *, busy: float = 0.05, most: int = 500) -> Path:
+def home_in(folder: Path, *, busy: float = 0.05) -> Path:
     """Make a home that waits so long for others."""
     home = folder / "home"
     home.mkdir()
-    (home / "edgemem.toml").write_text(PROFILE.format(busy=busy, most=most))
+    (home / "edgemem.toml").write_text(PROFILE.format(busy=busy))
     return home
 
 
@@ -140,7 +138,7 @@ def test_idle_time_writes_what_waits(memory: Memory) -> None:
     with held(memory.home):
         loop.run("one")
         assert not memory.idle(5)
-        assert "waiting turns" in {failure.step for failure in memory.idle_failures()}
+        assert "waiting turns" in {failure.step for failure in memory.diagnostics.idle_failures()}
     assert memory.idle(5)
     assert said(memory) == ["one"]
 
@@ -208,7 +206,8 @@ def test_a_kill_while_turns_wait_loses_none(tmp_path: Path) -> None:
 
 def test_the_bound_is_kept_and_told(tmp_path: Path) -> None:
     """One turn more than may wait is refused; those before it are written."""
-    with edgemem.open(home_in(tmp_path, most=2), worker=False) as memory:
+    with edgemem.open(home_in(tmp_path), worker=False) as memory:
+        memory.sessions.journal.outbox.most = 2
         loop = loop_of(memory)
         with held(memory.home):
             for n in range(3):

@@ -12,22 +12,21 @@ import pytest
 import edgemem
 import edgemem.store.database
 from edgemem.clock import Clock
-from edgemem.config import LlamaSettings, Profile
+from edgemem.config import LlamaSettings, Settings
 from edgemem.errors import StoreError
-from edgemem.home import make_home
-from edgemem.parts import Parts
-from edgemem.running import Running
-from edgemem.small_models import SmallModels
+from edgemem.memory.home import make_home
+from edgemem.memory.parts import Parts, SmallModels
+from edgemem.memory.running import Running
 
 PROFILE = edgemem.Profile(llama=LlamaSettings(embedder=""))
 
 
-def opened(home: Path, profile: Profile = PROFILE) -> Parts:
+def opened(home: Path, settings: Settings) -> Parts:
     """Open the files of a home."""
     return Parts(
         make_home(home),
-        profile,
-        SmallModels(home, profile),
+        settings,
+        SmallModels(home, settings.now),
         running=Running(),
         wake=lambda: None,
         clock=Clock(),
@@ -37,34 +36,22 @@ def opened(home: Path, profile: Profile = PROFILE) -> Parts:
 @pytest.mark.parametrize(
     ("section", "key", "value", "look"),
     [
-        ("backup", "every_h", 7.0, lambda parts: parts.backups.every_h),
-        ("backup", "keep", 9, lambda parts: parts.backups.keep),
-        ("backup", "max_mb", 99.0, lambda parts: parts.backups.max_mb),
         ("store", "max_episodes", 44, lambda parts: parts.store.max_episodes),
         ("memory", "doubtful_below", 0.33, lambda parts: parts.store.doubtful_below),
-        ("store", "waiting_turns", 12, lambda parts: parts.sessions.journal.outbox.most),
-        ("context", "utterance_bytes", 50_000, lambda parts: parts.sessions.journal.outbox.room // 4),
-        ("notes", "max_chars", 99_000, lambda parts: parts.notes.max_size_chars),
-        ("notes", "low_water_chars", 5_000, lambda parts: parts.notes.low_water_chars),
         ("notes", "level", "shared", lambda parts: parts.notes.level),
-        ("recall", "candidates", 17, lambda parts: parts.index.settings.candidates),
-        ("recall", "candidates", 17, lambda parts: parts.recall._settings.candidates),
     ],
 )
-def test_what_may_change_is_taken_at_once_and_at_the_opening(
+def test_what_may_change_holds_at_once(
     tmp_path: Path, section: str, key: str, value: object, look: Callable[[Parts], Any]
 ) -> None:
-    """An open home and one that is opened anew have the same numbers."""
+    """Open files have the numbers of the settings that hold now."""
     changed = msgspec.structs.replace(getattr(PROFILE, section), **{key: value})
-    profile = msgspec.structs.replace(PROFILE, **{section: changed})
-    parts = opened(tmp_path / "home")
+    settings = Settings(PROFILE)
+    parts = opened(tmp_path / "home", settings)
     assert look(parts) != value
-    parts.use(profile)
+    settings.now = msgspec.structs.replace(PROFILE, **{section: changed})
     assert look(parts) == value
     parts.close()
-    again = opened(tmp_path / "home", profile)
-    assert look(again) == value
-    again.close()
 
 
 def test_what_was_opened_is_closed_where_the_next_cannot_be(
@@ -84,7 +71,7 @@ def test_what_was_opened_is_closed_where_the_next_cannot_be(
     def broken(*_: object, **__: object) -> None:
         raise StoreError("no index")
 
-    monkeypatch.setattr("edgemem.parts.Index", broken)
+    monkeypatch.setattr("edgemem.memory.parts.Index", broken)
     with pytest.raises(StoreError, match="no index"):
-        opened(home)
+        opened(home, Settings(PROFILE))
     assert closed == ["memory.db"]

@@ -49,7 +49,7 @@ def ahead(searches: Searches, hand: HandClock) -> Iterator[Prefetch]:
         stamp=lambda: searches.stamp,
         late=lambda: searches.late,
         settle_s=0.0,
-        share=1.0,
+        share=lambda: 1.0,
         now=lambda: hand.wall,
         clock=lambda: hand.monotonic,
     )
@@ -74,7 +74,7 @@ def hear(ahead: Prefetch, by: object, text: str) -> None:
 def test_it_rests_between_recalls(ahead: Prefetch, searches: Searches, hand: HandClock) -> None:
     """With half a core, a recall of a second is followed by a second of rest, whoever speaks."""
     one, other = Talk(), Talk()
-    ahead.share = 0.5
+    ahead.share = lambda: 0.5
     searches.takes_s = 1.0
     hear(ahead, one, "first")
     searches.takes_s = 0.0
@@ -142,7 +142,7 @@ def test_a_memory_that_is_closed_is_no_failure() -> None:
         raise faults.pop(0)
 
     by = Talk()
-    ahead = Prefetch(search, stamp=lambda: 0, settle_s=0.0, share=1.0, now=lambda: 0.0)
+    ahead = Prefetch(search, stamp=lambda: 0, settle_s=0.0, share=lambda: 1.0, now=lambda: 0.0)
     hear(ahead, by, "so far")
     assert ahead.fault(by) == ""
     hear(ahead, by, "so far so good")
@@ -196,7 +196,7 @@ def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
         return [Recalled("note", "1", text, 1.0, ())]
 
     by = Talk()
-    ahead = Prefetch(search, stamp=lambda: 0, settle_s=0.0, share=1.0, now=lambda: 0.0)
+    ahead = Prefetch(search, stamp=lambda: 0, settle_s=0.0, share=lambda: 1.0, now=lambda: 0.0)
     hear(ahead, by, "so far")
     ahead.ask(by, "sofa", {})
     assert running.wait(20)
@@ -223,7 +223,7 @@ def test_a_search_hears_when_nobody_waits_for_it_any_more(way: str) -> None:
         return [Recalled("note", "1", text, 1.0, ())]
 
     by = Talk()
-    ahead = Prefetch(search, stamp=lambda: 0, settle_s=0.0, share=1.0, now=lambda: 0.0)
+    ahead = Prefetch(search, stamp=lambda: 0, settle_s=0.0, share=lambda: 1.0, now=lambda: 0.0)
     ahead.ask(by, "so far", {})
     assert running.wait(20)
     if way == "another sentence":

@@ -216,7 +216,7 @@ class House:
                 failures = [failure.message for failure in loop.hooks.failures()]
                 # A turn whose model failed while it was prepared is left open.
                 assert [text for text in failures if "The turn before" not in text] == []
-        assert self.memory.idle_failures() == []
+        assert self.memory.diagnostics.idle_failures() == []
         self.memory.close()
 
     def __enter__(self) -> House:

@@ -17,7 +17,7 @@ from edgemem.llama.models.catalog import find_entry
 from edgemem.loop.loop import AgentLoop
 from edgemem.replay import ScriptedModel
 
-CONFIGS = Path(config.__file__).parent.parent / "configs"
+CONFIGS = Path(config.__file__).parents[2] / "configs"
 BOARDS = ["desktop", "jetson-orin-nano", "pi4", "pi5"]
 NEEDED = {
     "store": {"commit_wait_s", "max_episodes"},
@@ -30,10 +30,10 @@ NEEDED = {
         "notes_tokens",
         "keep_last_turns",
     },
-    "injection": {"max_facts", "max_episodes", "max_chars"},
+    "injection": {"max_chars"},
     "notes": {"inject_chars"},
     "llama": {"embed_threads", "embed_context", "chat_threads"},
-    "idle": {"settle_s", "batch", "embed_batch"},
+    "idle": {"settle_s", "batch"},
 }
 """What differs from board to board: threads, budgets, deadlines and caps."""
 

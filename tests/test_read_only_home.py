@@ -218,7 +218,7 @@ with edgemem.open(sys.argv[1], worker=False) as memory:
     except ReadOnlyError as error:
         print(error)
     memory.idle(5)
-    print(memory.idle_failures())
+    print(memory.diagnostics.idle_failures())
     print(memory.recall("kettle")[0].value)
 """
     seen = Locked(home, mode).program(code, str(home)).splitlines()

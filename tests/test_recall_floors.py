@@ -111,7 +111,7 @@ def asked_of_weeks(name: str, folder: Path, embedder: LlamaEmbedder | None) -> C
         for asked in case.asked:
             here.clock.at = asked.at
             if asked.category not in LEFT_OUT:
-                ids, messages = here.memory.messages_of(asked.text, speaker=asked.asker)
+                ids, messages = here.memory.diagnostics.messages_of(asked.text, speaker=asked.asker)
                 right = np.array([here.ids.get(name) in asked.evidence for name in ids], bool)
                 questions.append(Candidates(messages, right, len(asked.evidence)))
         here.clock.at = now

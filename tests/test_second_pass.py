@@ -212,15 +212,16 @@ def opened(folder: Path, reranker: Table | None, **settings: object) -> Memory:
     return edgemem.open(folder, profile=profile, embedder=None, reranker=reranker, worker=False)
 
 
-def test_recall_reads_the_best_again(tmp_path: Path) -> None:
+def test_recall_reads_the_best_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the reranker likes comes first, also from beyond the first k; stats and `why` say so."""
+    monkeypatch.setattr("edgemem.recall.recall.RERANK_SHARE", 1.0)
     with opened(tmp_path, None) as plain:
         tell(plain, *SAID)
         first = plain.recall("Where is the tea?", k=7, kinds=("turn",))
     assert len(first) == 7
     worst = first[-1].text
     table = Table({worst: 30.0})
-    with opened(tmp_path, table, rerank_share=1.0) as memory:
+    with opened(tmp_path, table) as memory:
         found = memory.recall("Where is the tea?", k=2, kinds=("turn",))
         assert found[0].text == worst
         assert found[0].score == first[0].score
@@ -231,7 +232,8 @@ def test_recall_reads_the_best_again(tmp_path: Path) -> None:
         assert "reranker" in stats.signals
     assert table.closed
     few = Table({worst: 30.0})
-    with opened(tmp_path, few, rerank_share=1.0, rerank_most=3) as memory:
+    monkeypatch.setattr("edgemem.recall.recall.RERANK_MOST", 3)
+    with opened(tmp_path, few) as memory:
         assert memory.recall("Where is the tea?", k=2, kinds=("turn",))[0].text in [
             item.text for item in first[:3]
         ]

@@ -27,11 +27,11 @@ from edgemem.hooks.points import (
     TurnContext,
 )
 from edgemem.hooks.upkeep import UpkeepHook
-from edgemem.idle import IdleWorker, Step
 from edgemem.llama.chat import LlamaChat
 from edgemem.loop.loop import Reply
 from edgemem.loop.replies import ChatReplies
 from edgemem.loop.toolbox import Tool, ToolCall
+from edgemem.memory.idle import IdleWorker, Step
 from edgemem.records import Message, Session
 
 WORDS_ONLY = '[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n[tools]\nwrite_wait_s = 60\n[context]\nwindow_tokens = 16384\n'
@@ -116,7 +116,7 @@ def test_two_agents_in_two_threads_never_mix(tmp_path: Path) -> None:
             handed = loop.model.handed  # type: ignore[attr-defined]
             assert all(after[: len(before)] == before for before, after in pairwise(handed))
         assert len(memory.store.facts()) == 30
-        assert memory.idle_failures() == []
+        assert memory.diagnostics.idle_failures() == []
 
 
 def test_what_one_is_told_the_other_knows_in_its_next_turn(memory: Memory) -> None:
@@ -305,7 +305,7 @@ def test_upkeep_serves_both_agents(memory: Memory) -> None:
         talk(loop, 3)
     assert memory.idle(10)
     assert set(memory.pending().values()) <= {0}
-    assert memory.idle_failures() == []
+    assert memory.diagnostics.idle_failures() == []
 
 
 # Hand-over

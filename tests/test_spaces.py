@@ -13,7 +13,6 @@ from hash_embedder import HashEmbedder
 from test_index import bytes_of, check, say
 
 import edgemem
-from edgemem.config import RecallSettings
 from edgemem.errors import ModelError
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.recall.index import embedding
@@ -43,11 +42,13 @@ def store(truth):
 
 
 @pytest.fixture
-def opened(tmp_path, truth):
+def opened(tmp_path, truth, monkeypatch):
     """Return a function that opens the one index file with a model."""
 
-    def open_(embedder, **settings) -> Index:
-        return Index(tmp_path / "index.db", truth, embedder=embedder, settings=RecallSettings(**settings))
+    def open_(embedder, kept_spaces=1, pieces=16) -> Index:
+        monkeypatch.setattr(embedding, "PIECES", pieces)
+        monkeypatch.setattr(embedding, "KEPT_SPACES", kept_spaces)
+        return Index(tmp_path / "index.db", truth, embedder=embedder)
 
     return open_
 

@@ -22,8 +22,8 @@ from edgemem.errors import InvalidInputError
 from edgemem.hooks.registry import HookFailure
 from edgemem.hooks.turn_figures import TurnFigures
 from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.memory.stats import COUNTS, SINCE, Stats, gather
 from edgemem.records import Session
-from edgemem.stats import COUNTS, SINCE, Stats, gather
 
 DAY = 86400.0
 

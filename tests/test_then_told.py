@@ -12,14 +12,13 @@ from test_recall import Robot
 import edgemem
 from edgemem.clock import Clock
 from edgemem.config import Profile
-from edgemem.context.block.select import worth_saying
+from edgemem.context.block.select import floors_of, worth_saying
 from edgemem.llama.protocols import Reranker
 from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.recall import word_search
 from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.recall import Recall
 from edgemem.records import Heard, Reader, StoredMessage, Turn
-from edgemem.searching import floors_of
 from edgemem.store import turns
 
 DAY = 86400.0

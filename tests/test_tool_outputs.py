@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("patient")
 
 PAGES = "\n".join(f"line {n} of the log: the pump ran" for n in range(1000))
 
-PROFILE = '[llama]\nembedder = ""\n[hooks]\ntool_output_chars = 600\ntool_output_mb = 0.2\n'
+PROFILE = '[llama]\nembedder = ""\n[hooks]\ntool_output_chars = 600\n'
 
 
 class Model:
@@ -78,6 +78,12 @@ def opened(home: Path) -> Memory:
     home.mkdir(exist_ok=True)
     (home / "edgemem.toml").write_text(PROFILE)
     return edgemem.open(home, worker=False)
+
+
+@pytest.fixture(autouse=True)
+def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep 200 kB of results whole."""
+    monkeypatch.setattr("edgemem.hooks.tool_output.KEPT_BYTES", 200_000)
 
 
 @pytest.fixture

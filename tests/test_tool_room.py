@@ -14,7 +14,8 @@ from word_tokenizer import WordTokenizer
 
 import edgemem
 from edgemem import AgentLoop, Memory, ToolOutputTruncatorHook
-from edgemem.config import ContextSettings, LlamaSettings, Profile
+from edgemem.config import ContextSettings, LlamaSettings, Profile, Settings
+from edgemem.context.budget import Budget
 from edgemem.errors import ContextOverflowError
 from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, ToolCallResult, TurnContext
 from edgemem.llama.protocols import Tokenizer
@@ -130,12 +131,20 @@ def begun(hook: ToolOutputTruncatorHook, *names: str, words: int = 10) -> TurnCo
     return ctx
 
 
+def budget_of(room: int, tokenizer: WordTokenizer) -> Budget:
+    """Return a budget that leaves a prompt so many tokens."""
+    context = ContextSettings(
+        window_tokens=room + 16, reply_tokens=16, block_tokens=0, summary_tokens=1, keep_last_turns=1
+    )
+    return Budget(Settings(Profile(context=context)), tokenizer)
+
+
 def test_half_of_what_is_left_is_shared_by_the_calls_of_a_hop() -> None:
     """One call has the whole half, but never more than its share of the room; of five each has a fifth of it."""
     tokenizer, text = WordTokenizer(), "word " * 900
 
     def size(names: int, words: int) -> int:
-        hook = ToolOutputTruncatorHook(4000, room_tokens=1000, share=0.4, tokenizer=tokenizer)
+        hook = ToolOutputTruncatorHook(4000, share=0.4, budget=budget_of(1000, tokenizer))
         shown = fired(hook, begun(hook, *["read"] * names, words=words), "read", text)
         return len(tokenizer.encode(shown))
 
@@ -147,7 +156,7 @@ def test_half_of_what_is_left_is_shared_by_the_calls_of_a_hop() -> None:
 def test_a_result_that_would_not_fit_is_its_size_or_its_name_alone() -> None:
     """Where even the least is too much, the model is told that there is something, and a short result stays whole."""
     tokenizer = WordTokenizer()
-    hook = ToolOutputTruncatorHook(4000, room_tokens=300, tokenizer=tokenizer)
+    hook = ToolOutputTruncatorHook(4000, budget=budget_of(300, tokenizer))
     ctx = begun(hook, "read", "read", words=250)
     assert fired(hook, ctx, "read", "w " * 600) == "… (1,200 characters)"
     assert fired(hook, ctx, "read", "ok") == "ok"
@@ -156,7 +165,7 @@ def test_a_result_that_would_not_fit_is_its_size_or_its_name_alone() -> None:
 def test_the_memorys_own_tools_are_cut_only_where_nothing_else_helps() -> None:
     """They know their bounds: a fair share does not shorten them, a window that is full does."""
     tokenizer, text = WordTokenizer(), "word " * 150
-    hook = ToolOutputTruncatorHook(200, room_tokens=400, tokenizer=tokenizer)
+    hook = ToolOutputTruncatorHook(200, budget=budget_of(400, tokenizer))
     assert fired(hook, begun(hook, "read_more"), "read_more", text) == text
     cut = fired(hook, begun(hook, "read_more", words=250), "read_more", text)
     assert 50 < len(tokenizer.encode(cut)) < 130
@@ -171,7 +180,7 @@ def test_without_a_room_only_the_bounds_of_one_result_count() -> None:
 
 def test_why_a_tool_failed_is_shortened_too() -> None:
     """A traceback of pages fills a window as well as a result does; a short reason stays."""
-    hook = ToolOutputTruncatorHook(500, room_tokens=1000, tokenizer=WordTokenizer())
+    hook = ToolOutputTruncatorHook(500, budget=budget_of(1000, WordTokenizer()))
     ctx = begun(hook, "read", "read")
     done: Any = hook(AFTER_TOOL, ctx, ToolCallResult("read", {}, error=PAGES))
     assert 400 < len(done.payload.error) <= 500

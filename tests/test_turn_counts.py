@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 import edgemem
@@ -72,8 +73,8 @@ def tokenizer(vocabularies: Path) -> Iterator[Counting]:
 
 def opened(folder: Path, tokenizer: Counting, **context: Any) -> Memory:
     """Open a memory that knows where things are, and what was said of them."""
-    profile: Profile = edgemem.config.msgspec.structs.replace(
-        quiet(), context=edgemem.config.msgspec.structs.replace(Profile().context, **context)
+    profile: Profile = msgspec.structs.replace(
+        quiet(), context=msgspec.structs.replace(Profile().context, **context)
     )
     memory = edgemem.open(folder, profile=profile, tokenizer=tokenizer, worker=False)
     for n, thing in enumerate(THINGS):

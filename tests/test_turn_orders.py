@@ -25,7 +25,6 @@ embedder = ""
 commit_wait_s = 0.0
 [injection]
 min_score = 0.0
-max_episodes = 0
 [recall]
 deadline_ms = 60000
 """
@@ -104,6 +103,7 @@ class House:
         self.session = session
         look = Tool("look", "Look.", SCHEMA, self.look)
         hooks = self.memory.hooks(session_id=session)
+        next(hook for hook in hooks if isinstance(hook, edgemem.MemoryInjectionHook)).max_episodes = 0
         self.loop = AgentLoop(self, hooks=hooks, instructions="You are Pip.", tools=[look], speaker="alice")
         self.fresh = True
 

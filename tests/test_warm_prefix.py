@@ -70,6 +70,12 @@ def opened(file: Path) -> LlamaChat:
     return LlamaChat(file, n_ctx=WINDOW, threads=1, batch=256)
 
 
+@pytest.fixture(autouse=True)
+def early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have epochs begin early."""
+    monkeypatch.setattr("edgemem.context.epochs.HIGH_WATER", 0.7)
+
+
 def open_home(home: Path, *, warm: bool = True, worker: bool = False) -> Memory:
     """Open a home whose window is full after some fifteen turns."""
     plain = Profile()
@@ -80,7 +86,6 @@ def open_home(home: Path, *, warm: bool = True, worker: bool = False) -> Memory:
         reply_tokens=64,
         block_tokens=20,
         summary_tokens=60,
-        high_water=0.7,
     )
     profile = replace(
         plain,
@@ -449,7 +454,7 @@ def test_switched_off(tmp_path: Path, chat: LlamaChat) -> None:
         kitchen.until_prepared()
         assert kitchen.hook.warming is None
         assert not kitchen.hook.warm(stop=never)
-        assert memory.prefixes() == []
+        assert memory.diagnostics.prefixes() == []
         (told,) = [check.detail for check in memory.check() if check.name == "compaction"]
         assert "idle time" not in told
 
@@ -601,7 +606,7 @@ def test_a_closed_model_stops_no_other_session(file: Path, tmp_path: Path) -> No
         assert not closed.hook.work(stop=never)
         assert closed.hook._prepared is None
         memory.idle(IDLE_S)
-        assert not memory.idle_failures()
+        assert not memory.diagnostics.idle_failures()
         assert open_one.hook._prepared is not None
 
 
@@ -618,7 +623,7 @@ def test_closing_in_the_middle(file: Path, tmp_path: Path, first: str) -> None:
         while kitchen.prefix.counts.tokens == 0:
             time.sleep(0.001)
         (chat if first == "chat" else memory).close()
-        assert memory.closed or not memory.idle_failures()
+        assert memory.closed or not memory.diagnostics.idle_failures()
         with pytest.raises(ClosedError):
             (chat.ahead if first == "chat" else memory.check)()
         chat.close()
@@ -647,7 +652,7 @@ def test_turns_beside_the_worker(file: Path, tmp_path: Path) -> None:
                 len(epochs) % 2 == 0 and kitchen.hook._prepared is not None and kitchen.hook.warming.waits()
             ):
                 time.sleep(0.001)  # every other epoch has all the time that it needs
-        assert not memory.idle_failures()
+        assert not memory.diagnostics.idle_failures()
     assert len(epochs) > 2
     assert "high water, read ahead" in epochs
 
@@ -655,6 +660,8 @@ def test_turns_beside_the_worker(file: Path, tmp_path: Path) -> None:
 KILLED = """
 import sys, time
 from pathlib import Path
+from edgemem.context import epochs
+epochs.HIGH_WATER = 0.7
 from test_warm_prefix import Kitchen, never, open_home, opened
 with open_home(Path(sys.argv[1])) as memory, opened(Path(sys.argv[2])) as chat:
     kitchen = Kitchen(memory, chat)

@@ -19,16 +19,14 @@ from hash_embedder import HashEmbedder
 
 import edgemem
 from edgemem.config import Profile, load_profile
-from edgemem.errors import ConfigError
-from edgemem.loop.loop import AgentLoop
+from edgemem.errors import ConfigError, InvalidInputError
+from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
+from edgemem.memory.watch import Watcher, fault_of
 from edgemem.replay import ScriptedModel
 from edgemem.store.database import Database
-from edgemem.watch import Watcher, fault_of
 
-PROFILE = (
-    "[watch]\nstart_s = 0\ndebounce_s = 0.05\n[idle]\nsettle_s = 0\nindex_rows = 1\n[llama]\nembedder = ''\n"
-)
+PROFILE = "[idle]\nsettle_s = 0\nindex_rows = 1\n[llama]\nembedder = ''\n"
 
 
 def eventually(condition: Callable[[], object]) -> None:
@@ -261,11 +259,12 @@ LIMITED = """
 import logging, os, resource, sys, time
 from pathlib import Path
 import watchdog.events, watchdog.observers
-import edgemem
+import edgemem, edgemem.memory.reload
 
 logging.basicConfig(level=logging.WARNING, stream=sys.stdout, format="%(message)s")
 logging.getLogger("edgemem.idle").setLevel(logging.ERROR)  # upkeep cannot open a file either
 home = Path(sys.argv[1])
+edgemem.memory.reload.START_S, edgemem.memory.reload.POLL_S = 0.3, 0.05
 with edgemem.open(home) as memory:
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
     taken = [os.open("/dev/null", os.O_RDONLY)]
@@ -289,7 +288,7 @@ with edgemem.open(home) as memory:
 
 def test_without_watches_files_are_looked_at(tmp_path: Path) -> None:
     """Where the system gives no watch, the log and `check` say so, and changes are found all the same."""
-    (tmp_path / "edgemem.toml").write_text(PROFILE.replace("start_s = 0", "start_s = 0.3\npoll_s = 0.05"))
+    (tmp_path / "edgemem.toml").write_text(PROFILE)
     ran = subprocess.run(
         [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, timeout=60
     )
@@ -313,6 +312,13 @@ def test_each_limit_comes_with_its_remedy() -> None:
 
 
 # A whole memory
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have files watched at once, and read soon after a change."""
+    monkeypatch.setattr("edgemem.memory.reload.START_S", 0.0)
+    monkeypatch.setattr("edgemem.memory.reload.DEBOUNCE_S", 0.05)
 
 
 @pytest.fixture
@@ -339,11 +345,11 @@ def test_changed_settings_hold_soon(memory: Memory) -> None:
     """Every part that reads a setting has the new one, without a restart."""
     write_profile(
         memory,
-        "[recall]\nk = 7\n[store]\nmax_episodes = 9\n[notes]\nmax_chars = 900\nlow_water_chars = 500\n",
+        "[recall]\nk = 7\n[store]\nmax_episodes = 9\n[notes]\nlevel = 'shared'\n",
     )
     eventually(lambda: memory.profile.recall.k == 7)
     assert memory.store.max_episodes == 9
-    assert (memory.notes.max_size_chars, memory.notes.low_water_chars) == (900, 500)
+    assert memory.notes.level == "shared"
     assert files_line(memory).startswith("ok ")
 
 
@@ -370,7 +376,7 @@ def test_a_session_takes_new_settings_with_its_next_turn_and_never_within_one(tm
                         "[memory]\ndefault_level = 'shared'\n",
                     )
                     # Read already, by the watcher's thread.
-                    eventually(lambda: memory.reload._profile is not None)
+                    time.sleep(0.5)
                 budgets.append(injection.block_tokens)
 
         loop = AgentLoop(ScriptedModel(), hooks=[*hooks, EditsMidTurn()])
@@ -383,6 +389,49 @@ def test_a_session_takes_new_settings_with_its_next_turn_and_never_within_one(tm
         state = loop.session.state
         layout = next(value.layout for value in state.values() if hasattr(value, "layout"))
         assert layout.default_level == "shared"
+
+
+class Talker:
+    """A robot that always answers the same long sentence."""
+
+    def complete(self, *_: object, **__: object) -> Reply:
+        """Answer."""
+        return Reply("The kettle " + "is very hot and still on the stove " * 3)
+
+    def cut(self, heard_text: str) -> None:
+        """Have no cache that a cut could shorten."""
+
+
+def test_a_changed_pace_of_the_voice_reaches_a_running_session(memory: Memory) -> None:
+    """In one second a voice of twice the pace has said twice as much."""
+    loop = AgentLoop(Talker(), hooks=memory.hooks(session_id="s"))
+    loop.run("what is the matter?")
+    loop.interrupt(heard_ms=1000)
+    slow = loop.session.messages[-1]["content"]
+    write_profile(memory, "[context]\nspeech_chars_s = 30.0\n")
+    eventually(lambda: memory.profile.context.speech_chars_s == 30.0)
+    loop.run("and now?")
+    loop.interrupt(heard_ms=1000)
+    quick = loop.session.messages[-1]["content"]
+    assert 0 < len(slow) <= 15 < len(quick) <= 30
+
+
+def test_changed_settings_of_tools_reach_those_that_were_made_before(memory: Memory) -> None:
+    """What a call tells and may store, whether it asks, and who may read it follow the profile."""
+    tools = {tool.name: tool for tool in memory.tools(speaker="alice")}
+    memory.store.add_fact("alice.tea", "green tea " * 5, scope="household")
+    assert "green tea " * 4 in tools["recall_fact"].run(key="alice.tea")
+    write_profile(memory, "[tools]\nmax_chars = 20\nconfirm = true\n[memory]\ndefault_level = 'shared'\n")
+    eventually(lambda: memory.profile.tools.max_chars == 20)
+    assert len(tools["recall_fact"].run(key="alice.tea")) < 60
+    with pytest.raises(InvalidInputError, match="at most 20"):
+        tools["remember_fact"].run(key="alice.cup", value="a blue one without a handle")
+    with pytest.raises(InvalidInputError, match="1 to 20 characters"):
+        tools["notes"].run(action="write", text="x" * 30)
+    tools["remember_fact"].run(key="alice.cup", value="a blue one")
+    assert memory.store.get_fact("alice.cup", scope="global") == "a blue one"
+    assert "erased" not in tools["forget_fact"].run(key="alice.cup").replace("Nothing was erased", "")
+    assert memory.store.get_fact("alice.cup", scope="global") == "a blue one"
 
 
 @pytest.mark.parametrize(
@@ -407,6 +456,19 @@ def test_a_broken_profile_keeps_what_held(memory: Memory, text: str, says: str) 
     write_profile(memory, "[recall]\nk = 8\n")
     eventually(lambda: memory.profile.recall.k == 8)
     assert files_line(memory).startswith("ok ")
+
+
+def test_a_key_that_was_taken_away_is_told_by_check(memory: Memory) -> None:
+    """The rest of the profile holds, and one line names the key and what to do."""
+    write_profile(memory, "[recall]\nk = 6\nwords_weight = 0.5\n[tools]\nmax_items = 3\n")
+    eventually(lambda: memory.profile.recall.k == 6)
+    (line,) = [one for one in memory.check() if one.name == "profile"]
+    assert line.state == "warn"
+    assert "recall.words_weight" in line.detail
+    assert "tools.max_items: delete the line: one call tells ten lines at most" in line.advice
+    write_profile(memory, "[recall]\nk = 9\n")
+    eventually(lambda: memory.profile.recall.k == 9)
+    assert [one.state for one in memory.check() if one.name == "profile"] == ["ok"]
 
 
 def test_a_profile_that_vanishes_keeps_what_held(memory: Memory) -> None:
@@ -434,8 +496,8 @@ def test_what_needs_a_restart_says_so(memory: Memory) -> None:
 
 def test_another_reranker_needs_a_restart_and_its_numbers_do_not(memory: Memory) -> None:
     """What was opened stays open; how much it reads holds from the next recall."""
-    write_profile(memory, '[recall]\nrerank = "bge-reranker-v2-m3"\nrerank_most = 4\n')
-    eventually(lambda: memory.profile.recall.rerank_most == 4)
+    write_profile(memory, '[recall]\nrerank = "bge-reranker-v2-m3"\nrerank_ms = 40.0\n')
+    eventually(lambda: memory.profile.recall.rerank_ms == 40.0)
     assert memory.profile.recall.rerank == ""
     assert files_line(memory) == "warn recall.rerank was changed and holds from the next start of edgemem."
 

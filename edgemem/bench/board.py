@@ -39,8 +39,8 @@ from edgemem.bench.machine import Looked, look_at_heat, look_at_machine
 from edgemem.bench.report import calibration_ms, median, percentile, report, say, timed_ms
 from edgemem.bench.turn import ask
 from edgemem.errors import InvalidInputError
-from edgemem.home import PROFILE_FILE
 from edgemem.llama.models.catalog import file_of
+from edgemem.memory.home import PROFILE_FILE
 from edgemem.store.database import Database
 from edgemem.store.episodes import append_episode
 

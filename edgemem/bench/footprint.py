@@ -15,7 +15,7 @@ from edgemem.bench.everything import fill
 from edgemem.bench.ground import NearlyReal, quiet, real_embedder, scratch, store_facts, store_turns
 from edgemem.bench.report import at_most, median, report, say
 from edgemem.errors import EdgememError
-from edgemem.home import PROFILE_FILE
+from edgemem.memory.home import PROFILE_FILE
 
 IDLE_S = 3600.0
 PROCESS_S = 120.0

@@ -27,6 +27,7 @@ import msgspec
 import edgemem
 from edgemem.bench.ground import Robot, cache_folder, real_tokenizer, store_facts, ticking
 from edgemem.bench.report import timed_ms
+from edgemem.context.compaction.planner import LOW_WATER
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.token_budget import TokenBudgetHook
@@ -357,9 +358,7 @@ def play(
         memory.idle(IDLE_S)
         ours = Reference(chats[1], tokenizer, tools, memory.hooks())
         loops: dict[str, Listener] = {
-            BARE: Reference(
-                chats[0], tokenizer, tools, [_dropping(tokenizer, memory.profile.context.low_water)]
-            ),
+            BARE: Reference(chats[0], tokenizer, tools, [_dropping(tokenizer, LOW_WATER)]),
             ONE_BY_ONE: Reference(None, tokenizer, tools, [_dropping(tokenizer, 1.0)]),
             OURS: ours,
         }
@@ -396,7 +395,7 @@ def play(
                 seed.keep(moment.changed, moment.notes)
             memory.idle(IDLE_S)
         ours.robot.check()
-        for failure in memory.idle_failures():
+        for failure in memory.diagnostics.idle_failures():
             raise InvalidInputError(f"idle work {failure.step} failed: {failure.message}")
         return out
 

@@ -15,9 +15,9 @@ from edgemem.bench.ground import real_tokenizer, scratch
 from edgemem.bench.model import write_model
 from edgemem.bench.report import at_least, at_most, median, report, say
 from edgemem.errors import EdgememError
-from edgemem.home import PROFILE_FILE
 from edgemem.llama.models.gguf import Shape
 from edgemem.llama.state import headers_in
+from edgemem.memory.home import PROFILE_FILE
 
 if TYPE_CHECKING:
     from edgemem.records import Message

@@ -99,7 +99,7 @@ def _play(home: Path, turns: int) -> dict[str, Any]:
             memory.idle(IDLE_S, thorough=False)
         memory.idle(IDLE_S)
         robot.check()
-        for failure in memory.idle_failures():
+        for failure in memory.diagnostics.idle_failures():
             raise InvalidInputError(f"idle work {failure.step} failed: {failure.message}")
     written = bytes_written() - before
     return {

@@ -14,8 +14,8 @@ from edgemem.cli.options import home_option, json_option, open_existing, open_ho
 from edgemem.cli.printing import console, plain, print_json
 
 if TYPE_CHECKING:
-    from edgemem.health import Check
     from edgemem.memory import Memory
+    from edgemem.memory.health import Check
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
@@ -58,7 +58,7 @@ def check(llm: Path | None, server: str | None, acknowledge: bool, home: Path, a
 
 def _checked(home: Path, file: Path | None, server: str | None) -> list[Check]:
     """Return what there is to say; where no home is yet, of the machine alone, because looking makes none."""
-    from edgemem.health import Check
+    from edgemem.memory.health import Check
 
     home = home.expanduser()
     if home.exists():

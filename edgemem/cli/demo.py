@@ -104,7 +104,7 @@ def play(
     """
     from edgemem.cli.stage import Stage
     from edgemem.clock import Clock
-    from edgemem.home import profile_of
+    from edgemem.memory.home import profile_of
 
     lines = read_script(SCRIPT)
     if model is not None:
@@ -159,7 +159,7 @@ def summary(scenes: list[Scene], stage: Stage, *, scripted: bool) -> dict[str, A
     played = [scene.played for scene in scenes]
     hooks = sorted(one.result.hooks_ms for one in played)
     failures = [f"{one.hook}, {one.point}: {one.message}" for one in stage.failures]
-    failures += [f"{one.step}: {one.message}" for one in memory.idle_failures()]
+    failures += [f"{one.step}: {one.message}" for one in memory.diagnostics.idle_failures()]
     leaked = any(one.leaked for one in played)
     # What must be found is written for recall by words and meaning; what must stay hidden holds always.
     missed = memory.embedder is not None and any(one.played.missing and not one.late for one in scenes)

@@ -128,7 +128,7 @@ def output(pointer: str, speaker: str | None, home: Path, as_json: bool) -> None
         may = "" if speaker is None else f" that {plain(speaker)} may read"
         raise InvalidInputError(
             f"Nothing is kept under {plain(pointer)!r}{may}; `edgemem sessions NAME` shows the names in shortened results,"
-            " and the oldest texts go first ([hooks] tool_output_mb)."
+            " and the oldest texts go first."
         )
     level = LEVELS[found.level]
     if as_json:

@@ -121,8 +121,8 @@ def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home:
     edgemem models add ~/Downloads/some-model-Q4_K_M.gguf --as cook
     edgemem models add my-embedder.gguf --query-prefix "query: " --text-prefix "passage: "
     """  # noqa: D301 - click reads the backspace as: do not wrap
-    from edgemem.home import make_home
     from edgemem.llama.models.fetch import add_model
+    from edgemem.memory.home import make_home
 
     folder = make_home(home) / "models"
     with _ended_by_sigterm(), _progress(plain(file.name)) as tell:

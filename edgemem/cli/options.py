@@ -177,7 +177,7 @@ def open_existing(home: Path, **settings: Any) -> Memory:
 
 def existing(home: Path) -> Path:
     """Return a home that is there already."""
-    from edgemem.home import is_home, meant_instead
+    from edgemem.memory.home import is_home, meant_instead
 
     home = home.expanduser()
     if home.is_dir() and not is_home(home):
@@ -193,7 +193,7 @@ def existing(home: Path) -> Path:
 def truth_alone(home: Path) -> Iterator[TruthFile]:
     """Lend the file of a home's truth, while nobody else has the home open; raise BusyError where somebody has."""
     from edgemem.clock import Clock
-    from edgemem.home import make_home
+    from edgemem.memory.home import make_home
     from edgemem.truth import TruthFile
 
     with closing(TruthFile(make_home(existing(home).absolute()), clock=Clock(), timeout_s=0.0)) as truth:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from edgemem.stats import Stats
+    from edgemem.memory.stats import Stats
 
 
 class Metric(NamedTuple):

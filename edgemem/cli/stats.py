@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from edgemem.hooks.turn_figures import TurnFigures
-    from edgemem.stats import Stats
+    from edgemem.memory.stats import Stats
 
 
 @click.command()
@@ -36,7 +36,7 @@ def stats(textfile: Path | None, home: Path, as_json: bool) -> None:
     \b
     * * * * * edgemem stats --home ~/.edgemem/kitchen --prometheus /var/lib/node_exporter/kitchen.prom
     """  # noqa: D301 - click reads the backspace as: do not wrap
-    from edgemem.stats import gather
+    from edgemem.memory.stats import gather
 
     with open_existing(home) as memory:
         found = gather(memory)

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from edgemem.config.profile import LEAST_HISTORY_TOKENS
 from edgemem.context.messages import repair_orphans, split_turns, tool_calls
 from edgemem.errors import ContextOverflowError, TemplateError
 
 if TYPE_CHECKING:
-    from edgemem.config import ContextSettings
+    from edgemem.config import ContextSettings, Settings
     from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
 
@@ -78,7 +79,7 @@ def divide(window_tokens: int, bounds: Mapping[str, Bounds]) -> Plan:
     if left < 0:
         raise ContextOverflowError(
             f"The least that the parts of a prompt and its answer take is {window_tokens - left:,} tokens, and the window "
-            f"has {window_tokens:,}: give the model a larger one, or lower the floors under [context]."
+            f"has {window_tokens:,}: give the model a larger one, or lower `reply_tokens` under [context]."
         )
     history = max(0, bounds["history"].ceiling - bounds["history"].floor)
     kept = min(left // 3, history)
@@ -130,12 +131,12 @@ def bounds_of(
         tools: those of its tools' schemas.
     """
     return {
-        "instructions": Bounds(instructions, context.instructions_tokens or window_tokens),
-        "tools": Bounds(tools, context.tools_tokens or window_tokens),
-        "summary": Bounds(context.min_summary_tokens, context.summary_tokens),
-        "history": Bounds(context.min_history_tokens, context.history_tokens or window_tokens),
-        "memory": Bounds(context.min_block_tokens, context.block_tokens),
-        "notes": Bounds(context.min_notes_tokens, context.notes_tokens),
+        "instructions": Bounds(instructions, window_tokens),
+        "tools": Bounds(tools, window_tokens),
+        "summary": Bounds(0, context.summary_tokens),
+        "history": Bounds(LEAST_HISTORY_TOKENS, window_tokens),
+        "memory": Bounds(0, context.block_tokens),
+        "notes": Bounds(0, context.notes_tokens),
         "answer": Bounds(context.reply_tokens, window_tokens),
     }
 
@@ -160,7 +161,7 @@ class Budget:
 
     def __init__(
         self,
-        context: ContextSettings,
+        settings: Settings,
         tokenizer: Tokenizer,
         *,
         n_ctx: Callable[[], int | None] = lambda: None,
@@ -168,16 +169,21 @@ class Budget:
         """Make the budget.
 
         Args:
-            context: `[context]` of the profile; assign another when it was changed.
+            settings: has `[context]` of the profile that holds now.
             tokenizer: counts what the model will see.
             n_ctx: returns the window of the loaded model in tokens, None where no model is known.
         """
-        self.context = context
+        self.settings = settings
         self.tokenizer = tokenizer
         self._n_ctx = n_ctx
         self._head: tuple[list[Message], list[dict[str, Any]]] = ([], [])
         self._sizes = (0, 0)
         self._made: tuple[Any, Plan] | None = None
+
+    @property
+    def context(self) -> ContextSettings:
+        """Return `[context]` of the profile that holds now."""
+        return self.settings.now.context
 
     @property
     def model_window(self) -> int | None:
@@ -217,17 +223,11 @@ class Budget:
         """Return the smallest window that these instructions and tools can be used with, in tokens.
 
         Raises:
-            ContextOverflowError: the window is smaller than that, or they are larger than the profile allows.
+            ContextOverflowError: the window is smaller than that.
         """
         window, (instructions, tools) = self.window_tokens, self._sizes
         bounds = self._bounds(window)
         about = "" if self.tokenizer.exact else "about "
-        for part, key in (("instructions", "instructions_tokens"), ("tools", "tools_tokens")):
-            if bounds[part].floor > bounds[part].ceiling < window:
-                raise ContextOverflowError(
-                    f"The {part} take {about}{bounds[part].floor:,} tokens, and `{key}` under [context] allows "
-                    f"{bounds[part].ceiling:,}: {_SMALLER[part]}, or raise it."
-                )
         least = sum(part.floor for part in bounds.values())
         if least <= window:
             return least
@@ -235,7 +235,6 @@ class Budget:
         turn = {
             "answer": bounds["answer"].floor,
             "what is said": bounds["history"].floor,
-            **{part: bounds[part].floor for part in ("summary", "memory", "notes") if bounds[part].floor},
         }
         what = "The instructions and the tools" if tools else "The instructions"
         needs = (
@@ -265,9 +264,6 @@ class Budget:
     def _bounds(self, window: int) -> dict[str, Bounds]:
         instructions, tools = self._sizes
         return bounds_of(self.context, window_tokens=window, instructions=instructions, tools=tools)
-
-
-_SMALLER = {"instructions": "shorten them", "tools": "offer fewer"}
 
 
 class Fit(msgspec.Struct, frozen=True):

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from edgemem.config import ContextSettings
 from edgemem.fence import storable
 from edgemem.llama.template.chat_template import text_of
 from edgemem.records import Message
@@ -122,8 +121,8 @@ def _no_result(call: dict[str, Any]) -> Message:
     return message
 
 
-UTTERANCE_BYTES = ContextSettings().utterance_bytes
-"""As much is kept of an utterance where no profile says how much."""
+UTTERANCE_BYTES = 16_384
+"""As much is kept, shown and looked for of an utterance: some 18 minutes of speech. What follows is cut."""
 
 CUT = "… (cut here)"
 """Ends an utterance that was longer."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from edgemem.config import Settings
 from edgemem.context.bargein import heard_part, heard_speeches, tells_of_earlier
 from edgemem.context.block.render import BlockLine
 from edgemem.context.level import Closing
@@ -70,10 +71,10 @@ class Journal(Protocol):
 class Conversation:
     """The layout of one session, and what the running turn has collected for its commit."""
 
-    def __init__(self, layout: PromptLog | None = None, *, commit_wait_s: float = 0.25) -> None:
+    def __init__(self, layout: PromptLog | None = None, *, settings: Settings | None = None) -> None:
         self.layout = layout or PromptLog()
         self.journal: Journal | None = None
-        self.commit_wait_s = commit_wait_s
+        self._settings = settings or Settings()
         self.also: list[Callable[[Any], Any]] = []
         """Writes that belong into the turn's transaction."""
         self.opening: list[Callable[[Any], Any]] = []
@@ -109,6 +110,11 @@ class Conversation:
         self._told: dict[str, Any] | None = None
         """What a voice told of the running turn when it was cut off; the rest of its reply may still come."""
         self._running: list[Future[Any]] = []
+
+    @property
+    def commit_wait_s(self) -> float:
+        """Return the seconds that the end of a turn waits for its commit."""
+        return self._settings.now.store.commit_wait_s
 
     def begin(
         self, ctx: Any, payload: Any, *, speaker: str | None = None, by: object = None, private: bool = False

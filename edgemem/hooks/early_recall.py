@@ -85,7 +85,7 @@ class EarlyRecallHook:
                 self._ask()
         elif point == ON_SPEECH_START:
             self._forget()
-            if self._ahead.share:
+            if self._ahead.share():
                 self._ahead.wake()
         elif point == ON_IDLE:
             self._forget()

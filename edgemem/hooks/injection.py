@@ -8,9 +8,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from edgemem.config import InjectionSettings, Profile, Settings
 from edgemem.context.block.delta import changes, lines_for, value_as_recalled
 from edgemem.context.block.render import LINE_CHARS, About, BlockLine
-from edgemem.context.block.select import Floors, Within, within, worth_saying
+from edgemem.context.block.select import Floors, Within, floors_of, within, worth_saying
 from edgemem.context.prompt.turn import interruption
 from edgemem.context.size import TokenCache
 from edgemem.fence import CLOSE, OPEN, clean, storable
@@ -28,6 +29,7 @@ from edgemem.store.rights import readable
 from edgemem.store.turn_steps import EraseBlocks
 
 if TYPE_CHECKING:
+    from edgemem.context.budget import Budget
     from edgemem.llama.protocols import Tokenizer
     from edgemem.store.protocols import MemoryStore
 
@@ -68,6 +70,8 @@ class MemoryInjectionHook:
         recall: Recaller | None = None,
         tokenizer: Tokenizer | None = None,
         sizes: TokenCache | None = None,
+        settings: Settings | None = None,
+        budget: Budget | None = None,
         conversation: Conversation | None = None,
         now: Callable[[], float] | None = None,
     ) -> None:
@@ -84,6 +88,8 @@ class MemoryInjectionHook:
             speaker: who speaks where the loop does not say it.
             floors: the least scores at which something is said; None: all is said that is near the best.
             recall: finds what matters; None looks through the store's own lists.
+            settings: `[injection]`, in place of `max_chars` and `floors`.
+            budget: says what the block may take, in place of `block_tokens`.
             sizes: what `tokenizer` has counted already, for others too; None: nothing.
             now: seconds since the epoch; with it a day long past is said with its year.
         """
@@ -92,12 +98,13 @@ class MemoryInjectionHook:
         self.store: MemoryStore = store
         self._later = Later(store)
         self.max_facts = max_facts
-        self.max_episodes = max_episodes
         self.header = header_line(self, header)
-        self.max_chars = max_chars
-        self.block_tokens = BLOCK_TOKENS if block_tokens is None and recall is not None else block_tokens
+        self.max_episodes = max_episodes
+        self._settings = settings or Settings(Profile(injection=InjectionSettings(max_chars=max_chars)))
+        self._floors = floors or (Floors() if settings is None else None)
+        self._budget = budget
+        self._block_tokens = BLOCK_TOKENS if block_tokens is None and recall is not None else block_tokens
         self.speaker = speaker
-        self.floors = floors or Floors()
         self.last: list[Recalled] = []
         """What was recalled for the newest turn, before it was cut to the block."""
         self._unchanged: dict[Reader | None, tuple[int, ...]] = {}
@@ -108,6 +115,21 @@ class MemoryInjectionHook:
         self._sizes = sizes or TokenCache(tokenizer or EstimateTokenizer())
         self._conversation = conversation
         self._now = now
+
+    @property
+    def max_chars(self) -> int:
+        """Return how many characters are candidates at most."""
+        return self._settings.now.injection.max_chars
+
+    @property
+    def block_tokens(self) -> int | None:
+        """Return what the whole block may take, in tokens; None: no such bound."""
+        return self._block_tokens if self._budget is None else self._budget.plan["memory"]
+
+    @property
+    def floors(self) -> Floors:
+        """Return the least scores at which something is said."""
+        return self._floors or floors_of(self._settings.now.injection)
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Open the turn, and fill the block before the first call of the model."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from edgemem.config import NotesSettings, Profile, Settings
 from edgemem.context.block.render import BlockLine
 from edgemem.context.size import estimate
 from edgemem.fence import clean
@@ -14,7 +15,7 @@ from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START,
 from edgemem.store.rights import readable
 
 if TYPE_CHECKING:
-    from edgemem.llama.protocols import Tokenizer
+    from edgemem.context.budget import Budget
     from edgemem.store.notes import NotesFile
 
 _LINE_CHARS = 240
@@ -44,8 +45,8 @@ class NotesInjectorHook:
         max_chars: int = 1500,
         header: str = "Notes:",
         *,
-        max_tokens: int | None = None,
-        tokenizer: Tokenizer | None = None,
+        settings: Settings | None = None,
+        budget: Budget | None = None,
         speaker: str | None = None,
         conversation: Conversation | None = None,
     ) -> None:
@@ -54,20 +55,30 @@ class NotesInjectorHook:
         Args:
             max_chars: at most this much of the file's end is shown.
             header: a line before the notes.
-            max_tokens: at most so many of it, as `tokenizer` counts them; None: no such bound.
+            settings: say how much of the file's end is shown, in place of `max_chars`.
+            budget: says how many tokens of it; None: no such bound.
             speaker: who speaks where the loop does not say it; the file's `level` says who may read it.
         """
         needs(self, notes, "tail", what="a NotesFile")
         self.notes = notes
-        self.max_chars = max_chars
-        self.max_tokens = max_tokens
+        self._settings = settings or Settings(Profile(notes=NotesSettings(inject_chars=max_chars)))
+        self._budget = budget
         self.header = header_line(self, header).lstrip("# ")
         self.speaker = speaker
         self.note = ""
         """Why the notes are not in the newest prompt; empty where they may be read."""
         self._told = False
-        self._tokenizer = tokenizer
         self._conversation = conversation
+
+    @property
+    def max_chars(self) -> int:
+        """Return how many characters of the file's end are shown at most."""
+        return self._settings.now.notes.inject_chars
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Return how many tokens they may take; None: no such bound."""
+        return None if self._budget is None else self._budget.plan["notes"]
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Open the turn, and add the notes before the first call of the model."""
@@ -109,13 +120,14 @@ class NotesInjectorHook:
     def _tail(self) -> list[str]:
         """Return the newest lines that are within both bounds; which of them are shown already does not matter."""
         lines = self.notes.tail(self.max_chars).splitlines()
-        if not lines or self.max_tokens is None or self._tokenizer is None:
+        if not lines or self._budget is None:
             return lines
-        left = self.max_tokens - len(self._tokenizer.encode(f"{self.header}\n"))
+        tokenizer = self._budget.tokenizer
+        left = self._budget.plan["notes"] - len(tokenizer.encode(f"{self.header}\n"))
         first = len(lines)
         while first > 0:
             line = shown_line(lines[first - 1])
-            left -= len(self._tokenizer.encode(f"- {line}\n")) if line else 0
+            left -= len(tokenizer.encode(f"- {line}\n")) if line else 0
             if left < 0:
                 break
             first -= 1

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.bargein import CHARS_A_SECOND
+from edgemem.config import Settings
 from edgemem.context.messages import tool_calls
 from edgemem.errors import InvalidInputError, StoreError
 from edgemem.fence import check_session_id
@@ -107,12 +107,12 @@ class PersistSessionHook:
         resume: bool = True,
         speaker: str | None = None,
         conversation: Conversation | None = None,
-        chars_per_s: float = CHARS_A_SECOND,
+        settings: Settings | None = None,
     ) -> None:
         """Make the hook.
 
         Args:
-            chars_per_s: how fast the robot speaks, where a loop tells only for how long it was heard.
+            settings: tell how fast the robot speaks, where a loop tells only for how long it was heard.
             resume: load what the store has when the loop's session is empty.
             speaker: who speaks where the loop does not say it.
         """
@@ -121,7 +121,7 @@ class PersistSessionHook:
         self.session_store = session_store
         self.session_id = session_id
         self.speaker = speaker
-        self.chars_per_s = chars_per_s
+        self._settings = settings or Settings()
         self.unfinished = 0
         """How many turns had been cut off by a crash or a pulled plug when this session was resumed."""
         self._accepts_last = False
@@ -325,7 +325,8 @@ class PersistSessionHook:
             layout.take(ctx.session.messages)
         told = {name: payload.get(name) for name in ("heard_text", "heard_ms", "words")}
         heard, changed = conversation.interrupt(
-            {**told, "chars_per_s": self.chars_per_s}, prepared=payload.get("prepared")
+            {**told, "chars_per_s": self._settings.now.context.speech_chars_s},
+            prepared=payload.get("prepared"),
         )
         if conversation.journal is None:
             if changed is not None:

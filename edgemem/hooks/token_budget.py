@@ -11,6 +11,7 @@ from edgemem.llama.tokens.estimate import tokenizer_of
 from edgemem.store.arguments import whole_number
 
 if TYPE_CHECKING:
+    from edgemem.context.budget import Budget
     from edgemem.llama.protocols import Tokenizer
 
 log = logging.getLogger("edgemem.hooks")
@@ -29,6 +30,7 @@ class TokenBudgetHook:
         *,
         low_water: float = 0.6,
         tokenizer: Tokenizer | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """Make the hook.
 
@@ -36,14 +38,21 @@ class TokenBudgetHook:
             max_context_tokens: what the prompt may take, tools and template included.
             keep_last: kept for the seed's signature; whole turns are dropped, oldest first, and the newest stays.
             low_water: share of the budget to go down to when it is passed, because each cut costs the cache.
-            tokenizer: counts; None: whatever `tokenizer_of` finds in the context's `llm`.
+            budget: says what the prompt may take, in place of `max_context_tokens`.
+            tokenizer: counts; None: the budget's, or whatever `tokenizer_of` finds in the context's `llm`.
         """
-        self.max_context_tokens = whole_number(max_context_tokens, "max_context_tokens")
+        self._max_tokens = whole_number(max_context_tokens, "max_context_tokens")
         self.keep_last = keep_last
         self.low_water = low_water
         self.note = ""
         """Why the newest prompt does not fit although everything that may be dropped was; empty if it fits."""
-        self._tokenizer = tokenizer
+        self._budget = budget
+        self._tokenizer = tokenizer or (budget.tokenizer if budget is not None else None)
+
+    @property
+    def max_context_tokens(self) -> int:
+        """Return what the prompt may take, tools and template included."""
+        return self._max_tokens if self._budget is None else self._budget.plan.room
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Cut the messages to the budget."""

@@ -26,8 +26,12 @@ from edgemem.store.turn_steps import KeepOutput
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from edgemem.context.budget import Budget
     from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
+
+KEPT_BYTES = 8_000_000
+"""Of results that were shortened, so much is kept whole for `read_more`, of all sessions together; the oldest are dropped."""
 
 LEAST_CHARS = 200
 """A smaller bound would hold little but the note about what was left out."""
@@ -80,7 +84,7 @@ class ToolOutputTruncatorHook:
         max_chars: int = 2000,
         *,
         max_tokens: int | None = None,
-        room_tokens: int | None = None,
+        budget: Budget | None = None,
         share: float = 0.25,
         tokenizer: Tokenizer | None = None,
         keep_bytes: int = 0,
@@ -91,7 +95,7 @@ class ToolOutputTruncatorHook:
         Args:
             max_chars: the most characters of a result, its note about what was left out included; at least 200.
             max_tokens: the most tokens of it, as `tokenizer` counts them.
-            room_tokens: what a whole prompt may have; a result then has no more than is left of it in this turn, and no
+            budget: says what a whole prompt may have; a result then has no more than is left of it in this turn, and no
                 more than `share` of it. Where even 200 characters would be too many, it is the name alone.
             keep_bytes: how much of what was shortened is kept whole, of all sessions together, oldest dropped first;
                 0: nothing. Only a session that is kept in SQLite keeps anything.
@@ -103,10 +107,10 @@ class ToolOutputTruncatorHook:
             raise InvalidInputError(f"max_chars must be at least {LEAST_CHARS}; it is {max_chars}.")
         self.max_chars = max_chars
         self.max_tokens = max_tokens
-        self.room_tokens = room_tokens
         self.share = share
         self.keep_bytes = keep_bytes
-        self._tokenizer = tokenizer
+        self._budget = budget
+        self._tokenizer = tokenizer or (budget.tokenizer if budget is not None else None)
         self._markers: Markers | None = None
         self._conversation = conversation
 
@@ -157,9 +161,7 @@ class ToolOutputTruncatorHook:
 
     @property
     def _bounded(self) -> tuple[Tokenizer, int] | None:
-        if self._tokenizer is None or self.room_tokens is None:
-            return None
-        return self._tokenizer, self.room_tokens
+        return None if self._budget is None else (self._budget.tokenizer, self._budget.plan.room)
 
     def _fair(self, left: _Left, tokenizer: Tokenizer, room: int, text: str) -> int:
         """Return how many tokens one more result may have: half of what is left is for this hop, shared by its calls."""
@@ -227,7 +229,7 @@ class ToolOutputTruncatorHook:
         room = most_chars
         while (tokens := len(self._tokenizer.encode(head))) > most_tokens:
             if room <= LEAST_CHARS:
-                return room if self.room_tokens is None else 0
+                return room if self._budget is None else 0
             room = max(LEAST_CHARS, min(len(head) * max(most_tokens, 0) // tokens, len(head) - 1))
             head = head[:room]
         return room

@@ -40,18 +40,21 @@ class Upkeep(Protocol):
 
 
 class UpkeepBeginHook:
-    """Stop idle work before any other hook has begun; `UpkeepHook.first` makes it."""
+    """Stop idle work, and take new settings, before any other hook has begun; `UpkeepHook.first` makes it."""
 
     points = frozenset({ON_SPEECH_START, ON_PARTIAL, ON_RUN_START})
     # Before memory is looked up, so that nothing competes with that.
     priority = 100
     __repr__ = attachable
 
-    def __init__(self, upkeep: UpkeepHook) -> None:
+    def __init__(self, upkeep: UpkeepHook, renew: Callable[[], object]) -> None:
         self._upkeep = upkeep
+        self._renew = renew
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Hold."""
+        """Hold; where no turn of this conversation runs, the next one has the settings that hold now."""
+        if point == ON_RUN_START and not self._upkeep.runs:
+            self._renew()
         return self._upkeep(point, ctx, payload)
 
 
@@ -73,17 +76,20 @@ class UpkeepHook:
         upkeep: Upkeep,
         *,
         wake: Callable[[], None] | None = None,
+        renew: Callable[[], object] = lambda: None,
         note_failure: Callable[[HookFailure], None] = lambda _: None,
     ) -> None:
         """Make the hook.
 
         Args:
             note_failure: keeps what the registry says has failed, in whichever hook.
+            renew: takes settings that were changed, when a turn begins.
             wake: loads what the next turn will need (the embedder), called when somebody begins to speak.
         """
         self.upkeep = upkeep
         self.note_failure = note_failure
         self._wake = wake
+        self._renew = renew
         self._turn: Any = None
         """The session whose turn runs."""
         self._woken = False
@@ -92,7 +98,12 @@ class UpkeepHook:
     def first(self) -> UpkeepBeginHook:
         """Return the hook that holds before all others."""
         # Made anew: one that this hook referred to would keep both alive, and idle work held, until memory is collected.
-        return UpkeepBeginHook(self)
+        return UpkeepBeginHook(self, self._renew)
+
+    @property
+    def runs(self) -> bool:
+        """Tell whether a turn of this conversation runs."""
+        return self._turn is not None
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Hold or release."""

@@ -1,4 +1,4 @@
-"""WindowPlanHook: gives every part of a prompt its share of the window, and notes when the model says it was too much."""
+"""WindowPlanHook: measures instructions and tools, and notes when the model says that a prompt was too long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgemem.hooks.points import BEFORE_LLM, ON_RUN_END, HookResult
 from edgemem.hooks.registry import HookFailure
 
 if TYPE_CHECKING:
-    from edgemem.context.budget import Budget, Plan
+    from edgemem.context.budget import Budget
 
 WINDOW = "the model's window"
 """Under this name `check` finds what is noted here."""
@@ -21,7 +21,7 @@ _SIGNS = ("ContextOverflowError", "exceed context window", "exceeds the availabl
 
 
 class WindowPlanHook:
-    """Hand the plan to the other hooks of a session whenever it has changed, before they put anything together."""
+    """Have the budget know what instructions and tools take, before other hooks put anything together."""
 
     points = frozenset({BEFORE_LLM, ON_RUN_END})
     # Behind the layout, before all that adds to a prompt.
@@ -31,7 +31,6 @@ class WindowPlanHook:
         self,
         budget: Budget,
         *,
-        apply: Callable[[Plan], None],
         fits: Callable[[], bool] = lambda: True,
         note: Callable[[HookFailure], None] = lambda _: None,
         conversation: Conversation | None = None,
@@ -39,16 +38,13 @@ class WindowPlanHook:
         """Make the hook.
 
         Args:
-            apply: gives the other hooks their numbers.
             fits: tells whether the newest prompt was within the plan; one that was not has been told of already.
             note: keeps for `check` that a prompt did not fit the model's window.
         """
         self.budget = budget
-        self._apply = apply
         self._fits = fits
         self._note = note
         self._conversation = conversation
-        self._applied: Plan | None = None
         self._overflows = 0
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
@@ -62,15 +58,7 @@ class WindowPlanHook:
             messages = payload["messages"]
             system = takewhile(lambda message: message.get("role") == "system", messages)
             self.budget.measure(list(system), payload.get("tools"))
-            self.take()
         return None
-
-    def take(self) -> None:
-        """Hand over the plan that holds now."""
-        plan = self.budget.plan
-        if plan is not self._applied:
-            self._applied = plan
-            self._apply(plan)
 
     def _listen(self, error: str) -> None:
         if not any(sign in error for sign in _SIGNS) or not self._fits():

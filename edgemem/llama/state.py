@@ -214,7 +214,7 @@ class KeptState:
         folder: where the file lies; one for each model and setting of its context.
         keep: the instructions and tools, or the conversation as well.
         max_mb: what all files together may take; a state that is larger is not kept.
-        every_h: hours between two writings, however often the prompt's head changes.
+        every_h: hours between two writings, which wear the card, however often the prompt's head changes.
         now: seconds since the epoch.
         forgotten: when something was last forgotten; a conversation from before that is neither kept nor used.
     """
@@ -226,7 +226,7 @@ class KeptState:
         *,
         keep: Literal["prefix", "whole"],
         max_mb: float,
-        every_h: float,
+        every_h: float = 6.0,
         now: Callable[[], float],
         forgotten: Callable[[], int] = lambda: 0,
     ) -> None:

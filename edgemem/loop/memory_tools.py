@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgemem.config import Profile, Settings, ToolSettings
 from edgemem.context.block.delta import lines_for, value_as_recalled
 from edgemem.context.block.render import BlockLine, day_of
 from edgemem.context.level import is_closer
@@ -33,7 +34,7 @@ from edgemem.records import (
     Fact,
     Heard,
 )
-from edgemem.scopes import level_of_scope, name_key, person_of
+from edgemem.scopes import checked_scope, level_of_scope, name_key, person_of
 from edgemem.store.episodes import episode_text
 from edgemem.store.erase.copies import Erased
 from edgemem.store.later import Later, settled
@@ -107,6 +108,7 @@ def memory_tools(
     max_chars: int = 500,
     max_items: int = 10,
     wait_s: float = 0.5,
+    settings: Settings | None = None,
 ) -> list[Tool]:
     """Return tools with which a model keeps a memory during a turn.
 
@@ -125,6 +127,7 @@ def memory_tools(
         places: rooms that facts may be about, as `env:<place>`.
         max_chars: the longest value that is kept, and the longest line of a reply.
         max_items: the most lines of a reply.
+        settings: `[tools]`, and `[memory] default_level`, in place of `max_chars`, `wait_s` and `scope`.
         wait_s: how long a call waits until what it stores is durable; then it says that this comes later.
     """
     if not isinstance(store, MemoryStore):
@@ -141,16 +144,21 @@ def memory_tools(
             raise InvalidInputError(f"There is no memory tool {name!r}; use {hint}.")
     if SEARCH_MEMORY in include and recall is None:
         recall = _search_of(store)
-    rights = Rights(speaker=speaker, scope=scope, places=places)
+    where = scope if scope == MYSELF else checked_scope(scope)
+    live = settings or Settings(Profile(tools=ToolSettings(max_chars=max_chars, write_wait_s=wait_s)))
+    rights = Rights(
+        speaker=speaker,
+        scope=lambda: where if settings is None else SCOPES[settings.now.memory.default_level],
+        places=places,
+    )
     tools = _MemoryTools(
         store,
         rights,
         recall=recall,
         forget=forget or (lambda key, scope: store.forget_fact(key, scope=scope)),
         forget_episode=forget_episode,
-        max_chars=max_chars,
+        settings=live,
         max_items=max_items,
-        wait_s=wait_s,
     )
     return [_tool(name, rights.scopes, run) for name, run in tools.by_name().items() if name in include]
 
@@ -204,9 +212,8 @@ class _MemoryTools:
         recall: Recaller | None,
         forget: Callable[[str, str], bool],
         forget_episode: Callable[[str], bool] | None,
-        max_chars: int,
+        settings: Settings,
         max_items: int,
-        wait_s: float,
     ) -> None:
         self._store = store
         # A user's own store may know only scopes.
@@ -216,15 +223,22 @@ class _MemoryTools:
         self._forget = forget
         self._episodes = store if isinstance(store, EpisodeStore) else None
         self._forget_episode = forget_episode or (self._episodes.forget_episode if self._episodes else None)
-        self._max_chars = max_chars
+        self._settings = settings
         self._max_items = max_items
-        self._wait_s = wait_s
         self._later = Later(store)
 
     def by_name(self) -> dict[str, Callable[..., str]]:
         """Return what each tool runs, in the order of `NAMES`."""
         runs = (self.remember_fact, self.forget_fact, self.recall_fact, self.list_facts, self.search_memory)
         return dict(zip(NAMES, runs, strict=True))
+
+    @property
+    def _max_chars(self) -> int:
+        return self._settings.now.tools.max_chars
+
+    @property
+    def _wait_s(self) -> float:
+        return self._settings.now.tools.write_wait_s
 
     # What the model calls
 

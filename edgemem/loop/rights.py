@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from edgemem.errors import EdgememError, InvalidInputError
@@ -38,13 +38,13 @@ class Rights:
 
     Args:
         speaker: who speaks where the turn does not say it; None: an unknown voice.
-        scope: where a fact goes if nothing is said of it; what a stranger says goes to `global` at most.
+        scope: returns where a fact goes if nothing is said of it; what a stranger says goes to `global` at most.
         places: rooms that facts may be about.
     """
 
-    def __init__(self, *, speaker: str | None, scope: str, places: Iterable[str] = ()) -> None:
+    def __init__(self, *, speaker: str | None, scope: Callable[[], str], places: Iterable[str] = ()) -> None:
         self._speaker = speaker
-        self._scope = scope if scope == MYSELF else checked_scope(scope)
+        self._scope = scope
         places = [checked_scope(f"{PLACE}{place}") for place in places]
         self.scopes: Sequence[str] = ("global", "household", MYSELF, *places)
         """What the schema offers: the same for every speaker, because it stands in the prompt's head."""
@@ -61,7 +61,8 @@ class Rights:
         if turn is not None and turn.private:
             return self.to_read(MYSELF, turn)
         if scope is None:
-            scope = self._scope if who or level_of_scope(self._scope)[0] == "shared" else "global"
+            usual = self._scope()
+            scope = usual if who or level_of_scope(usual)[0] == "shared" else "global"
         return self.to_read(scope, turn)
 
     def to_read(self, scope: str, turn: ToolTurn | None) -> str:

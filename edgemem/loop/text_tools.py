@@ -17,6 +17,7 @@ from edgemem.store.turn_steps import KeepOutput
 
 if TYPE_CHECKING:
     from edgemem.clock import Clock
+    from edgemem.config import Settings
     from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
 
@@ -49,8 +50,8 @@ def notes_tool(
     notes: NotesFile,
     *,
     clock: Clock,
+    settings: Settings,
     speaker: str | None = None,
-    max_chars: int = 500,
     read_chars: int = 1500,
 ) -> Tool:
     """Return the tool with which a model reads NOTES.md and adds to it; the file's level says who may.
@@ -58,16 +59,17 @@ def notes_tool(
     Args:
         clock: dates what is written.
         speaker: who speaks where the loop does not say it; None: an unknown voice.
-        max_chars: the longest note that is written.
+        settings: `[tools] max_chars` bounds a note that is written.
         read_chars: the most that one call reads, from the end of the file.
     """
-    rights = Rights(speaker=speaker, scope=SCOPES[notes.level])
+    rights = Rights(speaker=speaker, scope=lambda: SCOPES[notes.level])
 
     def run(turn: ToolTurn | None = None, /, **arguments: Any) -> str:
         texts = as_texts(NOTES, _NOTES_SCHEMA, arguments)
         action = texts["action"]
         if action not in ("read", "write"):
             raise InvalidInputError(f"action must be read or write, not {action!r:.40}.")
+        max_chars = settings.now.tools.max_chars
         text = clean(texts.get("text", ""), max_chars=max_chars + 1)
         if action == "write" and not 0 < len(text) <= max_chars:
             raise InvalidInputError(

@@ -173,11 +173,10 @@ class Prefetch:
     Args:
         search: recalls, with the arguments of `Recall.recall`; its `stop` tells that nobody waits any more.
         stamp: returns something that is unequal after any change to what is recalled from.
-        late: whether the newest search was cut off by its deadline; one that was is not lent out.
         warm: brings into memory what a search needs, until its argument, a function, returns true.
         settle_s: how long a text must stand before it is recalled for, because recognisers change their minds several times a
             word.
-        share: the part of one core that it may take, 0 to 1; 0: nothing is recalled ahead.
+        share: returns the part of one core that it may take, 0 to 1; 0: nothing is recalled ahead.
         now: seconds since the epoch.
         clock: seconds since some moment, never running backwards.
     """
@@ -190,7 +189,7 @@ class Prefetch:
         late: Callable[[], bool] = lambda: False,
         warm: Callable[[Callable[[], bool]], object] = lambda _: None,
         settle_s: float = 0.06,
-        share: float = 0.5,
+        share: Callable[[], float] = lambda: 0.5,
         now: Callable[[], float],
         clock: Callable[[], float] = monotonic,
     ) -> None:
@@ -239,7 +238,7 @@ class Prefetch:
             return
         text = " ".join(text.split())
         utterance = read_utterance(text)
-        if not utterance.words or not self.share or goes_on(utterance):
+        if not utterance.words or not self.share() or goes_on(utterance):
             return
         request = _Request(text, utterance, arguments)
         with self._changed:
@@ -404,7 +403,7 @@ class Prefetch:
         end = self._clock()
         with self._changed:
             # With half a core, a recall of a second is followed by a second of rest.
-            self._rests_until = end + (end - begun) * (1 / self.share - 1 if self.share else 0.0)
+            self._rests_until = end + (end - begun) * (1 / share - 1 if (share := self.share()) else 0.0)
             self.counts = msgspec.structs.replace(self.counts, begun=self.counts.begun + 1)
             speech.running = None
             if result is not None and (speech.result is None or speech.result.request != speech.newest):

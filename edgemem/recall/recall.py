@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from edgemem.clock import Clock
-from edgemem.config import RecallSettings
+from edgemem.config import Settings
 from edgemem.errors import ClosedError, StoreError
 from edgemem.recall.candidates import Filter, make_filter
 from edgemem.recall.echoes import Echoes
@@ -41,6 +41,12 @@ if TYPE_CHECKING:
     from edgemem.store.database import Database
     from edgemem.store.notes import NotesFile
 
+RERANK_SHARE = 0.5
+"""The reranker's part in the order of what it has read."""
+
+RERANK_MOST = 16
+"""Items that the reranker reads at most, the best first: one takes as long as embedding question and text together."""
+
 
 class Recall:
     """Finds facts, preferences, episodes, messages, notes and summaries; safe to use from several threads.
@@ -63,7 +69,7 @@ class Recall:
         reranker: Reranker | None = None,
         notes: NotesFile | None = None,
         clock: Clock | None = None,
-        settings: RecallSettings | None = None,
+        settings: Settings | None = None,
     ) -> None:
         self._truth = truth
         self._index = index
@@ -71,15 +77,11 @@ class Recall:
         self._reranker = reranker
         self._notes = notes
         self._clock = clock or truth.clock
-        self.use(settings or RecallSettings())
+        self._settings = settings or Settings()
         self._tail = Tail(truth, index, notes)
         self._tail_lock = threading.Lock()
         self.last = RecallStats()
         """How the newest recall of any thread went."""
-
-    def use(self, settings: RecallSettings) -> None:
-        """Go on with other settings."""
-        self._settings = settings
 
     def adopt(self, embedder: Embedder) -> None:
         """Find by meaning from now on, with an embedder that the index has adopted."""
@@ -145,7 +147,7 @@ class Recall:
             repeated: also each copy, and echoes with what they score: who wants to know when something was talked about.
             stop: once it is true nobody waits any more, and no second pass is made.
         """
-        begin = monotonic()
+        begin, settings = monotonic(), self._settings.now.recall
         reader = as_spelled(self._truth, reader)
         when = checked_when(valid_at, known_at)
         asked_at = self._clock.now()
@@ -154,11 +156,11 @@ class Recall:
         said_past = (question.asks_past or question.asks_all) if include_past is None else include_past
         past = said_past or bool(times)
         limits = Limits(
-            candidates=self._settings.candidates,
-            embed_s=self._settings.query_embed_ms / 1e3,
+            candidates=settings.candidates,
+            embed_s=settings.query_embed_ms / 1e3,
             deadline=None if deadline_s is None else begin + deadline_s,
             asked=asked,
-            foreign_meaning=self._settings.foreign_meaning,
+            foreign_meaning=settings.foreign_meaning,
         )
         session, turns = skip_turns or ("", ())
         allowed = make_filter(
@@ -190,9 +192,9 @@ class Recall:
                 when=when,
             )
         )
-        most = k if self._reranker is None else max(k, self._settings.rerank_most)
+        most = k if self._reranker is None else max(k, RERANK_MOST)
         echoes = None if repeated else Echoes(question)
-        wanted = Wanted(most, echoes, min_score, frozenset(exclude), known, self._settings.safety_keys)
+        wanted = Wanted(most, echoes, min_score, frozenset(exclude), known, settings.safety_keys)
         groups = best_of_groups(ranking, apart or (KINDS.values(),), rows, wanted)
         # A model that reads a question for its words has nothing to say about one that has none.
         passed = SecondPass(groups) if ranking.told else self._read_again(query, groups, limits, known, stop)
@@ -214,7 +216,7 @@ class Recall:
         """Return the ids of the messages that were considered for a question, and their signals."""
         reader = as_spelled(self._truth, reader)
         allowed = make_filter(reader, kinds={"turn"})
-        limits = Limits(candidates=self._settings.candidates)
+        limits = Limits(candidates=self._settings.now.recall.candidates)
         asked = parse_query(query, self._clock.now())
         _, ranking = self._search(asked, reader, {}, allowed, limits)
         return list(map(str, ranking.refs[: ranking.turns].tolist())), ranking.messages
@@ -222,7 +224,7 @@ class Recall:
     def best_of(self, query: str, *, reader: Reader | None) -> tuple[Utterance, Found]:
         """Return what the gate knows of an utterance: what it says, and how well the best of what was found fits."""
         reader = as_spelled(self._truth, reader)
-        limits = Limits(candidates=self._settings.candidates)
+        limits = Limits(candidates=self._settings.now.recall.candidates)
         _, ranking = self._search(
             parse_query(query, self._clock.now()), reader, {}, make_filter(reader), limits
         )
@@ -233,7 +235,7 @@ class Recall:
         asked = parse_query(query, self._clock.now())
         reader = as_spelled(self._truth, reader)
         allowed = make_filter(reader, past=asked.asks_past)
-        limits = Limits(candidates=self._settings.candidates)
+        limits = Limits(candidates=self._settings.now.recall.candidates)
         _, ranking = self._search(asked, reader, {}, allowed, limits)
         rows = range(ranking.texts, ranking.texts + len(ranking.clues))
         return [f"{KINDS[int(ranking.kinds[row])]}:{ranking.refs[row]}" for row in rows], ranking.clues
@@ -293,13 +295,12 @@ class Recall:
         stop: Callable[[], bool] | None,
     ) -> SecondPass:
         """Have the reranker, if there is one, read the best in the time that is left."""
-        settings = self._settings
         if self._reranker is None or (stop is not None and stop()):
             return SecondPass(groups)
         seconds = None
         if limits.deadline is not None:
-            seconds = min(settings.rerank_ms / 1e3, limits.deadline - monotonic())
-        bounds = Bounds(settings.rerank_most, seconds, settings.rerank_share)
+            seconds = min(self._settings.now.recall.rerank_ms / 1e3, limits.deadline - monotonic())
+        bounds = Bounds(RERANK_MOST, seconds, RERANK_SHARE)
         return second_pass(self._reranker, query, groups, bounds, known=known, stop=stop)
 
     def _session_id(self, session: str) -> int | None:

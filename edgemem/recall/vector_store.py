@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgemem.config import RecallSettings
 from edgemem.errors import InvalidInputError, StoreError
 from edgemem.fence import storable
 from edgemem.llama.protocols import Embedder
@@ -76,7 +75,6 @@ class VectorMemoryStore(SQLiteMemoryStore):
         except BaseException:
             super().close()
             raise
-        self._settings = RecallSettings()
         self._recall = Recall(self.database, self.index, embedder=self._embedder, settings=self._settings)
 
     def search_facts(
@@ -124,7 +122,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
         """
         if k <= 0:
             return []
-        within = self._settings.deadline_ms / 1e3 if deadline_s is None else deadline_s
+        within = self._settings.now.recall.deadline_ms / 1e3 if deadline_s is None else deadline_s
         return self._recall.recall(query, reader=reader, k=k, kinds=_FACTS_ONLY, deadline_s=within)
 
     def embed_pending(self, limit: int = _AT_ONCE, *, stop: Callable[[], bool] | None = None) -> int:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from edgemem.config import Settings
 from edgemem.errors import DiskFullError, InvalidInputError, StoreError
 from edgemem.store.copying import copy_name, stamp_of
 from edgemem.store.database import Origin, origin_of
@@ -35,18 +36,12 @@ class Backups:
     """The backups of one database.
 
     Args:
-        every_h: hours between two; 0: none are made by themselves.
-        keep: how many stay.
-        max_mb: how many megabytes they may take together.
+        settings: `[backup]` bounds them.
     """
 
-    def __init__(
-        self, folder: Path, database: Database, *, every_h: float = 24.0, keep: int = 3, max_mb: float = 256.0
-    ) -> None:
+    def __init__(self, folder: Path, database: Database, settings: Settings | None = None) -> None:
         self.folder = folder
-        self.every_h = every_h
-        self.keep = keep
-        self.max_mb = max_mb
+        self._settings = settings or Settings()
         self._database = database
         self._not_before = 0.0
         self._origins: dict[Path, Origin | None] = {}
@@ -149,11 +144,11 @@ class Backups:
 
     def _due(self) -> bool:
         now = self._database.now()
-        if self.every_h <= 0 or now < self._not_before:
+        if self._settings.now.backup.every_h <= 0 or now < self._not_before:
             return False
         newest, changed = self.newest(), self._database.high_water()
         held = stamp_of(newest) if newest is not None else 0
-        waited = now - held / 1e6 >= self.every_h * 3600
+        waited = now - held / 1e6 >= self._settings.now.backup.every_h * 3600
         return waited and changed > held
 
     def _make(self, stop: Callable[[], bool]) -> bool:
@@ -166,9 +161,9 @@ class Backups:
 
     def _make_room(self) -> None:
         size = self._database.path.stat().st_size / 1e6
-        if size > self.max_mb:
+        if size > self._settings.now.backup.max_mb:
             raise StoreError(
-                f"No backup is made: the database has {size:,.0f} MB, and [backup] max_mb allows {self.max_mb:,.0f}."
+                f"No backup is made: the database has {size:,.0f} MB, and [backup] max_mb allows {self._settings.now.backup.max_mb:,.0f}."
             )
         from shutil import disk_usage  # late: it brings archives of all kinds with it
 
@@ -184,7 +179,7 @@ class Backups:
         gone = []
         for n, path in enumerate(own):
             size += path.stat().st_size / 1e6
-            if n and (n >= self.keep or size > self.max_mb):
+            if n and (n >= self._settings.now.backup.keep or size > self._settings.now.backup.max_mb):
                 gone.append(path)
         self._remove(gone)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from edgemem.config import MemorySettings, Profile, Settings, StoreSettings
 from edgemem.scopes import checked_scope, not_mistyped
 from edgemem.store import beliefs, episodes, facts, preferences
 from edgemem.store.arguments import checked_count, checked_said, lookup
@@ -128,9 +129,8 @@ class SQLiteMemoryStore(MemoryQuestions):
             it is heard again; 0: every fact is believed at once.
         any_scope: take scopes of any form, as EdgeVox does: what has none of the known ones is the operator's alone.
             Refused is in any case what looks like a mistyped one, such as `User:Mara`.
+        settings: `[store]` and `[memory]`, in place of `max_episodes` and `doubtful_below`.
     """
-
-    max_episodes = 500
 
     def __init__(
         self,
@@ -140,14 +140,29 @@ class SQLiteMemoryStore(MemoryQuestions):
         max_episodes: int | None = 500,
         doubtful_below: float = 0.5,
         any_scope: bool = True,
+        settings: Settings | None = None,
     ) -> None:
         self._owned = not isinstance(path, Database)
         self.database = path if isinstance(path, Database) else Database(path, clock=clock)
-        self.max_episodes = 500 if max_episodes is None else checked_count(max_episodes, "max_episodes")
-        self.doubtful_below = doubtful_below
+        most = 500 if max_episodes is None else checked_count(max_episodes, "max_episodes")
+        self._settings = settings or Settings(
+            Profile(
+                store=StoreSettings(max_episodes=most), memory=MemorySettings(doubtful_below=doubtful_below)
+            )
+        )
         self._checked_scope = not_mistyped if any_scope else checked_scope
         if self._owned:  # a forgetting that was cut off
             erase_in_truth(self.database, alone=True, wait_s=0.0)
+
+    @property
+    def max_episodes(self) -> int:
+        """Return how many of the newest episodes are kept; 0: all."""
+        return self._settings.now.store.max_episodes
+
+    @property
+    def doubtful_below(self) -> float:
+        """Return the confidence below which a fact does not replace one that was heard well."""
+        return self._settings.now.memory.doubtful_below
 
     def _records(self) -> Database:
         return self.database

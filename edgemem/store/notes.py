@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
+from typing import Literal
 
 from edgemem.clock import Clock
+from edgemem.config import NotesSettings, Profile, Settings
 from edgemem.errors import InvalidInputError
-from edgemem.records import Level
 from edgemem.store.arguments import checked_count, checked_path, checked_text
 from edgemem.store.filelock import passing_lock
 from edgemem.store.files import sync
@@ -44,6 +45,7 @@ class NotesFile:
         clock: dates the headings, in local time.
         level: who may read it: `shared`: anyone, as what is stored by hand without a speaker; `household`: recognised
             speakers.
+        settings: `[notes] level`, in place of `level`.
     """
 
     def __init__(
@@ -53,12 +55,13 @@ class NotesFile:
         max_size_chars: int = 65536,
         low_water_chars: int | None = None,
         clock: Clock | None = None,
-        level: Level = "shared",
+        level: Literal["shared", "household"] = "shared",
+        settings: Settings | None = None,
     ) -> None:
         self.path = checked_path(path, "notes")
         if level not in ("shared", "household"):
             raise InvalidInputError(f"Notes cannot be {level!r}; use shared or household.")
-        self.level = level
+        self._settings = settings or Settings(Profile(notes=NotesSettings(level=level)))
         self.max_size_chars = max_size_chars
         self.low_water_chars = max_size_chars * 3 // 4 if low_water_chars is None else low_water_chars
         if self.path.is_dir():
@@ -72,6 +75,11 @@ class NotesFile:
             )
         self._clock = clock or Clock()
         self._counted: tuple[_Stamp, int] = ((-1, -1, -1), 0)
+
+    @property
+    def level(self) -> Literal["shared", "household"]:
+        """Return who may read it."""
+        return self._settings.now.notes.level
 
     def read(self) -> str:
         """Return the whole text; empty if there is no file."""

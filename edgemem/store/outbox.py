@@ -372,9 +372,7 @@ class Outbox:
         commits = [entry for entry in self._queue if isinstance(entry.step, Commit)]
         for entry in commits[self.most :]:
             if entry.record is None:
-                error = LostError(
-                    f"This turn is lost: {self.most:,} turns wait already ([store] waiting_turns). {self.fault}"
-                )
+                error = LostError(f"This turn is lost: {self.most:,} turns wait already. {self.fault}")
                 self._end(entry, error)
                 entry.future.set_exception(error)
 

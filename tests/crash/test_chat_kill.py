@@ -137,7 +137,7 @@ def home_with(home: Path, *, embedder: str) -> Path:
     """Make a home with its profile."""
     home.mkdir()
     (home / "edgemem.toml").write_text(
-        f'[store]\ncommit_wait_s = 60.0\n[llama]\nembedder = "{embedder}"\n[idle]\nsettle_s = 0.05\nindex_wait_s = 0.0\n'
+        f'[store]\ncommit_wait_s = 60.0\n[llama]\nembedder = "{embedder}"\n[idle]\nsettle_s = 0.05\nindex_rows = 1\n'
     )
     return home
 

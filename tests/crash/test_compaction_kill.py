@@ -31,7 +31,9 @@ STEPS = ("planning", "summarising", "switching", "writing", "written")
 TALKER = """
 import json, sys, time
 from test_compaction_kill import line, open_home, robot_of
+import edgemem.context.compaction.planner
 from edgemem.context.compaction.planner import EpochPlanner
+edgemem.context.compaction.planner.HIGH_WATER = 0.7
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.compaction.extractive import ExtractiveSummarizer
 from edgemem.hooks.conversation import conversation_of
@@ -86,6 +88,12 @@ def line(robot: Robot) -> Line:
     return Line(text, speaker="mara", reply=f"Cup {n} it is.", tools=(call,) if n % 2 else ())
 
 
+@pytest.fixture(autouse=True)
+def early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have epochs begin early."""
+    monkeypatch.setattr("edgemem.context.epochs.HIGH_WATER", 0.7)
+
+
 def open_home(home: Path | str, *, worker: bool = False) -> edgemem.Memory:
     """Open a home whose window is full after a few turns."""
     plain = Profile()
@@ -101,7 +109,6 @@ def open_home(home: Path | str, *, worker: bool = False) -> edgemem.Memory:
             reply_tokens=50,
             block_tokens=20,
             summary_tokens=60,
-            high_water=0.7,
         ),
     )
     return edgemem.open(home, profile=profile, tokenizer=WordTokenizer(), worker=worker)

@@ -17,7 +17,6 @@ import pytest
 from hash_embedder import HashEmbedder
 from test_index import check
 
-from edgemem.config import RecallSettings
 from edgemem.recall.index.docs import rules_number
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import SOURCES, read_docs
@@ -259,7 +258,7 @@ def test_a_damaged_index_costs_no_answer(tmp_path, kind, live):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
             path.write_bytes(good if live else damaged(good, kind, dice))
             embedder = HashEmbedder(64, name="old")
-            with Index(path, truth, embedder=embedder, settings=RecallSettings()) as index:
+            with Index(path, truth, embedder=embedder) as index:
                 recall = Recall(truth, index, embedder=embedder)
                 if live:
                     if seed % 2:

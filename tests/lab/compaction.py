@@ -25,8 +25,8 @@ from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.points import ON_RUN_END
 from edgemem.hooks.upkeep import UpkeepHook
-from edgemem.idle import IdleWorker
 from edgemem.llama.tokens.log import common_prefix
+from edgemem.memory.idle import IdleWorker
 
 if TYPE_CHECKING:
     from edgemem.config import Profile
@@ -241,7 +241,7 @@ def _beside(
             commits.append(beside.commit_ms - alone.commit_ms)
         one.check()
         other.check()
-        for failure in (*busy.idle_failures(), *still.idle_failures()):
+        for failure in (*busy.diagnostics.idle_failures(), *still.diagnostics.idle_failures()):
             raise AssertionError(f"idle work {failure.step} failed: {failure.message}")
         reasons = dict(
             busy.database.query("select reason, count(*) from epochs where reason <> 'begin' group by reason")
@@ -269,7 +269,7 @@ def _settings(window: int, *, model: bool = False, embedder: bool = True) -> Pro
     summary = min(plain.context.summary_tokens, window // 8)
     return replace(
         plain,
-        idle=replace(plain.idle, settle_s=0.0, index_wait_s=0.0),
+        idle=replace(plain.idle, settle_s=0.0),
         context=replace(
             plain.context, window_tokens=window, summary_tokens=summary, reply_tokens=min(256, window // 8)
         ),

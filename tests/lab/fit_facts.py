@@ -74,7 +74,7 @@ def _asked(here: Filled, told: FactsTold) -> Iterator[FactsAsked]:
         import numpy as np
 
         here.clock.at = max(now, at)
-        names, clues = here.memory.fact_clues_of(text, speaker=asker)
+        names, clues = here.memory.diagnostics.fact_clues_of(text, speaker=asker)
         answers = np.array([right is not None and values.get(name) == right for name in names], bool)
         return FactsAsked(clues, answers, right is not None)
 

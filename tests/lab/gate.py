@@ -162,7 +162,7 @@ def _of_weeks(seed: int, folder: Path, embedder: Embedder | None, cache: Path | 
 def _asked(memory: Memory, home: str, said: Sequence[tuple[str, str | None, str]]) -> Iterator[Sample]:
     of_kind = {"unanswerable": OF_UNANSWERED, "helped": OF_HELPED}
     for kind, who, text in said:
-        utterance, found = memory.best_of(text, speaker=who)
+        utterance, found = memory.diagnostics.best_of(text, speaker=who)
         weight = of_kind.get(kind, 1.0) * (OF_WEEKS if home == "en_weeks" else 1.0)
         yield Sample(home, kind, weight, utterance, found)
 

@@ -232,7 +232,7 @@ def _talk(
                 )
             )
             same.append(fresh.last.ids == chat.last.ids)
-        for failure in memory.idle_failures():
+        for failure in memory.diagnostics.idle_failures():
             raise InvalidInputError(f"idle work {failure.step} failed: {failure.message}")
         figures: dict[str, Any] = {
             "read_more": max(robot.read_more),
@@ -292,7 +292,7 @@ def _settings(window: int, *, warm: bool) -> Any:
     return replace(
         plain,
         chat=replace(plain.chat, keep_state="off"),
-        idle=replace(plain.idle, settle_s=0.0, index_wait_s=0.0),
+        idle=replace(plain.idle, settle_s=0.0),
         context=replace(
             plain.context,
             window_tokens=window,

@@ -12,8 +12,8 @@ from edgemem.hooks import Hook, HookRegistry, HookResult, load
 if TYPE_CHECKING:
     from typing_extensions import assert_type
 
-    from edgemem.health import Check
     from edgemem.loop.loop import TurnResult
+    from edgemem.memory.health import Check
 
 
 def open_and_recall(home: str | Path) -> None:

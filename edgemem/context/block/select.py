@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from edgemem.config import InjectionSettings
 from edgemem.context.block.delta import VALUES
 from edgemem.context.block.excerpt import tells
 from edgemem.context.block.render import (
@@ -54,6 +55,10 @@ _REFERS = Pattern(
 )
 
 
+MIN_SAFETY_SCORE = 0.2
+"""How likely it must be that a fact that concerns somebody's safety helps; two such lines a block at most."""
+
+
 class Floors(NamedTuple):
     """From which score on something is said."""
 
@@ -66,6 +71,11 @@ class Floors(NamedTuple):
     def lowest(self) -> float:
         """Return the score below which nothing is ever said."""
         return min(NEAR_TOLD * self.any, self.safety)
+
+
+def floors_of(injection: InjectionSettings) -> Floors:
+    """Return the least scores at which something is put before the model."""
+    return Floors(injection.min_score, MIN_SAFETY_SCORE)
 
 
 def worth_saying(recalled: Sequence[Recalled], floors: Floors, *, utterance: str = "") -> list[Recalled]:

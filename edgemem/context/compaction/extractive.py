@@ -62,7 +62,7 @@ class ExtractiveSummarizer:
     """Picks sentences that are central and say much; the newest wins over what it corrects.
 
     Args:
-        embedder: tells which sentences mean the same; without one, their words do.
+        embedder: returns what tells which sentences mean the same; without one, their words do.
         user: what to call a user whose messages carry no name.
         assistant: the same for the robot.
         max_sentences: how many candidates are compared with each other, the most telling ones.
@@ -70,7 +70,7 @@ class ExtractiveSummarizer:
 
     def __init__(
         self,
-        embedder: Embedder | None,
+        embedder: Callable[[], Embedder | None] | None,
         tokenizer: Tokenizer,
         *,
         user: str = "Somebody",
@@ -116,12 +116,13 @@ class ExtractiveSummarizer:
         """Return one unit vector for each sentence, or None when told to stop."""
         import numpy as np
 
-        if self._embedder is None:
+        embedder = self._embedder() if self._embedder is not None else None
+        if embedder is None:
             return None if stopped() else _word_vectors(sentences)
         missing = [
             text for text in dict.fromkeys(sentence.text for sentence in sentences) if text not in self._known
         ]
-        embedded = self._embedder.embed_until(missing, stopped) if missing else ()
+        embedded = embedder.embed_until(missing, stopped) if missing else ()
         self._known.update(zip(missing, embedded, strict=False))
         if len(embedded) < len(missing):
             return None

@@ -30,9 +30,15 @@ from edgemem.records import Epoch, Message
 
 if TYPE_CHECKING:
     from edgemem.context.block.render import BlockLine
+    from edgemem.context.budget import Budget
     from edgemem.context.compaction.extractive import QuickSummarizer, Summarizer
-    from edgemem.llama.protocols import Tokenizer
 
+
+HIGH_WATER = 0.92
+"""Share of a prompt's room at which older turns are compacted; two or three turns still fit then."""
+
+LOW_WATER = 0.5
+"""Share of a prompt's room that a compaction leaves filled, so that the next one is far away."""
 
 _NEAR = 0.8
 """Share of the room from which a turn's end prepares for a next prompt that does not fit: what is left holds any question
@@ -55,52 +61,44 @@ class EpochPlanner:
     def __init__(
         self,
         log: PromptLog,
-        tokenizer: Tokenizer,
+        budget: Budget,
         summarizer: Summarizer,
         *,
-        window_tokens: int = 4096,
-        reply_tokens: int = 512,
-        high_water: float = 0.85,
-        low_water: float = 0.5,
-        keep_last_turns: int = 4,
-        summary_tokens: int = 300,
         current: Current | None = None,
         now: Callable[[], float],
     ) -> None:
         """Make the planner.
 
         Args:
+            budget: divides the window; its summary's share is for the head of an epoch, carried values included.
             summarizer: used in idle time.
-            high_water: share of the window (less the reply) at which a new epoch begins.
-            low_water: share that the new epoch may take.
-            summary_tokens: what stands at the head of an epoch may take: the summary, and the values that are carried.
             current: tells which values hold; None: none are carried.
             now: the wall time that the new epoch freezes, seconds since the epoch UTC.
         """
         self.log = log
-        self.tokenizer = tokenizer
+        self.tokenizer = budget.tokenizer
         self.summarizer = summarizer
-        self.window_tokens = window_tokens
-        self.reply_tokens = reply_tokens
-        self.high_water = high_water
-        self.low_water = low_water
-        self.keep_last_turns = keep_last_turns
-        self.summary_tokens = summary_tokens
+        self._budget = budget
         self._current = current
         self._now = now
         self._counted: dict[int, tuple[int, int]] = {}
         self._newest = _Measured()
-        self.prompt_size = PromptSize(tokenizer)
+        self.prompt_size = PromptSize(self.tokenizer)
 
     @property
     def room(self) -> int:
         """Return how many tokens a prompt may have."""
-        return self.window_tokens - self.reply_tokens
+        return self._budget.plan.room
+
+    @property
+    def summary_tokens(self) -> int:
+        """Return what the head of an epoch may take: the summary, and the values that are carried."""
+        return self._budget.plan["summary"]
 
     def plan(self) -> int | None:
         """Return the first turn of the next epoch, or None while there is room."""
         turns = self._turns()
-        if not turns or self.size() <= self.high_water * self.room:
+        if not turns or self.size() <= HIGH_WATER * self.room:
             return None
         return self._first([self._cost(turn) for turn in turns], self._fixed())
 
@@ -123,15 +121,15 @@ class EpochPlanner:
 
     def _first(self, costs: Sequence[int], fixed: int) -> int | None:
         """Return the first turn that stays, given what each turn and everything else costs."""
-        turns = self._turns()
+        turns, plan = self._turns(), self._budget.plan
         index = plan_epoch(
             costs,
             fixed_tokens=fixed,
-            window_tokens=self.window_tokens,
-            reply_tokens=self.reply_tokens,
+            window_tokens=plan.window_tokens,
+            reply_tokens=plan["answer"],
             high_water=0.0,
-            low_water=self.low_water,
-            keep_last_turns=self.keep_last_turns,
+            low_water=LOW_WATER,
+            keep_last_turns=self._budget.context.keep_last_turns,
         )
         if index is None or index <= 0:
             return None

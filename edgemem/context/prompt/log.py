@@ -19,10 +19,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from edgemem.config import Settings
 from edgemem.context.block.head import carried_by, head_of
 from edgemem.context.block.render import BlockLine, VisibleLines
 from edgemem.context.level import Closing, Passage, Terms, closing_of, is_closer, joined, passages_of
-from edgemem.context.messages import UTTERANCE_BYTES, heard_in, instructions, newest_user, prefixed
+from edgemem.context.messages import heard_in, instructions, newest_user, prefixed
 from edgemem.context.prompt.history import History, unknown_turns
 from edgemem.context.prompt.turn import INTERRUPTION, Dedupe, PromptTurn, interruption, reports_cut, turn_of
 from edgemem.fence import fence
@@ -75,11 +76,9 @@ class _View(NamedTuple):
 class PromptLog:
     """The prompt of one session; not thread-safe, it belongs to the loop's thread."""
 
-    def __init__(self, session: str = "", *, default_level: Level = "household") -> None:
+    def __init__(self, session: str = "", *, settings: Settings | None = None) -> None:
         self.session = session
-        self.default_level = default_level
-        self.utterance_bytes = UTTERANCE_BYTES
-        """As much is kept of an utterance; 0: all of it."""
+        self._settings = settings or Settings()
         self.epoch = Epoch(session=session, first_turn=0)
         self.reader: Reader | None = None
         self._system: list[Message] = []
@@ -121,6 +120,11 @@ class PromptLog:
         self._history.replace(laid if known else [])
 
     @property
+    def default_level(self) -> Level:
+        """Return who may read what is said, unless it says otherwise: `[memory] default_level`."""
+        return self._settings.now.memory.default_level
+
+    @property
     def turns(self) -> Sequence[PromptTurn]:
         """Return the committed turns, oldest first."""
         return self._history.turns
@@ -152,9 +156,7 @@ class PromptLog:
         speaker = reader.speaker if reader is not None else None
         if level is None:
             level = self.default_level if speaker is not None or reader is None else "shared"
-        turn = self._open = PromptTurn(
-            self.next_n, [], level=level, owner=speaker, heard=heard, utterance_bytes=self.utterance_bytes
-        )
+        turn = self._open = PromptTurn(self.next_n, [], level=level, owner=speaker, heard=heard)
         return turn
 
     def take(self, messages: Sequence[Message]) -> None:

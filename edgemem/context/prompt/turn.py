@@ -60,8 +60,6 @@ class PromptTurn(msgspec.Struct):
     """How many of its messages the loop's list had, where the reply came from elsewhere."""
     uncut: dict[int, Message] = msgspec.field(default_factory=dict)
     """By their numbers, messages as the loop has them, of which only what was heard stayed, or as much as is kept."""
-    utterance_bytes: int = UTTERANCE_BYTES
-    """As much is kept of an utterance; 0: all of it."""
     whole: list[Message] | None = None
     """The messages of a committed turn as every template takes them; made anew after a change."""
     says: TurnContents | None = None
@@ -116,7 +114,7 @@ class PromptTurn(msgspec.Struct):
         self.messages = heard
         for n, message in enumerate(heard):
             if message.get("role") == "user":
-                kept = bounded(message, self.utterance_bytes)
+                kept = bounded(message, UTTERANCE_BYTES)
                 if kept is not message:
                     self.uncut[n], self.messages[n] = message, kept
 

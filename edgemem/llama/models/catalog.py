@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from edgemem.config.faults import nearest
 from edgemem.errors import ModelError
 from edgemem.llama.models.gguf import Description, Shape, describe
-from edgemem.profile_faults import nearest
 from edgemem.store.files import sync
 
 if TYPE_CHECKING:

@@ -340,6 +340,15 @@ class Step(msgspec.Struct, frozen=True):
     stop_type: str = ""
 
 
+CONNECT_S = 2.0
+"""Seconds to reach the server; on this machine it takes microseconds."""
+
+ANSWER_S = 10.0
+"""Seconds to wait for what needs no model, such as the tokens of a text; it shares the processor with the model."""
+
+BETWEEN_TOKENS_S = 120.0
+"""Seconds of silence allowed within a reply: a batch of another conversation's prompt may come between."""
+
 _LOOK_S = 0.25
 """Seconds between two looks at a server that is loading its model."""
 _LOADING, _MISSING = 503, 404
@@ -369,8 +378,8 @@ class LlamaServer:
         self.address = Address.parse(address, hosts=settings.server_hosts)
         self.settings = settings
         self._lock = threading.RLock()
-        self._asking = Connection(self.address, connect_s=settings.connect_s)
-        self.talking = Connection(self.address, connect_s=settings.connect_s)
+        self._asking = Connection(self.address, connect_s=CONNECT_S)
+        self.talking = Connection(self.address, connect_s=CONNECT_S)
         """The connection for replies: they last, and tokens are asked for meanwhile."""
         self._looked = 0
         self._closed = False
@@ -398,7 +407,7 @@ class LlamaServer:
             if self._closed:
                 raise ClosedError("The chat model was closed; open it again")
             method = "GET" if body is None else "POST"
-            raw = self._asking.ask(method, path, body, timeout_s=self.settings.answer_s)
+            raw = self._asking.ask(method, path, body, timeout_s=ANSWER_S)
         try:
             answer = msgspec.json.decode(raw)
         except msgspec.DecodeError as error:
@@ -424,7 +433,7 @@ class LlamaServer:
                 "sse_ping_interval": -1,
             },
             first_s=self.settings.first_token_s,
-            between_s=self.settings.between_tokens_s,
+            between_s=BETWEEN_TOKENS_S,
         )
         try:
             for event in events:
@@ -497,7 +506,7 @@ class LlamaServer:
     def _unknown(self) -> ServerError:
         """Say what answers there, if it is no llama-server that can do what is needed."""
         try:
-            raw = self._asking.ask("GET", "/api/version", timeout_s=self.settings.answer_s)
+            raw = self._asking.ask("GET", "/api/version", timeout_s=ANSWER_S)
             version = json.loads(raw)["version"]
         except (ServerError, ValueError, KeyError, TypeError):
             return ServerError(

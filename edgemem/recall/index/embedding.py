@@ -28,7 +28,7 @@ from edgemem.recall.index.vectors import ResidentVectors, open_vectors, past_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from edgemem.config import RecallSettings
+    from edgemem.config import Settings
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index.sources import Doc, Originals
     from edgemem.recall.index.spaces import Space
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     _Piece = tuple[str, ...]
 
 _log = logging.getLogger(__name__)
+
+PIECES = 16
+"""Vectors that one text may have: a longer one than the embedder's window has one for each piece, and this many hold 15,000
+characters of English. What is beyond them is found by its words."""
 
 _USED = 256  # docs that were shown of late and come before the others: some seconds of embedding
 _SESSIONS, _TURNS = 20, 50  # in which they were shown: the newest sessions, and the newest turns of each
@@ -91,7 +95,7 @@ class Embedding:
         embedder: Embedder,
         *,
         originals: Originals,
-        settings: Callable[[], RecallSettings],
+        settings: Settings,
     ) -> None:
         self._database = database
         self._truth = truth
@@ -305,14 +309,14 @@ class Embedding:
 
         A fact that concerns somebody's safety has vectors of what is said when it matters, too.
         """
-        settings = self._settings()
+        safety_keys = self._settings.now.recall.safety_keys
         relation = (doc.relation[:_RELATION_CHARS],) if doc.relation else ()
-        split = window_of(self.embedder).split(doc.text, settings.pieces)
+        split = window_of(self.embedder).split(doc.text, PIECES)
         pieces: list[_Piece] = [(piece, *relation) for piece in split]
         if doc.kind in (FACT, PREFERENCE):
             key, _, _ = doc.text.partition(":")
             known = self.embedder.languages or CODES  # none: it knows many
-            pieces += [(phrase,) for phrase in comes_up_with(key, settings.safety_keys, among=known)]
+            pieces += [(phrase,) for phrase in comes_up_with(key, safety_keys, among=known)]
         return pieces
 
     def _make(self, texts: Sequence[str], stop: Stop | None) -> tuple[dict[str, Vector], set[str]]:

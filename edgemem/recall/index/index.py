@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.config import RecallSettings
+from edgemem.config import Settings
 from edgemem.errors import CorruptError, InvalidInputError, StoreError
 from edgemem.recall.index.embedding import Embedding, Progress
 from edgemem.recall.index.file import NOT_BROKEN, file_at, is_sound, open_index_file, remake_index_file
@@ -61,7 +61,7 @@ class Index:
         truth: what it is made from; closed by its owner, after this.
         embedder: for vectors; None: full text only.
         notes: recalled line by line; None: there are none.
-        settings: how many pieces a text is embedded in, and what concerns safety; may be set later, too.
+        settings: further words of keys that concern somebody's safety.
     """
 
     def __init__(
@@ -71,12 +71,12 @@ class Index:
         *,
         embedder: Embedder | None = None,
         notes: NotesFile | None = None,
-        settings: RecallSettings | None = None,
+        settings: Settings | None = None,
     ) -> None:
         self.path = Path(path).expanduser().absolute()
         self.truth = truth
         self.notes = notes
-        self.settings = settings or RecallSettings()
+        self._settings = settings or Settings()
         self.damaged = False
         """Whether the file was found broken; the next upkeep makes it again."""
         self._suspected = False
@@ -368,7 +368,7 @@ class Index:
 
     def _embed_with(self, embedder: Embedder) -> Embedding:
         return Embedding(
-            self.database, self.truth, embedder, originals=self.originals, settings=lambda: self.settings
+            self.database, self.truth, embedder, originals=self.originals, settings=self._settings
         )
 
     def _check_file(self) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def check_tokenizer(memory: Memory) -> Check:
     """Tell what the chat templates in use cost: that of the memory's own tokenizer, and those of the models of its sessions."""
     own = [memory.tokenizer] if memory.tokenizer.exact else []
-    using = [budget.tokenizer for budget in memory.budgets() if budget.tokenizer.exact]
+    using = [budget.tokenizer for budget in memory.diagnostics.budgets() if budget.tokenizer.exact]
     told = dict(filter(None, map(_growth, [*own, *using])))
     if not told:
         return Check(
@@ -82,7 +82,7 @@ def check_window(memory: Memory) -> Check:
             f"{memory.failures.path}."
         )
         return Check("window", "warn", f"a prompt did not fit{often}: {overflows[0].message}", advice)
-    known = {budget.window_tokens: budget for budget in memory.budgets()}
+    known = {budget.window_tokens: budget for budget in memory.diagnostics.budgets()}
     too_small = next(filter(None, map(_too_small, known.values())), "")
     if too_small:
         advice = "Until then every part of a prompt has less than its least."
@@ -111,7 +111,7 @@ def _too_small(budget: Budget) -> str:
 
 def check_state(memory: Memory) -> Check:
     """Tell what is kept of chat models, so that a restart need not evaluate it again."""
-    name, here = "kept state", memory.kept_states()
+    name, here = "kept state", memory.diagnostics.kept_states()
     for kept in here:
         if kept.off:
             advice = "A restart evaluates the whole prompt."
@@ -140,7 +140,7 @@ def check_compaction(memory: Memory) -> Check:
     counts = SummaryCounts.of(count_reasons(memory.database))
     ahead = _read_ahead(memory, counts) if settings.warm else ""
     detail = "; ".join(filter(None, (told, counts.as_text(), ahead)))
-    faults = [prefix.off for prefix in memory.prefixes() if prefix.off]
+    faults = [prefix.off for prefix in memory.diagnostics.prefixes() if prefix.off]
     if faults:
         advice = "The first turn of a new epoch reads its whole prompt, as without [compaction] warm."
         return Check("compaction", "warn", f"{detail}; nothing is read ahead: {faults[0]}", advice)
@@ -159,7 +159,7 @@ def _writer(memory: Memory) -> tuple[str, str]:
     if settings.summarizer == "extractive":
         return said, ""
     here = f"in a second context of {settings.summary_ctx:,} tokens ({memory_of(settings.summary_ctx)}, while it writes)"
-    used = memory.summarizers()
+    used = memory.diagnostics.summarizers()
     if used:  # what the sessions of this process really have
         writers = [one.model for one in used if isinstance(one, ModelSummarizer)]
         if writers:
@@ -185,7 +185,7 @@ def _read_ahead(memory: Memory, counts: SummaryCounts) -> str:
     told = f"a model in this process reads a new epoch's prompt in idle time ({memory_of(tokens)}, while it reads)"
     if epochs:
         told += f", before {counts.ahead} of {epochs} epochs"
-    here = [prefix.counts for prefix in memory.prefixes()]
+    here = [prefix.counts for prefix in memory.diagnostics.prefixes()]
     if not here:
         return told
     tokens, stopped = (sum(getattr(one, name) for one in here) for name in ("tokens", "stopped"))

@@ -1,4 +1,4 @@
-"""The parts of a memory: the files of a home, opened one upon the other, and closed in the opposite order."""
+"""The parts of a memory: the files of a home, opened one upon the other and closed in the opposite order, and its small models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgemem.errors import BusyError, ForeignError, InvalidInputError, ReadOnlyError
+from edgemem.errors import BusyError, ForeignError, InvalidInputError, ModelError, ReadOnlyError
+from edgemem.llama.models.catalog import find_model
+from edgemem.llama.protocols import Embedder, Reranker
 from edgemem.provisions import lay_in
 from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall
@@ -18,17 +20,14 @@ from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.migrations import keeping_apart
 from edgemem.store.notes import NotesFile
 from edgemem.store.sessions import SQLiteSessionStore
-from edgemem.store.spool import ROOM
 from edgemem.truth import TruthFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from edgemem.clock import Clock
-    from edgemem.config import Profile, RecallSettings
-    from edgemem.llama.protocols import Embedder
-    from edgemem.running import Running
-    from edgemem.small_models import SmallModels
+    from edgemem.config import Profile, Settings
+    from edgemem.memory.running import Running
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +38,7 @@ class Parts:
     def __init__(
         self,
         home: Path,
-        profile: Profile,
+        settings: Settings,
         models: SmallModels,
         *,
         running: Running,
@@ -54,6 +53,7 @@ class Parts:
             wake: has idle time look for work.
             restore: see `TruthFile.open`.
         """
+        profile = settings.now
         with ExitStack() as opened:
             self.truth = TruthFile(
                 home,
@@ -64,14 +64,14 @@ class Parts:
             opened.callback(self.truth.close)
             self.database = self.truth.open(profile.store, restore=restore)
             opened.callback(self.database.close)
-            self.backups = Backups(self.truth.backups, self.database)
-            self.store = SQLiteMemoryStore(self.database, any_scope=False)
+            self.backups = Backups(self.truth.backups, self.database, settings)
+            self.store = SQLiteMemoryStore(self.database, any_scope=False, settings=settings)
             self.sessions = SQLiteSessionStore(self.database)
             opened.callback(self.sessions.close)
-            self.notes = NotesFile(home / "NOTES.md", clock=clock)
+            self.notes = NotesFile(home / "NOTES.md", clock=clock, settings=settings)
             self.index_fault = ""
             """Why the index stands in memory, for this process alone; empty: it is the home's own."""
-            self.index = self._open_index(home / "db" / "index.db", opened, models.embedder, profile.recall)
+            self.index = self._open_index(home / "db" / "index.db", opened, models.embedder, settings)
             self.recall = Recall(
                 self.database,
                 self.index,
@@ -79,7 +79,7 @@ class Parts:
                 reranker=models.reranker,
                 notes=self.notes,
                 clock=clock,
-                settings=profile.recall,
+                settings=settings,
             )
             self.eraser = Eraser(
                 self.sessions,
@@ -95,11 +95,10 @@ class Parts:
                 wake=wake,
                 wait_s=profile.store.busy_timeout_s,
             )
-            self.use(profile)
             self._opened = opened.pop_all()
 
     def _open_index(
-        self, path: Path, opened: ExitStack, embedder: Embedder | None, settings: RecallSettings
+        self, path: Path, opened: ExitStack, embedder: Embedder | None, settings: Settings
     ) -> Index:
         """Open the index, or where that is impossible one in memory, which begins as a copy of what may only be read."""
 
@@ -121,20 +120,6 @@ class Parts:
                 _log.error("The index is kept in memory: %s", self.index_fault)
         return index_at(opened.enter_context(scratch_folder()) / path.name)
 
-    def use(self, profile: Profile) -> None:
-        """Take from a profile what may change while the files are open."""
-        self.backups.every_h, self.backups.keep = profile.backup.every_h, profile.backup.keep
-        self.backups.max_mb = profile.backup.max_mb
-        self.store.max_episodes = profile.store.max_episodes
-        self.store.doubtful_below = profile.memory.doubtful_below
-        self.sessions.journal.outbox.most = profile.store.waiting_turns
-        self.sessions.journal.outbox.room = max(ROOM, 4 * profile.context.utterance_bytes)
-        self.notes.max_size_chars = profile.notes.max_chars
-        self.notes.low_water_chars = profile.notes.low_water_chars
-        self.notes.level = profile.notes.level
-        self.index.settings = profile.recall
-        self.recall.use(profile.recall)
-
     def warm(self, stop: Callable[[], bool]) -> bool:
         """Make, and bring into memory, what the next question is answered with; return whether anything was missing."""
         made = lay_in(stop)
@@ -155,3 +140,81 @@ def _remove_states(folder: Path, forgotten: int) -> bool:
 
     remove_states(folder, before=forgotten)
     return True
+
+
+class SmallModels:
+    """The two models that memory itself computes with; one that is damaged does not keep the robot from talking."""
+
+    def __init__(
+        self,
+        home: Path,
+        profile: Profile,
+        *,
+        embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
+    ) -> None:
+        """Take the caller's, or else open what the profile names and is on this machine."""
+        for given, kind in ((embedder, Embedder), (reranker, Reranker)):
+            if given is not None and not isinstance(given, kind):
+                name = kind.__name__
+                raise InvalidInputError(
+                    f"{type(given).__name__} is no {name.lower()}; derive it from edgemem.llama.{name}"
+                )
+        self._home = home
+        self.embedder_fault = ""
+        self.reranker_fault = ""
+        self.embedder = embedder if embedder is not None else self.open_embedder(profile)
+        self.reranker = reranker if reranker is not None else self._open_reranker(profile)
+
+    def open_embedder(self, profile: Profile) -> Embedder | None:
+        """Open the model that a profile names; None if it is not there, or damaged, which `embedder_fault` tells then."""
+        settings = profile.llama
+        if not settings.embedder or find_model(settings.embedder, home=self._home) is None:
+            return None
+        from edgemem.llama.embedder import open_embedder
+
+        try:
+            return open_embedder(
+                settings.embedder,
+                home=self._home,
+                n_ctx=settings.embed_context,
+                threads=settings.embed_threads,
+            )
+        except ModelError as error:
+            self.embedder_fault = str(error)
+            return None
+
+    def adopt(self, embedder: Embedder) -> None:
+        """Go on with an embedder that came while the memory was open."""
+        self.embedder, self.embedder_fault = embedder, ""
+
+    def warm(self) -> None:
+        """Begin to load both, and return at once."""
+        for model in (self.embedder, self.reranker):
+            if model is not None:
+                model.warm()
+
+    def give_way(self) -> None:
+        """Stop what is embedded in idle time, in the middle of a text."""
+        if self.embedder is not None:
+            self.embedder.give_way()
+
+    def close(self) -> None:
+        """Free both."""
+        for model in (self.embedder, self.reranker):
+            if model is not None:
+                model.close()
+
+    def _open_reranker(self, profile: Profile) -> Reranker | None:
+        name, settings = profile.recall.rerank, profile.llama
+        if not name:
+            return None
+        from edgemem.llama.reranker import open_reranker
+
+        try:
+            return open_reranker(
+                name, home=self._home, n_ctx=settings.embed_context, threads=settings.embed_threads
+            )
+        except ModelError as error:
+            self.reranker_fault = str(error)
+            return None

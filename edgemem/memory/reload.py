@@ -17,12 +17,21 @@ from edgemem.config import Profile, load_profile
 from edgemem.errors import ConfigError, EdgememError
 from edgemem.hooks.own import HookFile
 from edgemem.llama.models.catalog import find_entry, model_folders
-from edgemem.watch import Stamp, Watcher, stamp
+from edgemem.memory.watch import Stamp, Watcher, stamp
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Embedder
 
 log = logging.getLogger("edgemem.watch")
+
+START_S = 2.0
+"""Seconds after the opening until files are watched: loading models, and the first turn, have the processor to themselves."""
+
+DEBOUNCE_S = 0.3
+"""Seconds without a further change until a file is read: editors write in several steps, some 50 ms apart."""
+
+POLL_S = 10.0
+"""Seconds between two looks where the system cannot report changes: a dozen file times, microseconds each."""
 
 HELD: dict[str, tuple[str, ...]] = {
     "store": ("busy_timeout_s", "wal_limit_mb"),
@@ -31,7 +40,6 @@ HELD: dict[str, tuple[str, ...]] = {
     "llama": ("chat_threads", "chat_gpu_layers"),
     "recall": ("rerank",),
     "log": ("turn",),
-    "watch": ("start_s", "debounce_s", "poll_s"),
 }
 """What holds from the next start only, because something was opened or made with it."""
 
@@ -71,7 +79,8 @@ class Reload:
         """The file of the embedder in use, if it was changed since."""
         self._home = home
         self._opened = self._newest = profile
-        self._source = source
+        self.source = source
+        """The file of the profile; None: it is no file that could change."""
         self._notes = notes
         self._embedder = embedder
         self._open_embedder = open_embedder
@@ -82,14 +91,13 @@ class Reload:
         """How hooks and models were when they were read: the watcher may tell of them once more."""
         self._profile: Profile | None = None
         self._adoptable: Embedder | None = None
-        settings = profile.watch
         self.watcher = Watcher(
             self._files,
             self._changed,
             never=home / "db",
-            start_s=settings.start_s,
-            debounce_s=settings.debounce_s,
-            poll_s=settings.poll_s,
+            start_s=START_S,
+            debounce_s=DEBOUNCE_S,
+            poll_s=POLL_S,
         )
 
     def take_profile(self) -> Profile | None:
@@ -111,8 +119,8 @@ class Reload:
 
     def _files(self) -> Iterator[Path]:
         yield self._notes
-        if self._source is not None:
-            yield self._source
+        if self.source is not None:
+            yield self.source
         yield from self._named
         yield from self._model_places()
 
@@ -138,10 +146,10 @@ class Reload:
             files[path].load()
             self._taken[path] = now
             log.info("The hook %s was loaded again; it acts from the next turn on.", path)
-        elif self._source is not None and (path == self._source or path in self._named):
+        elif self.source is not None and (path == self.source or path in self._named):
             # A hook that is named and not loaded kept the whole profile from being taken.
-            self.problems.pop(self._source, None)
-            self._take_settings(self._source, files)
+            self.problems.pop(self.source, None)
+            self._take_settings(self.source, files)
         elif path in self._model_places():
             self._take_model(path)
 

@@ -1,18 +1,18 @@
 """The profile: every bound and budget of the system, read from TOML into frozen Structs.
 
 `configs/default.toml` holds every key with its default; a home's `edgemem.toml` needs only the keys that differ.
-A misspelt key, a wrong type or an impossible value is refused with one sentence that names the key.
+A key that edgemem once had is ignored, and `edgemem check` tells of it. A misspelt key, a wrong type or an impossible value is refused with one sentence that names the key.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
+from edgemem.config.faults import check_names, nearest, told, without_removed
 from edgemem.errors import ConfigError
-from edgemem.profile_faults import check_names, nearest, told
 from edgemem.records import Level
 from edgemem.scopes import name_key
 
@@ -22,6 +22,9 @@ CountOrZero = Annotated[int, msgspec.Meta(ge=0, le=_MOST)]
 Amount = Annotated[float, msgspec.Meta(gt=0)]
 AmountOrZero = Annotated[float, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+LEAST_HISTORY_TOKENS = 64
+"""What a window must have for the conversation: one sentence, and the answer to the one before it."""
 
 LEAST_TURN_TOKENS = 16
 """What two messages of a word or two take, with the markers of their template."""
@@ -47,8 +50,6 @@ class StoreSettings(_Section, frozen=True):
     """Seconds to wait for another process that writes; longer than any commit on an SD card."""
     commit_wait_s: AmountOrZero = 0.25
     """Seconds that the end of a turn waits for its commit; a slower disk finishes while speech plays."""
-    waiting_turns: Count = 500
-    """Turns that wait where the database cannot be written; some 2 kB each, an evening's talk."""
     max_episodes: Count = 500
     """Episodes kept, as in the EdgeVox memory module; older ones are erased."""
     wal_limit_mb: Amount = 16.0
@@ -58,21 +59,10 @@ class StoreSettings(_Section, frozen=True):
 class NotesSettings(_Section, frozen=True):
     """`[notes]`: NOTES.md."""
 
-    max_chars: CountOrZero = 65536
-    """Characters that the file may hold, as in the EdgeVox memory module; 0: no bound."""
-    low_water_chars: Count = 49152
-    """Characters kept when the bound is reached; the gap lets many notes be appended before the next rewrite."""
     inject_chars: CountOrZero = 600
     """Characters of the file's end shown to the model: about 150 tokens, once an epoch."""
     level: Literal["shared", "household"] = "household"
     """Who may read it: "household" (recognised speakers), since people write down what guests need not know, or "shared" (anyone)."""
-
-    def __post_init__(self) -> None:
-        """Check what one field alone cannot tell."""
-        if self.max_chars and self.low_water_chars >= self.max_chars:
-            raise ValueError("`low_water_chars` must be below `max_chars`")
-        if 0 < self.max_chars < 128 or self.low_water_chars < 64:
-            raise ValueError("`max_chars` must be 0 or at least 128, and `low_water_chars` at least 64")
 
 
 class RecallSettings(_Section, frozen=True):
@@ -95,22 +85,13 @@ class RecallSettings(_Section, frozen=True):
     ahead_share: Share = 0.5
     """Part of one core that recall may take while somebody still speaks, where the loop tells what it hears; 0: it begins
     when they have ended."""
-    ahead_settle_ms: AmountOrZero = 60.0
-    """Milliseconds without a further word until it does: recognisers change their minds several times a word."""
-    pieces: Count = 16
-    """Vectors that one text may have: one that is longer than the embedder's window has one for each piece, and this many
-    hold 15,000 characters of English, more than a text is searched by. What is beyond them is found by its words."""
 
     rerank: str = ""
     """A model that reads the question together with the best that was found and puts that in order again: a reranker, by its
     name in the catalogue or a GGUF file; empty: none. It holds from the next start. Threads and tokens are those of
     `embed_threads` and `embed_context`."""
-    rerank_most: Count = 16
-    """Items that it reads at most, the best first: one takes as long as embedding question and text together."""
     rerank_ms: Amount = 60.0
     """Milliseconds of the deadline that it may take; what is not read by then keeps its place."""
-    rerank_share: Share = 0.5
-    """Its part in the order of what it has read; 0: what was learnt decides alone, 1: it does."""
 
 
 class ContextSettings(_Section, frozen=True):
@@ -122,62 +103,26 @@ class ContextSettings(_Section, frozen=True):
     """Tokens of the window kept free for the reply: a spoken answer of a minute and a half."""
     block_tokens: CountOrZero = 80
     """Tokens of memory put before one utterance; on a small board each costs 10 to 90 ms of silence."""
-    min_block_tokens: CountOrZero = 0
-    """Tokens of it that a small window must still have; a window without them is refused."""
     notes_tokens: CountOrZero = 200
     """Tokens of the end of NOTES.md, once an epoch: what `inject_chars` lets through, in scripts of few letters a token too."""
-    min_notes_tokens: CountOrZero = 0
-    """Tokens of it that a small window must still have."""
-    history_tokens: CountOrZero = 0
-    """Tokens of the conversation, its newest utterance and what tools answer; 0: all that is left. On a slow board a
-    smaller number bounds what a new epoch reads, although the model's window is larger."""
-    min_history_tokens: Count = 64
-    """Tokens of it that a small window must still have: one sentence, and the answer to the one before it."""
-    instructions_tokens: CountOrZero = 0
-    """Tokens that the instructions may take; larger ones are refused when a loop is attached. 0: what the window leaves."""
-    tools_tokens: CountOrZero = 0
-    """The same for what the tools are described with, which each new tool makes larger."""
-    high_water: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.92
-    """Part of the room for the prompt at which older turns are compacted; two or three turns still fit then."""
-    low_water: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.5
-    """Part of the room that a compaction leaves filled, so that the next one is far away."""
     summary_tokens: Count = 300
     """Tokens of what stands for compacted turns: the summary, and up to half of it values that memory told in them."""
-    min_summary_tokens: CountOrZero = 0
-    """Tokens of it that a small window must still have."""
     keep_last_turns: Count = 4
     """Turns that a compaction never touches: what `it` and `there` refer to."""
-    utterance_bytes: CountOrZero = 16384
-    """Bytes of an utterance that are kept, shown and looked for: some 18 minutes of speech. What follows is cut. 0: all."""
     speech_chars_s: Amount = 15.0
     """Characters that the robot speaks in a second, where it is cut off and the voice tells only for how long it spoke:
     150 words of 6 characters a minute, as English is read aloud. An estimate; measure your voice."""
 
     def __post_init__(self) -> None:
         """Check what one field alone cannot tell."""
-        if 0 < self.utterance_bytes < 256:
-            raise ValueError("`utterance_bytes` must be 0 or at least 256")
-        if self.low_water >= self.high_water:
-            raise ValueError("`low_water` must be below `high_water`")
-        for least, most in (
-            ("min_block_tokens", "block_tokens"),
-            ("min_notes_tokens", "notes_tokens"),
-            ("min_summary_tokens", "summary_tokens"),
-            ("min_history_tokens", "history_tokens"),
-        ):
-            unbounded = most == "history_tokens" and self.history_tokens == 0
-            if getattr(self, least) > getattr(self, most) and not unbounded:
-                raise ValueError(f"`{least}` must not be above `{most}`")
         if self.reply_tokens + self.block_tokens + self.summary_tokens >= self.window_tokens:
             raise ValueError(
                 "`reply_tokens`, `block_tokens` and `summary_tokens` together must be below `window_tokens`"
             )
-        least_tokens = self.reply_tokens + self.min_block_tokens + self.min_notes_tokens
-        least_tokens += self.min_summary_tokens + self.min_history_tokens
-        if least_tokens > self.window_tokens:
+        if self.reply_tokens + LEAST_HISTORY_TOKENS > self.window_tokens:
             raise ValueError(
-                f"`reply_tokens`, `min_history_tokens`, `min_block_tokens`, `min_notes_tokens` and `min_summary_tokens` "
-                f"together are {least_tokens:,}, above the {self.window_tokens:,} of `window_tokens`"
+                f"`reply_tokens` is {self.reply_tokens:,}, and {LEAST_HISTORY_TOKENS} more for what is said are above the "
+                f"{self.window_tokens:,} of `window_tokens`"
             )
         held = (self.window_tokens - self.reply_tokens) // LEAST_TURN_TOKENS
         if self.keep_last_turns > max(1, held):
@@ -196,8 +141,6 @@ class CompactionSettings(_Section, frozen=True):
     summary_ctx: Annotated[int, msgspec.Meta(ge=512, le=_MOST)] = 1024
     """Tokens of the second context that the model writes in, beside the conversation's; held only while it writes. 1,024
     take 12 MB with Qwen2.5 0.5B, 117 with Llama 3.2 3B, 403 with Phi-3.5 mini, and some 20 for the computation."""
-    summary_threads: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
-    """Threads of that context; one leaves the others to speech recognition."""
     warm: bool = False
     """Whether a new epoch begins only when the chat model, in this process, has read its prompt in idle time: the first
     turn then reads its own words alone. Costs what reading half a window costs, a minute of all cores on a small board,
@@ -208,19 +151,11 @@ class CompactionSettings(_Section, frozen=True):
 class InjectionSettings(_Section, frozen=True):
     """`[injection]`: which memory is put before an utterance."""
 
-    header: str = ""
-    """A line that opens the block; each of its tokens is paid for in every turn that injects."""
-    max_facts: CountOrZero = 20
-    """Facts that are considered, as in the EdgeVox memory module."""
-    max_episodes: CountOrZero = 5
-    """Episodes that are considered, as in the EdgeVox memory module."""
     max_chars: CountOrZero = 1200
     """Characters that are considered before tokens are counted."""
     min_score: Share = 0.2
     """How likely it must be that something remembered helps, or nothing is put before an utterance: a wrong memory costs
     attention and silence, a missing one the answer. The best of what is found scores this chance."""
-    min_safety_score: Share = 0.2
-    """The same for a fact that concerns somebody's safety, such as an allergy: two such lines a block at most."""
 
 
 class LlamaSettings(_Section, frozen=True):
@@ -247,8 +182,6 @@ class ChatSettings(_Section, frozen=True):
     can read the file; so nobody has it without asking for it."""
     keep_state_mb: Amount = 128.0
     """Megabytes that it may take: 1,500 tokens of a 1.5 B model are 43, of Llama-3.2-3B 172, which needs more."""
-    keep_state_every_h: AmountOrZero = 6.0
-    """Hours between two writings, however often the instructions change or the talk goes on: it wears the card."""
     server: str = ""
     """Where a llama-server listens, such as http://127.0.0.1:8080 or unix:///run/llama.sock; empty: the model is loaded here."""
     server_hosts: tuple[str, ...] = ()
@@ -258,16 +191,10 @@ class ChatSettings(_Section, frozen=True):
     summary_slot: Annotated[int, msgspec.Meta(ge=-1)] = -1
     """The server's slot for summaries, where the model writes them; -1: one that no conversation in this process has, or
     none where `slot` is named, since other processes then have slots too."""
-    connect_s: Amount = 2.0
-    """Seconds to reach the server; on this machine it takes microseconds."""
     load_s: AmountOrZero = 60.0
     """Seconds to wait while it loads its model, at the robot's start; a large one from an SD card takes that long."""
-    answer_s: Amount = 10.0
-    """Seconds to wait for what needs no model, such as the tokens of a text; it shares the processor with the model."""
     first_token_s: Amount = 600.0
     """Seconds of silence allowed before a reply; a Pi takes 370 to read a whole window after a restart."""
-    between_tokens_s: Amount = 120.0
-    """Seconds of silence allowed within a reply: a batch of another conversation's prompt may come between."""
 
 
 class IdleSettings(_Section, frozen=True):
@@ -278,12 +205,8 @@ class IdleSettings(_Section, frozen=True):
     index_rows: Count = 120
     """Rows that are indexed together, about 25 turns with a tool call each: each commit of the index writes many pages,
     and fewer rows are searched directly."""
-    index_wait_s: AmountOrZero = 600.0
-    """Seconds after which rows are indexed even if they are fewer, so that their meaning is found as well."""
     batch: Count = 200
     """Records that one step indexes; fewer at a time write more bytes."""
-    embed_batch: Count = 16
-    """Records that one step embeds; a query aborts it, so this only bounds what is done again."""
 
 
 class BackupSettings(_Section, frozen=True):
@@ -316,20 +239,12 @@ class HookSettings(_Section, frozen=True):
     tool_output_chars: CountOrZero = 4000
     """Characters of a tool's result that the model is shown, and is told how many it is not; 0: all of them. On a
     small board this many take the model a minute to read."""
-    tool_output_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.25
-    """Share of the prompt's room that one result may take, in tokens: many scripts need one a letter."""
-    tool_output_mb: AmountOrZero = 8.0
-    """Megabytes of results kept whole, which `read_more` tells; the oldest are dropped. 0: none are kept."""
     tool_retries: CountOrZero = 0
     """How often a tool that failed may be called again in a turn, before the model is told to stop; 0: always."""
     audit_log: str = ""
     """File of the audit log, by path or by name in the home; empty: none. Who, when, which tool, and how it went."""
     audit_text: Literal["none", "shared", "household", "private"] = "none"
     """The most private level whose words it holds as well: forgetting a fact does not reach into a log."""
-    audit_mb: Annotated[float, msgspec.Meta(ge=0.1)] = 1.0
-    """Megabytes of it before a new file begins."""
-    audit_files: CountOrZero = 3
-    """Older files of it that are kept."""
 
     def __post_init__(self) -> None:
         """Check what one field alone cannot tell."""
@@ -342,23 +257,8 @@ class ToolSettings(_Section, frozen=True):
 
     max_chars: Count = 500
     """Characters of the longest value that a model may store, and of a line that it is told: a few sentences."""
-    max_items: Count = 10
-    """Lines that one call tells; each takes some 20 tokens to evaluate."""
-    confirm: bool = False
-    """Whether the robot asks before it erases something for good; costs a turn."""
     write_wait_s: AmountOrZero = 0.5
     """Seconds until a call that stores or erases answers that the disk is busy: more is heard as a pause."""
-
-
-class WatchSettings(_Section, frozen=True):
-    """`[watch]`: files that may be changed while edgemem runs."""
-
-    start_s: AmountOrZero = 1.0
-    """Seconds after the opening until files are watched: the first turn has the processor to itself."""
-    debounce_s: Amount = 0.3
-    """Seconds without a further change until a file is read: editors write in several steps, some 50 ms apart."""
-    poll_s: Amount = 10.0
-    """Seconds between two looks where the system cannot report changes: a dozen file times, microseconds each."""
 
 
 class Profile(_Section, frozen=True):
@@ -378,7 +278,6 @@ class Profile(_Section, frozen=True):
     log: LogSettings = LogSettings()
     hooks: HookSettings = HookSettings()
     tools: ToolSettings = ToolSettings()
-    watch: WatchSettings = WatchSettings()
     speakers: dict[str, tuple[str, ...]] = {}
     """The household: each speaker as the voice recognition names them, and what else they are called."""
 
@@ -409,17 +308,30 @@ def load_profile(path: Path | str | None) -> Profile:
     if path is None:
         return Profile()
     file = Path(path).expanduser()
-    try:
-        read = msgspec.toml.decode(file.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be read ({error.strerror}); name a profile that exists.") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} is not TOML: {error}. Mend the file.") from error
+    read, _ = without_removed(_read(file))
     check_names(file, read, Profile)
     try:
         return msgspec.convert(read, Profile)
     except msgspec.ValidationError as error:
         raise ConfigError(told(file, str(error), read)) from error
+
+
+def removed_keys(path: Path) -> tuple[str, ...]:
+    """Return the keys of a profile's file that edgemem once had and now ignores; none where it cannot be read."""
+    try:
+        return without_removed(_read(path))[1]
+    except ConfigError:
+        return ()
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        read: dict[str, Any] = msgspec.toml.decode(file.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read ({error.strerror}); name a profile that exists.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} is not TOML: {error}. Mend the file.") from error
+    return read
 
 
 def profile_named(name: str) -> Profile:
@@ -441,6 +353,6 @@ def profile_names() -> list[str]:
 
 def _folder() -> Path:
     """Return where profiles lie: beside the package in a checkout, inside of it when installed from a wheel."""
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     wheel = package / "_configs"
     return wheel if wheel.is_dir() else package.parent / "configs"

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from edgemem.context.budget import Budget
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.hooks.warming import Prefix
-    from edgemem.idle import Stop
     from edgemem.llama.protocols import ChatModel
     from edgemem.llama.state import KeptState
     from edgemem.store.erase.copies import Erased
@@ -78,7 +77,6 @@ class Running:
             folder,
             keep=settings.keep_state,
             max_mb=settings.keep_state_mb,
-            every_h=settings.keep_state_every_h,
             now=now,
             forgotten=forgotten,
         )
@@ -86,11 +84,11 @@ class Running:
         self._kept.add(kept)
         return [KeepStateHook(kept)]
 
-    def compact(self, stop: Stop) -> bool:
+    def compact(self, stop: Callable[[], bool]) -> bool:
         """Prepare a session's next epoch; return whether there was one to prepare."""
         return any(hook.work(stop=stop) for hook in self.compactions())
 
-    def read_ahead(self, stop: Stop) -> bool:
+    def read_ahead(self, stop: Callable[[], bool]) -> bool:
         """Have a model read the prompt of its next epoch; return whether there was one."""
         return any(hook.warm(stop=stop) for hook in self.compactions())
 

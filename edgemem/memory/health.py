@@ -10,18 +10,21 @@ import shutil
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from edgemem.config.faults import removed_note
+from edgemem.config.profile import removed_keys
 from edgemem.errors import ReplacedError, StoreError
 from edgemem.hooks.loader import load_entry_points
 from edgemem.hooks.persist import TURNS_WAIT
 from edgemem.hooks.window_plan import WINDOW
 from edgemem.llama.models.catalog import find_entry
-from edgemem.model_health import age_of, check_compaction, check_state, check_tokenizer, check_window
+from edgemem.memory.model_health import age_of, check_compaction, check_state, check_tokenizer, check_window
+from edgemem.memory.watch import fault_of_watching
+from edgemem.recall.recall import RERANK_MOST
 from edgemem.records import Check
 from edgemem.scopes import meant_by
 from edgemem.store.backups import backup_paths
 from edgemem.store.copying import stamp_of
 from edgemem.store.spellings import joined_names, stray_scopes
-from edgemem.watch import fault_of_watching
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory
@@ -59,6 +62,7 @@ def check(memory: Memory) -> list[Check]:
         _clock(memory),
         _upkeep(memory),
         _files(memory),
+        _profile(memory),
         _hooks(memory),
         _packages(),
     ]
@@ -246,7 +250,7 @@ def _reranker(memory: Memory) -> Check:
     if memory.reranker is None:
         return Check("reranker", "ok", "none ([recall] rerank)")
     name = settings.rerank or "the caller's own"
-    told = f"{name}, reads {settings.rerank_most} at most in {settings.rerank_ms:g} ms"
+    told = f"{name}, reads {RERANK_MOST} at most in {settings.rerank_ms:g} ms"
     if last.reranked or last.rerank_late:
         late = ", and was late for more" if last.rerank_late else ""
         told += f"; read {last.reranked} in the newest recall, in {last.rerank_ms:.0f} ms{late}"
@@ -327,7 +331,7 @@ _WAITING = {
 
 def _upkeep(memory: Memory) -> Check:
     left = "; ".join(_WAITING[name].format(count) for name, count in memory.pending().items() if count)
-    failed = memory.idle_failures()
+    failed = memory.diagnostics.idle_failures()
     if failed:
         often = "" if failed[0].count == 1 else f" {failed[0].count} times"
         return Check(
@@ -349,12 +353,25 @@ def _files(memory: Memory) -> Check:
         return Check("files", "warn", f"{problem}{more}", "Mend the file; it is read again by itself.")
     fault = watcher.fault or (fault_of_watching(memory.home) if watcher.state == "waiting" else "")
     if fault:
-        return Check(
-            "files", "warn", fault, "Until then files are looked at every few seconds ([watch] poll_s)."
-        )
+        return Check("files", "warn", fault, "Until then files are looked at every few seconds.")
     if note := reload.restart_note():
         return Check("files", "warn", note, "Restart edgemem when it suits.")
     return Check("files", "ok", "changes of the profile, notes, hooks and models are picked up while running")
+
+
+def _profile(memory: Memory) -> Check:
+    """Tell which keys of the profile edgemem once had and has no more."""
+    source = memory.reload.source
+    names = removed_keys(source) if source is not None and source.is_file() else ()
+    if not names:
+        return Check("profile", "ok", "every key is known")
+    told = f"{', '.join(names)} in {source.name if source else ''}: edgemem has {'this key' if len(names) == 1 else 'these keys'}"
+    return Check(
+        "profile",
+        "warn",
+        f"{told} no more, and ignores {'it' if len(names) == 1 else 'them'}",
+        removed_note(names),
+    )
 
 
 def _hooks(memory: Memory) -> Check:

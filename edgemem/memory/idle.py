@@ -1,8 +1,7 @@
-"""The idle worker: upkeep in small steps, in a thread that yields at once to whoever speaks.
+"""Idle time: what is done for a memory while nobody speaks, in small steps, by a thread that yields at once.
 
-A step is a function that does one bounded piece of work and says whether there was any. Steps are tried in
-order of what the next turn needs most; a step gets a `stop` function that becomes true as soon as somebody
-begins to speak.
+A step is a function that does one bounded piece of work and says whether there was any. Steps are tried in the order of
+what the next turn needs most; a step gets a `stop` function that becomes true as soon as somebody begins to speak.
 """
 
 from __future__ import annotations
@@ -11,10 +10,18 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import msgspec
+
+from edgemem.errors import EdgememError
+
+if TYPE_CHECKING:
+    from edgemem.config import Settings
+    from edgemem.hooks.turn_figures import FigureFile
+    from edgemem.memory.parts import Parts
+    from edgemem.memory.running import Running
 
 log = logging.getLogger("edgemem.idle")
 
@@ -22,6 +29,14 @@ Stop = Callable[[], bool]
 
 AGAIN_S = 600.0
 """Seconds until the worker looks again, for work that only time makes due."""
+
+_log = logging.getLogger(__name__)
+
+INDEX_WAIT_S = 600.0
+"""Seconds after which rows are indexed even if they are few, so that their meaning is found as well."""
+
+_ERASE_AGAIN_S = 2.0
+"""Seconds until an erasing that somebody's reading keeps from its end is tried again."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -47,7 +62,7 @@ class IdleWorker:
         self,
         steps: Sequence[Step],
         *,
-        settle_s: float = 0.5,
+        settle_s: Callable[[], float] = lambda: 0.5,
         again_s: float = AGAIN_S,
         on_hold: Callable[[], None] = lambda: None,
     ) -> None:
@@ -55,11 +70,11 @@ class IdleWorker:
 
         Args:
             on_hold: called as soon as somebody speaks, in their thread: stops what a step cannot look up from.
-            settle_s: how long it waits after a turn before it begins, in seconds.
+            settle_s: returns how long it waits after a turn before it begins, in seconds.
             again_s: how long it waits before it looks again, for work that only time makes due.
         """
         self._steps = tuple(steps)
-        self.settle_s = settle_s
+        self._settle_s = settle_s
         self.again_s = again_s
         self._on_hold = on_hold
         # Weak, so that an agent that is dropped in the middle of a turn does not stop upkeep for ever.
@@ -142,7 +157,7 @@ class IdleWorker:
         while not self._closed.is_set():
             self._wake.wait(self.again_s)
             self._wake.clear()
-            if self._closed.wait(self.settle_s) or self.held:
+            if self._closed.wait(self._settle_s()) or self.held:
                 continue
             with self._lock:
                 self._work(lambda: self.held or self._closed.is_set())
@@ -180,3 +195,93 @@ class IdleWorker:
                 message,
                 exc_info=error,
             )
+
+
+class Upkeep:
+    """The steps of a memory's upkeep, and the worker that runs them.
+
+    Args:
+        settings: `[idle]` says when a step is due, and how much it does.
+        renew: takes what was changed in the profile, and a model that came; returns whether there was any.
+        give_way: stops what a step computes, because somebody speaks.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        running: Running,
+        figures: FigureFile,
+        *,
+        settings: Settings,
+        renew: Callable[[], bool],
+        give_way: Callable[[], None],
+    ) -> None:
+        self._parts = parts
+        self._figures = figures
+        self._settings = settings
+        self._renew = renew
+        self._thorough = False
+        self._eraser = parts.eraser
+        self.worker = IdleWorker(
+            (
+                Step("settings", lambda stop: not stop() and self._renew()),
+                Step("waiting turns", self._write_waiting),
+                Step("erase", self._erase),
+                Step("compact", running.compact),
+                Step("index", self._catch_up),
+                Step("embed new", self._embed_new),
+                Step("embed", self._embed),
+                Step("read ahead", running.read_ahead),
+                Step("warm", parts.warm),
+                Step("back up", parts.backups.work),
+                Step("figures", lambda _stop: self._figures.write(at_once=self._thorough)),
+            ),
+            settle_s=lambda: settings.now.idle.settle_s,
+            on_hold=give_way,
+        )
+
+    def run(self, seconds: float, *, thorough: bool) -> bool:
+        """Work now, for at most so long; return whether nothing is left to do.
+
+        Args:
+            thorough: also what the worker would let wait until there is more of it.
+        """
+        self._thorough = thorough
+        try:
+            return self.worker.run(seconds) and not self._eraser.pending()
+        finally:
+            self._thorough = False
+
+    def close(self) -> None:
+        """Stop the worker; what it has embedded goes into the index file, so that the next start need not do it again."""
+        self.worker.close()
+        try:
+            self._parts.index.keep_new(self._settings.now.idle.batch)
+        except EdgememError as error:
+            _log.warning("What was embedded last is embedded again at the next start: %s", error)
+
+    def _write_waiting(self, stop: Stop) -> bool:
+        return not stop() and self._parts.sessions.journal.outbox.retry(stop)
+
+    def _erase(self, stop: Stop) -> bool:
+        erased = not stop() and self._eraser.work(stop)
+        # Whoever reads a file that must be emptied is gone soon.
+        self.worker.again_s = _ERASE_AGAIN_S if self._eraser.left else AGAIN_S
+        return erased
+
+    def _catch_up(self, stop: Stop) -> bool:
+        if stop():
+            return False
+        idle = self._settings.now.idle
+        least = 0 if self._thorough else idle.index_rows
+        return self._parts.index.catch_up(idle.batch, stop=stop, least=least, wait_s=INDEX_WAIT_S) > 0
+
+    def _embed_new(self, stop: Stop) -> bool:
+        return not stop() and self._parts.recall.embed_new(self._embed_batch(), stop=stop) > 0
+
+    def _embed(self, stop: Stop) -> bool:
+        return not stop() and self._parts.index.embed_pending(self._embed_batch(), stop=stop) > 0
+
+    def _embed_batch(self) -> int:
+        """Return how many texts one step embeds: a query stops it, so this only bounds what is done again."""
+        return min(16, max(4, self._settings.now.idle.batch // 4))

@@ -20,44 +20,34 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgemem.clock import Clock
-from edgemem.config import Profile
+from edgemem.config import Profile, Settings
 from edgemem.context.budget import Budget
 from edgemem.errors import ClosedError
-from edgemem.extras import Extras
 from edgemem.fence import check_session_id
-from edgemem.home import make_home, profile_file, profile_of
 from edgemem.hooks.failure_log import FailureLog
 from edgemem.hooks.own import OwnHook
 from edgemem.hooks.points import Hook
 from edgemem.hooks.turn_figures import FigureFile
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.llama.tokens.estimate import EstimateTokenizer
-from edgemem.parts import Parts
+from edgemem.memory.diagnostics import Diagnostics
+from edgemem.memory.home import make_home, profile_file, profile_of
+from edgemem.memory.idle import Upkeep
+from edgemem.memory.parts import Parts, SmallModels
+from edgemem.memory.reload import Reload
+from edgemem.memory.running import Running
+from edgemem.memory.session import Extras, SessionHooks
 from edgemem.recall.index.sources import checked_kinds, notes_stamp
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.prefetch import Prefetch
 from edgemem.recall.sessions_found import MESSAGES, sessions_of
 from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession
-from edgemem.reload import Reload
-from edgemem.running import Running
-from edgemem.session_hooks import SessionHooks
-from edgemem.small_models import SmallModels
 from edgemem.store.arguments import checked_number, checked_text, item_count
 from edgemem.store.erase.erasings import last_forgotten
-from edgemem.upkeep import Upkeep
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from edgemem.context.compaction.extractive import Summarizer
-    from edgemem.hooks.warming import Prefix
-    from edgemem.idle import IdleFailure
     from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
-    from edgemem.llama.state import KeptState
     from edgemem.loop.toolbox import Tool
-    from edgemem.recall.gate import Found, Utterance
-    from edgemem.recall.linear import Messages
     from edgemem.recall.search import RecallStats
     from edgemem.store.erase.eraser import Forgotten
     from edgemem.store.transfer.merge import ImportReport
@@ -128,7 +118,8 @@ class Memory:
     ) -> None:
         self.closed = True
         self.home = make_home(Path(home).expanduser().absolute())
-        self.profile = profile_of(self.home, profile)
+        self.settings = Settings(profile_of(self.home, profile))
+        """The settings that hold now; what reads them has an edit of the profile at once."""
         self.clock = clock or Clock()
         self.tokenizer: Tokenizer = tokenizer or EstimateTokenizer()
         with ExitStack() as opened:  # what was opened when something behind it could not be
@@ -137,7 +128,7 @@ class Memory:
             self._running = Running()
             self._parts = parts = Parts(
                 self.home,
-                self.profile,
+                self.settings,
                 models,
                 running=self._running,
                 wake=self._wake,
@@ -163,9 +154,9 @@ class Memory:
             stamp=self._stamp,
             late=lambda: parts.recall.last.late,
             warm=parts.warm,
+            share=lambda: self.settings.now.recall.ahead_share,
             now=self.clock.now,
         )
-        self._use_ahead(self.profile)
         self.failures = FailureLog(self.home / "db" / "failures.json")
         self.figures = FigureFile(self.home / "db" / "turn.json")
         self._extras = Extras(self.home, self.clock, note=self.failures.note)
@@ -173,16 +164,23 @@ class Memory:
             parts,
             self._running,
             self.figures,
-            settings=lambda: self.profile.idle,
+            settings=self.settings,
             renew=self._renew,
             give_way=self._give_way,
         )
+        self.diagnostics = Diagnostics(parts, self._running, self._upkeep)
+        """What only tests, benchmarks and `check` look at."""
         self.closed = False
         self._process = os.getpid()
         if worker:
             self._upkeep.worker.start()
         if worker if watch is None else watch:
             self.reload.watcher.start()
+
+    @property
+    def profile(self) -> Profile:
+        """Return the profile that holds now."""
+        return self.settings.now
 
     @property
     def embedder(self) -> Embedder | None:
@@ -344,7 +342,12 @@ class Memory:
         session = SessionHooks(
             self, session_id=session_id, speaker=speaker, agent=agent, budget=budget, model=model
         )
-        upkeep = UpkeepHook(self._upkeep.worker, wake=self._models.warm, note_failure=self.failures.note)
+        upkeep = UpkeepHook(
+            self._upkeep.worker,
+            wake=self._models.warm,
+            renew=self.renew,
+            note_failure=self.failures.note,
+        )
         hooks = session.all(upkeep)
         hooks += [OwnHook(file, self) for file in self.reload.hook_files]
         hooks += self._extras.hooks(self.profile)
@@ -380,13 +383,9 @@ class Memory:
         self._check_open()
         counting = tokenizer or (model.tokenizer if model is not None else self.tokenizer)
         holder = model if model is not None else counting
-        budget = Budget(self.profile.context, counting, n_ctx=lambda: getattr(holder, "n_ctx", None))
+        budget = Budget(self.settings, counting, n_ctx=lambda: getattr(holder, "n_ctx", None))
         self._running.budgets.add(budget)
         return budget
-
-    def budgets(self) -> list[Budget]:
-        """Return how the windows of the chat models in use are divided, one for each session."""
-        return list(self._running.budgets)
 
     def keep_state(self, chat: ChatModel) -> list[Hook]:
         """Let a model begin with what it had evaluated before a restart, and return the hook that keeps it.
@@ -404,18 +403,6 @@ class Memory:
             now=self.database.now,
             forgotten=lambda: last_forgotten(self.database),
         )
-
-    def kept_states(self) -> list[KeptState]:
-        """Return what is kept of the models that are open now."""
-        return self._running.kept_states()
-
-    def prefixes(self) -> list[Prefix]:
-        """Return what reads the prompts of new epochs ahead, one for each session with a model."""
-        return self._running.prefixes()
-
-    def summarizers(self) -> list[Summarizer]:
-        """Return what writes the summaries of the sessions of this process."""
-        return self._running.summarizers()
 
     def hints(self, limit: int = 60, speaker: str | None = None) -> list[str]:
         """Return names and terms that a speech recogniser should expect, the most important first.
@@ -512,29 +499,6 @@ class Memory:
         self._check_open()
         return self._upkeep.run(checked_number(seconds, "seconds"), thorough=thorough)
 
-    def messages_of(self, query: str, *, speaker: str | None = None) -> tuple[list[str], Messages]:
-        """Return the messages that were considered for a question, as recall names them, and their signals.
-
-        For `make lab ARGS=fit`; see `recall.signals`. A speaker of None is the operator.
-        """
-        return self._parts.recall.messages_of(query, reader=None if speaker is None else Reader(speaker))
-
-    def best_of(self, query: str, *, speaker: str | None = None) -> tuple[Utterance, Found]:
-        """Return what the gate of recall knows of an utterance.
-
-        For `make lab ARGS=gate`; see `recall.gate`. A speaker of None is the operator.
-        """
-        return self._parts.recall.best_of(query, reader=None if speaker is None else Reader(speaker))
-
-    def fact_clues_of(
-        self, query: str, *, speaker: str | None = None
-    ) -> tuple[list[str], NDArray[np.float32]]:
-        """Return the facts and preferences that were considered for a question, as `kind:id`, and their clues.
-
-        For `make lab ARGS=fit`; see `recall.fact_scores`. A speaker of None is the operator.
-        """
-        return self._parts.recall.fact_clues_of(query, reader=None if speaker is None else Reader(speaker))
-
     def last_recall(self) -> RecallStats:
         """Return how the newest recall went."""
         return self._parts.recall.last
@@ -553,21 +517,13 @@ class Memory:
         """Look at everything that this memory stands on."""
         self._check_open()
         # What looks for faults knows every model and server; a robot that only talks need not load that.
-        from edgemem.health import check
+        from edgemem.memory.health import check
 
         return check(self)
-
-    def idle_failures(self) -> list[IdleFailure]:
-        """Return the kinds of upkeep that failed."""
-        return self._upkeep.worker.failures()
 
     def _most(self, k: int | None) -> int:
         """Return how many items are wanted at most."""
         return self.profile.recall.k if k is None else item_count(k, "k")
-
-    def _use_ahead(self, profile: Profile) -> None:
-        self.ahead.share = profile.recall.ahead_share
-        self.ahead.settle_s = profile.recall.ahead_settle_ms / 1e3
 
     def _stamp(self) -> object:
         """Return what is unequal once anything has changed that recall looks at."""
@@ -577,10 +533,7 @@ class Memory:
         """Take settings that were changed in the profile's file, if they were; return those that hold now."""
         changed = self.reload.take_profile()
         if changed is not None:
-            self.profile = changed
-            self._parts.use(changed)
-            self._use_ahead(changed)
-            self._upkeep.worker.settle_s = changed.idle.settle_s
+            self.settings.now = changed
         return self.profile
 
     def _wake(self) -> None:
@@ -594,9 +547,7 @@ class Memory:
         if embedder is not None:
             self._parts.adopt(embedder)
             self._models.adopt(embedder)
-            # Another object with the same settings: sessions look again what there is.
-            self.profile = msgspec.structs.replace(self.profile)
-        return self.profile is not before
+        return embedder is not None or self.profile is not before
 
     def _give_way(self) -> None:
         """Stop what is embedded or read ahead in idle time, in the middle of a text."""

@@ -1,0 +1,51 @@
+"""The settings of a robot: every bound and budget in one profile, what is wrong with one, and the settings that hold now.
+
+`profile` says which keys there are, `faults` checks what an operator wrote, `live` holds what is in force. Change a
+default in `profile` together with `configs/default.toml`. A key that is taken away belongs into `faults.REMOVED`.
+"""
+
+from __future__ import annotations
+
+from edgemem.config.live import Settings
+from edgemem.config.profile import (
+    BackupSettings,
+    ChatSettings,
+    CompactionSettings,
+    ContextSettings,
+    HookSettings,
+    IdleSettings,
+    InjectionSettings,
+    LlamaSettings,
+    LogSettings,
+    MemorySettings,
+    NotesSettings,
+    Profile,
+    RecallSettings,
+    StoreSettings,
+    ToolSettings,
+    load_profile,
+    profile_named,
+    profile_names,
+)
+
+__all__ = [
+    "BackupSettings",
+    "ChatSettings",
+    "CompactionSettings",
+    "ContextSettings",
+    "HookSettings",
+    "IdleSettings",
+    "InjectionSettings",
+    "LlamaSettings",
+    "LogSettings",
+    "MemorySettings",
+    "NotesSettings",
+    "Profile",
+    "RecallSettings",
+    "Settings",
+    "StoreSettings",
+    "ToolSettings",
+    "load_profile",
+    "profile_named",
+    "profile_names",
+]
