@@ -23,7 +23,8 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
 from edgemem.records import Heard, Session
 from edgemem.store import facts, messages, preferences
-from edgemem.store.database import Database, Transaction
+from edgemem.store.db.database import Database
+from edgemem.store.db.transaction import Transaction
 from edgemem.store.episodes import append_episode
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.transfer.export import export_lines

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import EdgememError, InvalidInputError
-from edgemem.store.database import read_foreign
+from edgemem.store.db.database import read_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from edgemem.errors import CorruptError, InvalidInputError, LostTruthError, ReadOnlyError
 from edgemem.recall.index.file import truth_of
 from edgemem.store.backups import backup_paths, newest_good
-from edgemem.store.database import Database, copy_database, origin_of
-from edgemem.store.filelock import HomeLock
-from edgemem.store.files import sync
+from edgemem.store.db.database import Database, copy_database, origin_of
+from edgemem.store.db.files import HomeLock, meaning_of, sync
+from edgemem.store.db.schema import TRUTH
 from edgemem.store.mark import Loss, Mark, read_mark, write_mark
-from edgemem.store.migrations import TRUTH
 from edgemem.store.spool import spool_paths
-from edgemem.store.sqlite_errors import meaning_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 
     from edgemem.clock import Clock
     from edgemem.config import StoreSettings
-    from edgemem.store.migrations import Migration
+    from edgemem.store.db.schema import Migration
 
 _LOCK = "home.lock"
 _ASIDE = ".aside-%Y%m%dT%H%M%SZ"

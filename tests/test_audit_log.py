@@ -27,7 +27,7 @@ from edgemem.hooks.points import (
 from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Level, Message, Session
-from edgemem.store.line_log import forget_in_log
+from edgemem.store.mentions import forget_in_log
 
 SECRET = "the blue pills"
 

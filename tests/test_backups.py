@@ -21,10 +21,10 @@ from edgemem.config import BackupSettings, LlamaSettings, Profile, Settings
 from edgemem.errors import CorruptError, EdgememError, StoreError
 from edgemem.memory import Memory
 from edgemem.store.backups import Backups, backup_paths, newest_good
-from edgemem.store.copying import stamp_of
-from edgemem.store.database import Database, origin_of
+from edgemem.store.db.database import Database, origin_of
+from edgemem.store.db.schema import TRUTH, Migration
+from edgemem.store.db.wal import stamp_of
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.migrations import TRUTH, Migration
 
 DAY = 86_400.0
 

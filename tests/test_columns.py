@@ -15,7 +15,7 @@ from edgemem.recall.index.sources import EPISODE, FACT, KINDS, NOTE, TURN, Doc
 from edgemem.recall.index.state import FIRST_OTHER, State
 from edgemem.recall.postings import ResidentPostings
 from edgemem.records import Reader
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 
 ALL = make_filter(None, past=True)
 

@@ -14,9 +14,9 @@ import edgemem
 from edgemem.clock import Clock
 from edgemem.context.block.delta import lines_for
 from edgemem.records import Heard, Reader
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
+from edgemem.store.db.schema import TRUTH
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.migrations import TRUTH
 
 WELL, BADLY = Heard("mai", asr_confidence=0.9), Heard("mai", asr_confidence=0.3)
 

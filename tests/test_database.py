@@ -19,9 +19,9 @@ from edgemem.errors import (
     ReadOnlyError,
     StoreError,
 )
-from edgemem.store.database import Database
-from edgemem.store.filelock import FileLock
-from edgemem.store.migrations import Migration
+from edgemem.store.db.database import Database
+from edgemem.store.db.files import FileLock
+from edgemem.store.db.schema import Migration
 
 NOTES = (
     Migration("m001_notes", ("create table meta (key text primary key, value)", "create table notes (text)")),

@@ -9,7 +9,7 @@ from test_turn_durability import Caller
 
 import edgemem
 from edgemem.records import Heard, StoredMessage, Turn
-from edgemem.store import beliefs, turns
+from edgemem.store import fact_queries, turns
 
 ANN, BO = Heard(speaker="Ann"), Heard(speaker="Bo")
 
@@ -66,11 +66,11 @@ def test_a_forgotten_person_leaves_no_byte_and_others_stay(memory):
     data = files_of(memory)
     for word in (b"vermilion", b"Mistigri", b"zebra", b"bagpipes", b"xylophone", b"canoe", b"Ann"):
         assert word not in data, word
-    assert [f.value for f in beliefs.facts_as_of(memory.database, 150.0)] == ["ochre"]
-    assert beliefs.facts_as_of(memory.database, 250.0) == []
-    assert [f.value for f in beliefs.facts_as_of(memory.database, 350.0)] == ["ochre"]
+    assert [f.value for f in fact_queries.facts_as_of(memory.database, 150.0)] == ["ochre"]
+    assert fact_queries.facts_as_of(memory.database, 250.0) == []
+    assert [f.value for f in fact_queries.facts_as_of(memory.database, 350.0)] == ["ochre"]
     store.add_fact("door", "teal", valid_from=250.0)
-    assert [f.value for f in beliefs.facts_as_of(memory.database, 260.0)] == ["teal"]
+    assert [f.value for f in fact_queries.facts_as_of(memory.database, 260.0)] == ["teal"]
     assert [e.payload["result"] for e in store.recent_episodes()] == ["trombone"]
     assert [turn.messages[0].content for turn in turns.read_turns(memory.database, "hall")] == [
         "the bicycle is in the hall"

@@ -17,7 +17,7 @@ from test_turn_durability import Caller
 import edgemem
 from edgemem.cli import main
 from edgemem.records import Heard
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 
 STEM = b"quixot"
 """What files hold of the forgotten word; the index has its stem."""

@@ -14,8 +14,8 @@ from naive_facts import Assertion, NaiveFacts
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError, StoreError
 from edgemem.records import Heard, Reader
-from edgemem.store import beliefs, facts
-from edgemem.store.database import Database
+from edgemem.store import fact_queries, facts
+from edgemem.store.db.database import Database
 
 KEYS, SCOPES, VALUES = ("a", "b"), ("global", "user:alice"), ("red", "green", "blue")
 START = 1_770_000_000.0
@@ -35,7 +35,7 @@ def say(db, key, value, **options):
 
 def at(db, t, known_at=None, scope="global"):
     """Return the values that held at `t`."""
-    return {f.key: f.value for f in beliefs.facts_as_of(db, t, scope=scope, known_at=known_at)}
+    return {f.key: f.value for f in fact_queries.facts_as_of(db, t, scope=scope, known_at=known_at)}
 
 
 def test_a_correction_in_the_past_splits_the_interval_it_falls_into(db):
@@ -72,14 +72,14 @@ def test_history_names_what_superseded_what(db, hand):
     for n, value in enumerate(("red", "green", "blue")):
         say(db, "a", value, valid_from=100.0 * (n + 1))
         hand.advance(10)
-    red, green, blue = beliefs.fact_history(db, "a", scope="global")
+    red, green, blue = fact_queries.fact_history(db, "a", scope="global")
     assert [f.value for f in (red, green, blue)] == ["red", "green", "blue"]
     assert (red.superseded_by, green.superseded_by, blue.superseded_by) == (green.id, blue.id, None)
     assert (red.supersedes, green.supersedes, blue.supersedes) == (None, red.id, green.id)
     assert (red.valid_from, red.valid_to, blue.valid_to) == (100.0, 200.0, None)
     assert red.recorded_at < red.invalidated_at <= green.recorded_at < blue.recorded_at
     assert [f.is_active for f in (red, green, blue)] == [False, False, True]
-    (now,) = beliefs.facts_as_of(db, 250.0)
+    (now,) = fact_queries.facts_as_of(db, 250.0)
     assert (now.id, now.value, now.recorded_at) == (green.id, "green", green.recorded_at)
 
 
@@ -87,7 +87,7 @@ def test_a_version_that_was_wrong_from_the_start_keeps_what_it_said(db):
     """Nothing is left of a version that was replaced as a whole; history shows it as it was said."""
     say(db, "a", "red", valid_from=100.0, valid_to=200.0)
     say(db, "a", "blue", valid_from=50.0)
-    red, blue = beliefs.fact_history(db, "a", scope="global")
+    red, blue = fact_queries.fact_history(db, "a", scope="global")
     assert (red.valid_from, red.valid_to, red.superseded_by) == (100.0, 200.0, blue.id)
 
 
@@ -98,9 +98,9 @@ def test_a_retracted_fact_has_no_value_but_a_history(db, hand):
     assert db.write(lambda tx: facts.retract_fact(tx, "a"))
     assert not db.write(lambda tx: facts.retract_fact(tx, "a"))
     assert not db.write(lambda tx: facts.retract_fact(tx, "unknown"))
-    assert beliefs.get_fact(db, "a", scope="global", t=db.now()) is None
+    assert fact_queries.get_fact(db, "a", scope="global", t=db.now()) is None
     assert at(db, 150.0) == {"a": "red"}
-    (red,) = beliefs.fact_history(db, "a", scope="global")
+    (red,) = fact_queries.fact_history(db, "a", scope="global")
     assert red.superseded_by is None
     assert red.invalidated_at is not None
     assert db.query("select count(*) from fact_keys") == [(1,)]
@@ -116,7 +116,7 @@ def test_two_values_within_one_transaction_are_two_versions(db):
 
     db.write(both)
     assert at(db, db.now()) == {"a": "blue", "b": "green"}
-    assert [f.value for f in beliefs.fact_history(db, "a", scope="global")] == ["red", "blue"]
+    assert [f.value for f in fact_queries.fact_history(db, "a", scope="global")] == ["red", "blue"]
 
 
 def test_the_file_itself_refuses_two_values_at_one_moment(db):
@@ -137,7 +137,7 @@ def test_how_a_fact_was_heard_survives_a_split(db):
     say(db, "a", "red", valid_from=100.0, heard=heard, source="speech")
     say(db, "a", "blue", valid_from=200.0, valid_to=300.0)
     for t in (150.0, 350.0):
-        (fact,) = beliefs.facts_as_of(db, t)
+        (fact,) = fact_queries.facts_as_of(db, t)
         assert (fact.heard, fact.source) == (heard, "speech")
 
 
@@ -149,7 +149,7 @@ def test_who_may_read_a_fact_is_decided_by_its_row(db):
     say(db, "gift", "watch", valid_from=0.0, level="private", heard=Heard("alice"))
 
     def read(reader):
-        return {f.value for f in beliefs.facts_as_of(db, now, reader=reader)}
+        return {f.value for f in fact_queries.facts_as_of(db, now, reader=reader)}
 
     assert read(None) == {"global", "household", "user:alice", "watch"}
     assert read(Reader()) == {"global"}
@@ -218,7 +218,7 @@ def test_the_rows_of_a_key_are_found_by_its_indexes(db):
 def test_hot_questions_are_answered_from_indexes(db):
     """No question on the hot path scans the facts or sorts in a temporary tree."""
     for known_at in (None, 1e9):
-        sql, values = beliefs.as_of(1e9, scope="global", known_at=known_at, reader=Reader("alice"))
+        sql, values = fact_queries.as_of(1e9, scope="global", known_at=known_at, reader=Reader("alice"))
         plan = [row[3] for row in db.query(f"explain query plan {sql}", values)]
         assert not [
             line

@@ -528,8 +528,8 @@ def test_another_model_behind_the_same_address(start: Start, caplog: pytest.LogC
 def test_a_server_that_is_stuck(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each wait has an end of its own, and afterwards the server can be asked again."""
     server = start("slow")
-    monkeypatch.setattr("edgemem.llama.http_server.ANSWER_S", 1.0)
-    monkeypatch.setattr("edgemem.llama.http_server.BETWEEN_TOKENS_S", 1.5)
+    monkeypatch.setattr("edgemem.llama.server.client.ANSWER_S", 1.0)
+    monkeypatch.setattr("edgemem.llama.server.client.BETWEEN_TOKENS_S", 1.5)
     settings = ChatSettings(first_token_s=2.0)
     with HttpLlama(server.url, settings=settings) as chat:
         known = chat.tokenizer.count(SHORT)

@@ -12,9 +12,9 @@ from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import NOTE, TURN
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store import facts, turns
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
+from edgemem.store.db.schema import Migration
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.migrations import Migration
 from edgemem.store.notes import NotesFile
 
 

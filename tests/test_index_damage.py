@@ -15,7 +15,7 @@ from test_index import say
 from edgemem.clock import Clock
 from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from hash_embedder import HashEmbedder
 import edgemem
 from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 
 
 class Answering:

@@ -16,7 +16,7 @@ from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
 from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.loop.memory_tools import memory_tools
 from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.later import Later
 from edgemem.store.memory_store import SQLiteMemoryStore

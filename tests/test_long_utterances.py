@@ -155,7 +155,7 @@ def test_tools_run_in_such_a_turn(memory: Memory) -> None:
 def test_the_bound_is_kept_to_the_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Never within a character."""
     for bound, length in ((300, 120), (300, 100), (300, 101), (30_000, 10_000)):
-        monkeypatch.setattr("edgemem.context.laid_turn.UTTERANCE_BYTES", bound)
+        monkeypatch.setattr("edgemem.context.prompt.turn.UTTERANCE_BYTES", bound)
         home = tmp_path / f"{bound}-{length}"
         with opened(home, "window_tokens = 90000\n") as memory:
             loop = AgentLoop(Model(), hooks=memory.hooks(session_id="s"))

@@ -15,7 +15,7 @@ from edgemem.recall.query import ParsedQuery
 from edgemem.recall.traits import SAYS_I
 from edgemem.recall.view import View
 from edgemem.records import Reader
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 
 ASKED = np.array([1, 0], np.float32)
 

@@ -21,8 +21,8 @@ from edgemem.memory import Memory
 from edgemem.records import Heard
 from edgemem.replay import Player, ScriptedModel
 from edgemem.script import Line, ScriptedCall, ScriptedFact
-from edgemem.store.database import Database
-from edgemem.store.migrations import TRUTH, Migration
+from edgemem.store.db.database import Database
+from edgemem.store.db.schema import TRUTH, Migration
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -11,7 +11,7 @@ from edgemem.config import Profile, Settings, StoreSettings
 from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.records import Heard, Reader
 from edgemem.store import Database, MemoryStore, SQLiteMemoryStore
-from edgemem.store.database import Transaction
+from edgemem.store.db.transaction import Transaction
 from edgemem.store.episodes import append_episode
 
 

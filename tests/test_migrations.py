@@ -9,8 +9,8 @@ import pytest
 
 from edgemem.errors import NewerSchemaError, StoreError
 from edgemem.recall.index.file import SCHEMA
-from edgemem.store.database import Database
-from edgemem.store.migrations import TRUTH, Migration
+from edgemem.store.db.database import Database
+from edgemem.store.db.schema import TRUTH, Migration
 
 MORE = Migration("m999_more", ("create table more (x)", "insert into more values (1)"))
 

@@ -19,8 +19,7 @@ from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import Heard, Reader
 from edgemem.scopes import name_key
-from edgemem.store.names import SPELLED
-from edgemem.store.rights import reading_rule
+from edgemem.store.rights import SPELLED, reading_rule
 
 MISTYPED = {
     "User:Mara": "user:Mara",

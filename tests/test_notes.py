@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from edgemem.clock import Clock
 from edgemem.errors import DiskFullError, InvalidInputError, ReadOnlyError
-from edgemem.store.notes import CUT, NotesFile
-from edgemem.store.sections import MARKER, newest_part, read_sections
+from edgemem.store.notes import CUT, MARKER, NotesFile, newest_part, read_sections
 
 
 @pytest.fixture

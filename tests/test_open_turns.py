@@ -22,7 +22,7 @@ from edgemem.clock import Clock
 from edgemem.errors import StoreError
 from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.journal import TurnJournal
 from edgemem.store.spool import ROOM, look_into, spool_paths
 from edgemem.store.turn_steps import Accept

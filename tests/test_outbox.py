@@ -20,7 +20,7 @@ from edgemem.errors import BusyError, DiskFullError, StoreError
 from edgemem.hooks.persist import TURNS_WAIT
 from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.spool import look_into, spool_paths
 

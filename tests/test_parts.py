@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import edgemem
-import edgemem.store.database
+import edgemem.store.db.database
 from edgemem.clock import Clock
 from edgemem.config import LlamaSettings, Settings
 from edgemem.errors import StoreError
@@ -59,13 +59,13 @@ def test_what_was_opened_is_closed_where_the_next_cannot_be(
 ) -> None:
     """The database is free again if the index cannot be made; an unclosed one would warn, and a warning is an error here."""
     closed: list[object] = []
-    close = edgemem.store.database.Database.close
+    close = edgemem.store.db.database.Database.close
 
     def watched(self: Any) -> None:
         closed.append(self.path.name)
         close(self)
 
-    monkeypatch.setattr("edgemem.store.database.Database.close", watched)
+    monkeypatch.setattr("edgemem.store.db.database.Database.close", watched)
     home = make_home(tmp_path / "home")
 
     def broken(*_: object, **__: object) -> None:

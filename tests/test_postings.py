@@ -22,7 +22,7 @@ from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.text.analyse import terms
 from edgemem.recall.view import View
 from edgemem.records import Reader
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 
 WORDS = ("cup", "kettle", "peanut", "doctor", "friday", "garden")
 

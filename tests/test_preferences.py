@@ -8,8 +8,8 @@ from contextlib import closing
 import edgemem
 from edgemem.hooks import BEFORE_LLM, ON_RUN_END, ON_RUN_START, AgentResult, HookRegistry, TurnContext
 from edgemem.records import Session
-from edgemem.store.database import Database
-from edgemem.store.migrations import TRUTH
+from edgemem.store.db.database import Database
+from edgemem.store.db.schema import TRUTH
 from edgemem.store.preferences import read_preferences
 
 

@@ -16,7 +16,7 @@ from edgemem.recall.index.vectors import ExactVectors
 from edgemem.recall.recall import Recall
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import facts, turns
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
 

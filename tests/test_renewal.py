@@ -13,7 +13,7 @@ from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store import turns
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
 

@@ -22,7 +22,7 @@ from edgemem.errors import ReplacedError
 from edgemem.memory import Memory
 from edgemem.records import Check
 from edgemem.store.backups import backup_paths
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
 
 PROFILE = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(every_h=1e-9))
@@ -144,7 +144,7 @@ def test_others_who_write_and_checkpoint_are_not_mistaken(tmp_path: Path) -> Non
 
 _WRITES_AND_EMPTIES = """
 import sys
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 
 with Database(sys.argv[1]) as database:
     print("open", flush=True)

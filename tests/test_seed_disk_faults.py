@@ -42,7 +42,7 @@ from edgemem.loop.loop import Reply
 from edgemem.loop.replies import ChatReplies
 from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Kind, Message
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 
 
 class Model:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
 from edgemem.records import Heard, Message, Reader, Session, StoredMessage, Turn
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.protocols import SessionStore
 from edgemem.store.sessions import SINCE, SQLiteSessionStore
 from edgemem.store.turns import commit_turn, read_turns

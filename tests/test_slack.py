@@ -13,7 +13,7 @@ import pytest
 from counts import cases
 
 import edgemem
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 
 
 def slack_of(path: Path) -> int:

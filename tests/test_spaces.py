@@ -22,7 +22,7 @@ from edgemem.recall.index.sources import FACTS, read_docs
 from edgemem.recall.recall import Recall
 from edgemem.records import Reader
 from edgemem.store import turns
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
 
 HOUR = 3600.0

@@ -13,7 +13,7 @@ from edgemem.recall.query import parse_query
 from edgemem.recall.recall import Recall
 from edgemem.recall.text.analyse import terms
 from edgemem.records import Heard, StoredMessage, Turn
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.turns import commit_turn
 

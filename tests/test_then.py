@@ -16,12 +16,12 @@ from edgemem.recall.query import parse_query
 from edgemem.recall.then import values_meant
 from edgemem.recall.times import past_times
 from edgemem.records import Reader
-from edgemem.store import beliefs
-from edgemem.store.beliefs import WITHIN, HeldWithin, held_within, keys_of
+from edgemem.store import fact_queries
+from edgemem.store.db.transaction import Transaction
+from edgemem.store.fact_queries import WITHIN, HeldWithin, held_within, keys_of
 from edgemem.store.facts import assert_fact
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.rights import reading_rule
-from edgemem.store.transaction import Transaction
 
 
 def at(text: str) -> float:
@@ -399,7 +399,7 @@ def test_what_held_within_a_time_is_what_of_all_meets_it(tmp_path_factory, said,
 
 def test_of_very_many_versions_the_last_are_looked_at(robot, monkeypatch):
     """A sensor that told a hundred thousand values in a year costs no more than a bounded number of them."""
-    monkeypatch.setattr(beliefs, "MOST_WITHIN", 10)
+    monkeypatch.setattr(fact_queries, "MOST_WITHIN", 10)
     for n in range(40):
         robot.store.add_fact("sensor.value", str(n), scope="household", valid_from=at("2026-03-01") + n)
     (key,) = set(

@@ -18,7 +18,7 @@ from edgemem.clock import Clock
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.records import Epoch, Heard, Session, StoredMessage, Turn
 from edgemem.store import epochs, facts, preferences, turns
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.episodes import append_episode
 from edgemem.store.notes import NotesFile
 from edgemem.store.sessions import SQLiteSessionStore
@@ -276,13 +276,13 @@ def test_what_came_in_is_answered_from_as_before(homes):
     first.wall += 3600
     first.write(facts.assert_fact, "allergy", "fish", valid_from=100.0)
     second.take(first.export())
-    from edgemem.store import beliefs
+    from edgemem.store import fact_queries
 
-    assert [f.value for f in beliefs.facts_as_of(second.db, 150.0)] == ["fish"]
-    assert [f.value for f in beliefs.facts_as_of(second.db, 150.0, known_at=before)] == ["nuts"]
+    assert [f.value for f in fact_queries.facts_as_of(second.db, 150.0)] == ["fish"]
+    assert [f.value for f in fact_queries.facts_as_of(second.db, 150.0, known_at=before)] == ["nuts"]
     assert second.db.now() >= first.db.high_water() / 1e6
     second.write(facts.assert_fact, "allergy", "milk", valid_from=200.0)
-    nuts, fish, milk = beliefs.fact_history(second.db, "allergy", scope="global")
+    nuts, fish, milk = fact_queries.fact_history(second.db, "allergy", scope="global")
     assert nuts.recorded_at < fish.recorded_at < milk.recorded_at
 
 

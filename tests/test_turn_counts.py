@@ -14,7 +14,7 @@ from edgemem.hooks.registry import HookRegistry
 from edgemem.llama.template.chat_template import CHATML
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.script import Line, ScriptedCall
-from edgemem.store.readers import Readers
+from edgemem.store.db.threads import Readers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

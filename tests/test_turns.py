@@ -12,7 +12,8 @@ import pytest
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
 from edgemem.records import Epoch, Heard, Level, Reader, Session, StoredMessage, Turn, TurnState
-from edgemem.store.database import Database, Transaction
+from edgemem.store.db.database import Database
+from edgemem.store.db.transaction import Transaction
 from edgemem.store.epochs import append_epoch, latest_epoch
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.turns import (

@@ -329,7 +329,7 @@ def test_forgetting_does_not_wait_for_a_model_at_work(tmp_path: Path, clock) -> 
 
 def test_it_shares_an_open_database(tmp_path: Path, clock, embed) -> None:
     """A database that was opened elsewhere stays open."""
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
 
     with Database(tmp_path / "all.db", clock=clock) as database:
         with VectorMemoryStore(database, embed_fn=embed) as store:

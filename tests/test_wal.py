@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def opened(file: Path) -> LlamaChat:
 @pytest.fixture(autouse=True)
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have epochs begin early."""
-    monkeypatch.setattr("edgemem.context.epochs.HIGH_WATER", 0.7)
+    monkeypatch.setattr("edgemem.context.compaction.planner.HIGH_WATER", 0.7)
 
 
 def open_home(home: Path, *, warm: bool = True, worker: bool = False) -> Memory:

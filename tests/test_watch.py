@@ -24,7 +24,7 @@ from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.memory.watch import Watcher, fault_of
 from edgemem.replay import ScriptedModel
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 
 PROFILE = "[idle]\nsettle_s = 0\nindex_rows = 1\n[llama]\nembedder = ''\n"
 

@@ -41,7 +41,7 @@ from edgemem.bench.turn import ask
 from edgemem.errors import InvalidInputError
 from edgemem.llama.models.catalog import file_of
 from edgemem.memory.home import PROFILE_FILE
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.episodes import append_episode
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Embedder
     from edgemem.loop.toolbox import Tool
     from edgemem.memory import Memory
-    from edgemem.store.transaction import Transaction
+    from edgemem.store.db.transaction import Transaction
 
 WATCH_S = 10.0
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from edgemem.bench.corpus import Known
     from edgemem.memory import Memory
     from edgemem.script import Line, ScriptedCall
-    from edgemem.store.transaction import Transaction
+    from edgemem.store.db.transaction import Transaction
 
 EMBEDDER = "all-minilm-l6-v2"
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from edgemem.memory import Memory
     from edgemem.records import Kind, Message
     from edgemem.script import Line
-    from edgemem.store.transaction import Transaction
+    from edgemem.store.db.transaction import Transaction
 
 SESSION = "bench"
 IDLE_S = 600.0

@@ -25,7 +25,7 @@ from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.packed import PackedVectors
 from edgemem.recall.index.vectors import LEAST, BitVectors, ExactVectors, ResidentVectors
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.store.transaction import Transaction
+    from edgemem.store.db.transaction import Transaction
 
     Answer = Sequence[tuple[Any, ...]]
     Way = Callable[[NDArray[np.float32]], Answer]

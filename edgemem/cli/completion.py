@@ -62,7 +62,7 @@ def _beginning(ctx: click.Context, sql: str, incomplete: str) -> list[str]:
     """Ask the truth alone: opening the whole memory takes longer than a finger waits."""
     home: Path = ctx.params.get("home") or Path("~/.edgemem")
     home = home.expanduser()
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
 
     try:
         with Database(

@@ -11,7 +11,7 @@ import click
 from edgemem.cli.options import home_option, json_option, open_existing
 from edgemem.cli.printing import count, plain, print_json
 from edgemem.errors import InvalidInputError
-from edgemem.store.files import create_private, sync
+from edgemem.store.db.files import create_private, sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -25,7 +25,7 @@ from edgemem.cli.printing import count, moment, plain, print_json, print_table, 
 from edgemem.errors import InvalidInputError
 from edgemem.records import Fact, Heard, Reader
 from edgemem.scopes import checked_scope, level_of_scope
-from edgemem.store.names import written_scope
+from edgemem.store.rights import written_scope
 from edgemem.store.spellings import move_scope
 
 if TYPE_CHECKING:

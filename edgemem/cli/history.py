@@ -13,7 +13,7 @@ from edgemem.cli.timeline import Belief, draw, legend, versions
 
 if TYPE_CHECKING:
     from edgemem.records import Fact
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
 
 _COLOURS = ("magenta", "cyan", "green", "yellow", "blue")
 _NARROWEST = 40

@@ -215,7 +215,7 @@ def open_home(home: Path, **settings: Any) -> Memory:
 
 def _newly_joined(memory: Memory) -> Iterator[str]:
     """Yield which names became one person's when this memory was opened."""
-    from edgemem.store.migrations import NAMES_STEP
+    from edgemem.store.db.schema import NAMES_STEP
     from edgemem.store.spellings import joined_names
 
     if NAMES_STEP in memory.database.migrated:

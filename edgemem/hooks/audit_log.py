@@ -27,7 +27,7 @@ from edgemem.fence import storable
 from edgemem.hooks.arguments import attachable
 from edgemem.hooks.conversation import STATE_KEY, Conversation
 from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, ON_ABORT, ON_RUN_END, HookResult
-from edgemem.store.files import create_private
+from edgemem.store.db.files import create_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

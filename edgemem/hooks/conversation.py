@@ -27,8 +27,8 @@ from edgemem.store.epochs import without_memory
 from edgemem.store.erase.copies import Erased, summary_without, without_copies, without_outcomes
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.messages import stored_message
-from edgemem.store.speeches import keep_heard
 from edgemem.store.turn_steps import DropErased
+from edgemem.store.turns import keep_heard
 
 STATE_KEY = "__edgemem"
 """Where a session's state keeps the conversation; names that begin with two underscores are never stored."""

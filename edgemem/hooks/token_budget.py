@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.context.budget import fit
 from edgemem.hooks.points import BEFORE_LLM, HookResult
 from edgemem.llama.tokens.estimate import tokenizer_of
-from edgemem.store.arguments import whole_number
+from edgemem.store.validation import whole_number
 
 if TYPE_CHECKING:
     from edgemem.context.budget import Budget

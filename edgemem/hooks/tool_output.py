@@ -19,9 +19,9 @@ from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, HookResult
 from edgemem.hooks.shortening import POINTS_TO, as_text, shorten
 from edgemem.records import MEMORY_TOOLS
-from edgemem.store.arguments import whole_number
 from edgemem.store.tool_outputs import pointer_to
 from edgemem.store.turn_steps import KeepOutput
+from edgemem.store.validation import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ from typing import Any
 
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL, ON_RUN_START, HookResult
-from edgemem.store.arguments import whole_number
+from edgemem.store.validation import whole_number
 
 TRY_AGAIN = "correct the arguments and call it again"
 GIVE_UP = "do not call it again; say that it did not work"

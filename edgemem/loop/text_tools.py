@@ -18,7 +18,7 @@ from edgemem.store.turn_steps import KeepOutput
 if TYPE_CHECKING:
     from edgemem.clock import Clock
     from edgemem.config import Settings
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
 
 _NOTES_ABOUT = "Read the notes of this home, or write one for everybody here."

@@ -23,7 +23,7 @@ from edgemem.recall.recall import RERANK_MOST
 from edgemem.records import Check
 from edgemem.scopes import meant_by
 from edgemem.store.backups import backup_paths
-from edgemem.store.copying import stamp_of
+from edgemem.store.db.wal import stamp_of
 from edgemem.store.spellings import joined_names, stray_scopes
 
 if TYPE_CHECKING:

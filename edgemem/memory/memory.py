@@ -42,8 +42,8 @@ from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.prefetch import Prefetch
 from edgemem.recall.sessions_found import MESSAGES, sessions_of
 from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession
-from edgemem.store.arguments import checked_number, checked_text, item_count
 from edgemem.store.erase.erasings import last_forgotten
+from edgemem.store.validation import checked_number, checked_text, item_count
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer

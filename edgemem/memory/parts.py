@@ -14,10 +14,10 @@ from edgemem.provisions import lay_in
 from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall
 from edgemem.store.backups import Backups
-from edgemem.store.copying import copied, scratch_folder
+from edgemem.store.db.schema import keeping_apart
+from edgemem.store.db.wal import copied, scratch_folder
 from edgemem.store.erase.eraser import Eraser, Place
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.migrations import keeping_apart
 from edgemem.store.notes import NotesFile
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.truth import TruthFile

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from edgemem.recall.people.alike import TermWeight
     from edgemem.recall.view import View
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from edgemem.recall.candidates import Filter
     from edgemem.recall.people.alike import Alike
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
 
     Docs = NDArray[np.int64]
 

@@ -24,8 +24,8 @@ from edgemem.recall.index.sources import (
     who_said,
 )
 from edgemem.records import Recalled
-from edgemem.store.beliefs import believed_at
 from edgemem.store.episodes import episode_text
+from edgemem.store.fact_queries import believed_at
 from edgemem.store.rights import LEVELS, readable, reading_rule
 from edgemem.store.summaries import SUMMARIES
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from edgemem.recall.times import When
     from edgemem.records import Reader
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
 
 _FACT = """

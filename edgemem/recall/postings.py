@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.view import View
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]

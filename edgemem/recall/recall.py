@@ -23,7 +23,7 @@ from edgemem.recall.second_pass import Bounds, SecondPass, second_pass
 from edgemem.recall.tail import Tail
 from edgemem.recall.then import choose_versions
 from edgemem.recall.times import checked_when, past_times
-from edgemem.store.names import as_spelled, spellings
+from edgemem.store.rights import as_spelled, spellings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from edgemem.recall.query import ParsedQuery
     from edgemem.recall.scoring import Ranking
     from edgemem.records import Kind, Reader, Recalled
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
 
 RERANK_SHARE = 0.5

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from edgemem.recall.columns import Columns, Row
     from edgemem.recall.index.index import Index
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
 
     Slots = NDArray[np.intp]

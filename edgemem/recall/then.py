@@ -12,15 +12,15 @@ from math import inf, nextafter
 from typing import TYPE_CHECKING
 
 from edgemem.recall.index.sources import FACT
-from edgemem.store.beliefs import held_within, keys_of
+from edgemem.store.fact_queries import held_within, keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from edgemem.recall.scoring import Ranking
     from edgemem.records import Reader
-    from edgemem.store.beliefs import HeldWithin
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
+    from edgemem.store.fact_queries import HeldWithin
 
     Times = Sequence[tuple[float, float]]
 

@@ -14,8 +14,8 @@ from edgemem.languages.words import all_words, small
 from edgemem.patterns import Pattern
 from edgemem.provisions import provided
 from edgemem.recall.index.sources import TURN
-from edgemem.store.arguments import checked_tick, checked_time
-from edgemem.store.beliefs import held_at
+from edgemem.store.fact_queries import held_at
+from edgemem.store.validation import checked_tick, checked_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgemem.recall.dates.phrases import Span
     from edgemem.recall.query import ParsedQuery
     from edgemem.records import Reader
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
 
     Time = tuple[float, float]
     import numpy as np

@@ -13,10 +13,10 @@ from edgemem.recall.function_embedder import FunctionEmbedder
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import FACT, FACTS, bound, in_batches, marks
 from edgemem.recall.recall import Recall
-from edgemem.store import beliefs
-from edgemem.store.doubts import misheard_perhaps
+from edgemem.store import fact_queries
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.names import scope_in_sql
+from edgemem.store.rights import scope_in_sql
+from edgemem.store.unconfirmed import misheard_perhaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgemem.recall.function_embedder import EmbedFn
     from edgemem.recall.index.vectors import Vector
     from edgemem.records import Fact, Kind, Reader, Recalled
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
 
 EXACT = 500
 """Facts up to which every vector is compared, which takes 5 ms where they are read from the file."""
@@ -176,7 +176,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
             found = self._facts_of(near, scope, reader)
             if len(found) >= k:
                 return _nearest(found, near, k)
-        facts = beliefs.facts_as_of(self.database, self.database.now(), scope=scope, reader=reader)
+        facts = fact_queries.facts_as_of(self.database, self.database.now(), scope=scope, reader=reader)
         numbers = self._numbers_of(facts)
         near = space.cosines(vector, numbers)
         return _nearest({number: numbers[number] for number in near}, near, k)
@@ -204,10 +204,10 @@ class VectorMemoryStore(SQLiteMemoryStore):
         found: dict[int, Fact] = {}
         misheard = misheard_perhaps(self.database)
         for some in in_batches(list(origins)):
-            sql, values = beliefs.as_of(self.database.now(), scope=scope, reader=reader)
+            sql, values = fact_queries.as_of(self.database.now(), scope=scope, reader=reader)
             sql += f" and k.id in (select key_id from facts where id in ({marks(some)}))"  # noqa: S608 - ours
             for row in self.database.query(sql, {**values, **bound(some)}):
-                fact = beliefs.fact_of(row, misheard=int(row[3]) in misheard)
+                fact = fact_queries.fact_of(row, misheard=int(row[3]) in misheard)
                 # Of a key that has changed since, the doc says what it was before.
                 if int(fact.id) in origins:
                     found[origins[int(fact.id)]] = fact

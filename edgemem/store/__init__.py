@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from edgemem.store.database import Database, Transaction
+from edgemem.store.db.database import Database
+from edgemem.store.db.transaction import Transaction
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.protocols import MemoryStore, SessionStore
 

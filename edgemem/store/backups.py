@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 from edgemem.config import Settings
 from edgemem.errors import DiskFullError, InvalidInputError, StoreError
-from edgemem.store.copying import copy_name, stamp_of
-from edgemem.store.database import Origin, origin_of
+from edgemem.store.db.database import Origin, origin_of
+from edgemem.store.db.files import sync
+from edgemem.store.db.wal import copy_name, stamp_of
 from edgemem.store.erase.erasings import last_forgotten
-from edgemem.store.files import sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
 
 _SPARE_MB = 50.0
 _AGAIN_S = 3600.0

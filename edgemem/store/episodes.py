@@ -11,15 +11,29 @@ import msgspec
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, storable
 from edgemem.records import Episode
-from edgemem.store.arguments import checked_count, checked_heard, checked_name, checked_payload_type, lookup
-from edgemem.store.columns import heard_columns, heard_of
 from edgemem.store.facts import storable_value
-from edgemem.store.names import drop_unused, spell_both
-from edgemem.store.rights import LEVELS, level_and_owner, level_of_episode, reading_rule
+from edgemem.store.rights import (
+    LEVELS,
+    drop_unused,
+    level_and_owner,
+    level_of_episode,
+    reading_rule,
+    spell_both,
+)
+from edgemem.store.validation import (
+    checked_count,
+    checked_heard,
+    checked_name,
+    checked_payload_type,
+    heard_columns,
+    heard_of,
+    lookup,
+)
 
 if TYPE_CHECKING:
     from edgemem.records import Heard, Level, Reader
-    from edgemem.store.database import Database, Transaction
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
 
 MAX_PAYLOAD_BYTES = 64 * 1024
 _MAX_DEPTH = 32

@@ -8,13 +8,14 @@ import msgspec
 
 from edgemem.fence import storable
 from edgemem.records import Epoch
-from edgemem.store.columns import as_text
 from edgemem.store.erase.copies import without_outcomes
 from edgemem.store.summaries import note_newer
 from edgemem.store.turns import ensure_session
+from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:
-    from edgemem.store.database import Database, Transaction
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
 
 
 def append_epoch(tx: Transaction, epoch: Epoch) -> Epoch:

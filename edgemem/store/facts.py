@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_text, storable
 from edgemem.scopes import without_spaces
-from edgemem.store.arguments import checked_heard, checked_moment, checked_name
-from edgemem.store.columns import heard_columns
-from edgemem.store.doubts import (
+from edgemem.store.erase.erasings import note_forgotten
+from edgemem.store.rights import level_and_owner, scope_in_sql, spell_both, spell_scope
+from edgemem.store.unconfirmed import (
     first_heard,
     forget_doubts,
     heard_badly,
@@ -26,16 +26,14 @@ from edgemem.store.doubts import (
     settle_doubts,
     since_first_heard,
 )
-from edgemem.store.erase.erasings import note_forgotten
-from edgemem.store.names import scope_in_sql, spell_both, spell_scope
-from edgemem.store.rectangles import Rectangle, cut, is_news
-from edgemem.store.rights import level_and_owner
+from edgemem.store.validation import checked_heard, checked_moment, checked_name, heard_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from edgemem.records import Heard, Level
-    from edgemem.store.database import Transaction
+    from edgemem.store.db.transaction import Transaction
+
 
 MAX_VALUE_BYTES = 16 * 1024
 
@@ -296,3 +294,49 @@ def _insert(tx: Transaction, key_id: int, row: Rectangle, recorded: int, number:
 
 def _queue(tx: Transaction, row_id: int) -> None:
     tx.execute("insert into index_queue (id, kind, ref) values (?, 'fact', ?)", (tx.tick(), row_id))
+
+
+NOTHING_HEARD: tuple[None, ...] = (None,) * 6
+
+
+class Rectangle(NamedTuple):
+    """A stretch of valid time with what is believed of it, and all that is written again when it is split."""
+
+    id: int
+    value: str | None
+    """None: there is no value."""
+    valid_from: float
+    valid_to: float | None
+    version: int
+    origin: int
+    """The id of the rectangle as it was said, before anything was cut off it."""
+    supersedes: int | None
+    source: str
+    level: int
+    owner: str | None
+    heard: tuple[Any, ...]
+    badly: bool | None = None
+    """Whether it was heard badly, as decided when it was said; None: the recogniser's confidence decides."""
+
+
+def is_news(touched: Sequence[Rectangle], said: Rectangle) -> bool:
+    """Tell whether anything is different in what was said from the believed rectangles that it touches."""
+    what = (said.value, said.level, said.owner)
+    return not touched or any((old.value, old.level, old.owner) != what for old in touched)
+
+
+def cut(touched: Sequence[Rectangle], said: Rectangle) -> list[Rectangle]:
+    """Return what to believe in place of `touched`: what is left of it on both sides, and what was said, last."""
+    begin, end = said.valid_from, said.valid_to
+    before = next((old.origin for old in touched if old.valid_from <= begin and old.value is not None), None)
+    if not touched:
+        # Nothing was known of this key: say so for all other times, so that a search finds that at once.
+        nothing = said._replace(value=None, source="", heard=NOTHING_HEARD, badly=None)
+        touched = [nothing._replace(valid_from=-math.inf, valid_to=None)]
+    first, last = touched[0], touched[-1]
+    left = []
+    if first.valid_from < begin:
+        left.append(first._replace(valid_to=begin, version=said.version))
+    if end is not None and (last.valid_to is None or last.valid_to > end):
+        left.append(last._replace(valid_from=end, version=said.version))
+    return [*left, said._replace(supersedes=before)]

@@ -26,7 +26,7 @@ import msgspec
 from edgemem.errors import BusyError
 from edgemem.records import Epoch, Reader, Turn
 from edgemem.store import epochs, turns
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.outbox import Also, Entry, OpenTurn, Outbox, Result
 from edgemem.store.turn_steps import Amend, Commit, Discard
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.store.files import write_private
+from edgemem.store.db.files import write_private
 
 if TYPE_CHECKING:
     from pathlib import Path

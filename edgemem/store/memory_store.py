@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.config import MemorySettings, Profile, Settings, StoreSettings
 from edgemem.scopes import checked_scope, not_mistyped
-from edgemem.store import beliefs, episodes, facts, preferences
-from edgemem.store.arguments import checked_count, checked_said, lookup
-from edgemem.store.database import Database
-from edgemem.store.doubts import read_doubts
+from edgemem.store import episodes, fact_queries, facts, preferences
+from edgemem.store.db.database import Database
 from edgemem.store.erase.erasings import erase_in_truth, last_forgotten
 from edgemem.store.erase.records import erase_episode, erase_fact, erase_preference
 from edgemem.store.markdown import as_markdown
+from edgemem.store.unconfirmed import read_doubts
+from edgemem.store.validation import checked_count, checked_said, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -47,19 +47,19 @@ class MemoryQuestions:
     def get_fact(self, key: str, *, scope: str = "global") -> str | None:
         """Return the value that holds now, or None."""
         db = self._records()
-        return beliefs.get_fact(db, key, scope=scope, t=db.now())
+        return fact_queries.get_fact(db, key, scope=scope, t=db.now())
 
     def read_values(
         self, wanted: Collection[tuple[str, str]], *, reader: Reader | None
     ) -> dict[tuple[str, str], Held]:
         """Return for several (scope, key) whether a reader may read what holds now, and if so, the value."""
         db = self._records()
-        return beliefs.read_values(db, wanted, t=db.now(), reader=reader)
+        return fact_queries.read_values(db, wanted, t=db.now(), reader=reader)
 
     def facts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
         """Return what holds now, newest first."""
         db = self._records()
-        return beliefs.facts_as_of(db, db.now(), scope=scope, reader=reader)
+        return fact_queries.facts_as_of(db, db.now(), scope=scope, reader=reader)
 
     def facts_as_of(
         self,
@@ -70,7 +70,7 @@ class MemoryQuestions:
         reader: Reader | None = None,
     ) -> list[Fact]:
         """Return what held at `t`, as believed now, or as the robot believed at `known_at`; newest first."""
-        return beliefs.facts_as_of(self._records(), t, scope=scope, known_at=known_at, reader=reader)
+        return fact_queries.facts_as_of(self._records(), t, scope=scope, known_at=known_at, reader=reader)
 
     def fact_history(self, key: str, *, scope: str = "global") -> list[Fact]:
         """Return every version that was ever said, in recorded order, with what it supersedes and what superseded it.
@@ -78,7 +78,7 @@ class MemoryQuestions:
         `invalidated_at` tells when a version was first contradicted; `valid_from` and `valid_to` what is still
         believed of it, or all that it said if nothing is.
         """
-        return beliefs.fact_history(self._records(), key, scope=scope)
+        return fact_queries.fact_history(self._records(), key, scope=scope)
 
     def doubts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
         """Return what was heard badly, contradicts what was heard well, and waits to be heard again; oldest first."""

@@ -15,7 +15,7 @@ from edgemem.fence import storable
 from edgemem.records import Message, StoredMessage
 
 if TYPE_CHECKING:
-    from edgemem.store.transaction import Transaction
+    from edgemem.store.db.transaction import Transaction
 
 _LOOKED_AT = 64
 """Messages at the end that a save looks through for changes in place: some turns with their tools."""

@@ -21,19 +21,18 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 
 from edgemem.errors import CorruptError, InvalidInputError, LostError, StoreError
-from edgemem.store.files import sync
+from edgemem.store.db.files import meaning_of, sync
 from edgemem.store.later import LATER
 from edgemem.store.messages import to_json
 from edgemem.store.spool import ROOM, Record, Spool, look_into, spool_paths
-from edgemem.store.sqlite_errors import meaning_of
 from edgemem.store.turn_steps import Accept, Commit, Companion, Step
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from edgemem.records import Turn
-    from edgemem.store.database import Database
-    from edgemem.store.transaction import Transaction
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
 
 Also = Callable[[Any], Any]
 """A further write for the transaction of a step."""

@@ -8,14 +8,14 @@ from edgemem.fence import check_key
 from edgemem.records import Preference
 from edgemem.scopes import without_spaces
 from edgemem.store.facts import storable_value
-from edgemem.store.names import drop_unused, scope_in_sql, spell_scope
-from edgemem.store.rights import LEVELS, level_and_owner, reading_rule
+from edgemem.store.rights import LEVELS, drop_unused, level_and_owner, reading_rule, scope_in_sql, spell_scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from edgemem.records import Reader
-    from edgemem.store.database import Database, Transaction
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
 
 
 def put_preference(tx: Transaction, key: str, value: str, *, scope: str = "global") -> None:

@@ -10,7 +10,7 @@ import msgspec
 from edgemem.records import Message, StoredMessage
 from edgemem.scopes import name_key
 from edgemem.store import messages
-from edgemem.store.database import Transaction
+from edgemem.store.db.transaction import Transaction
 from edgemem.store.rights import LEVELS
 
 _COLUMNS = "level, owner, block, shown, speaker, speaker_confidence, asr_confidence, device, room, event_time"

@@ -1,20 +1,36 @@
-"""Who may read what: one clause, the same for every table (law 7 of the design)."""
+"""Who may read what: one clause, the same for every table (law 7 of the design).
+
+Names of people: the truth holds a person's name as it was first written, found by what all its spellings have in common. Rows
+spell a person always in this one way, so that they are compared as they stand. SQL cannot fold names: whoever writes looks the
+spelling up by its key, and so does, within one statement, whoever reads.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
-from edgemem.scopes import level_of_scope, name_key
-from edgemem.store.names import SPELLED
+from edgemem.scopes import level_of_scope, name_key, person_of, scope_of, without_spaces
+from edgemem.store.validation import lookup
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from edgemem.records import Heard, Level, Reader
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
+
+    Select = Callable[[str, dict[str, Any]], list[tuple[Any, ...]]]
+
 
 LEVELS: tuple[Level, ...] = ("shared", "household", "private")
 """Levels in the order of the integers that stand for them in the file."""
 
+SPELLED = "(select name from names where key = {key})"
+"""A person's name as rows have it, by a value that is its key."""
 _SPEAKER = SPELLED.format(key=":speaker_key")
 
 
@@ -75,3 +91,105 @@ def level_and_owner(
     if not owner:
         raise InvalidInputError("A private record needs an owner: give one, or a scope such as user:alice.")
     return LEVELS.index(level), owner
+
+
+def spell(tx: Transaction, name: str) -> str:
+    """Return a name as it was first written; one that is new is kept so."""
+    key = name_key(name)
+    if not key:
+        return name  # a voice that nobody recognised
+    found = tx.execute("select name from names where key = ?", (key,))
+    if found:
+        return str(found[0][0])
+    tx.execute("insert into names (key, name) values (?, ?)", (key, name.strip()))
+    return name.strip()
+
+
+def spell_owner(tx: Transaction, owner: str | None) -> str | None:
+    """Return an owner as their name was first written."""
+    return None if owner is None else spell(tx, owner)
+
+
+def spell_scope(tx: Transaction, scope: str) -> str:
+    """Return a scope, that of a person with the name as it was first written."""
+    person = person_of(scope)
+    return scope if person is None else scope_of(spell(tx, person))
+
+
+def spell_heard(tx: Transaction, heard: Heard | None) -> Heard | None:
+    """Return how something was heard, with the speaker's name as it was first written."""
+    if heard is None or not heard.speaker:
+        return heard
+    return msgspec.structs.replace(heard, speaker=spell(tx, heard.speaker))
+
+
+def spell_both(tx: Transaction, owner: str | None, heard: Heard | None) -> tuple[str | None, Heard | None]:
+    """Return an owner, and how something was heard, with names as first written; mostly it is one person."""
+    heard = spell_heard(tx, heard)
+    if (
+        heard is not None
+        and heard.speaker
+        and owner is not None
+        and name_key(owner) == name_key(heard.speaker)
+    ):
+        return heard.speaker, heard
+    return spell_owner(tx, owner), heard
+
+
+def written_scope(select: Select, scope: str) -> str:
+    """Return a scope as the rows have it; one that is in no row, without spaces.
+
+    Args:
+        select: reads the truth, in or out of a transaction.
+    """
+    at, values = scope_in_sql(scope)
+    found: str | None = select(f"select {at}", values)[0][0]
+    return without_spaces(scope) if found is None else found
+
+
+def scope_in_sql(scope: str, name: str = "scope") -> tuple[str, dict[str, Any]]:
+    """Return what stands for a scope in a statement that looks something up, and its value.
+
+    Args:
+        name: of the value that is bound.
+    """
+    scope = lookup(without_spaces(scope) if isinstance(scope, str) else scope, "a scope")
+    person = person_of(scope)
+    if person is None:
+        return f":{name}", {name: scope}
+    return f"('user:' || {SPELLED.format(key=f':{name}')})", {name: name_key(person)}
+
+
+def spellings(db: Database, names: Iterable[str]) -> dict[str, str]:
+    """Return for each of some names how it was first written; of one that is not known, the name itself."""
+    keys = {name: name_key(name) for name in names}
+    marks = ", ".join("?" * len(keys))
+    known = dict(db.query(f"select key, name from names where key in ({marks})", list(keys.values())))  # noqa: S608 - our own marks
+    return {name: known.get(key, name) for name, key in keys.items()}
+
+
+def as_spelled(db: Database, reader: Reader | None) -> Reader | None:
+    """Return a reader whose name is spelled as in the rows, and in what is made of them."""
+    if reader is None or not reader.speaker:
+        return reader
+    name = spellings(db, [reader.speaker])[reader.speaker]
+    return reader if name == reader.speaker else msgspec.structs.replace(reader, speaker=name)
+
+
+_USED = """
+  exists (select 1 from fact_keys where scope = 'user:' || :name)
+  or exists (select 1 from turns where owner = :name or speaker = :name)
+  or exists (select 1 from facts where owner = :name or speaker = :name)
+  or exists (select 1 from doubts where owner = :name or speaker = :name)
+  or exists (select 1 from preferences where owner = :name or scope = 'user:' || :name)
+  or exists (select 1 from episodes where owner = :name or speaker = :name)
+"""
+
+
+def drop_unused(tx: Transaction, names: Iterable[str | None]) -> None:
+    """Forget how names are written that stand in no row any more, after something of theirs was erased."""
+    for name in {name for name in names if name}:
+        tx.execute(
+            f"delete from names where key = :key and not ({_USED})",  # noqa: S608 - our own constant
+            {"key": name_key(name), "name": name},
+        )

@@ -15,14 +15,15 @@ from edgemem.clock import Clock
 from edgemem.fence import check_session_id, storable
 from edgemem.records import Level, Message, Session, StoredMessage
 from edgemem.store import messages
-from edgemem.store.arguments import check_session, checked_tick
-from edgemem.store.database import Database, Transaction
+from edgemem.store.db.database import Database
+from edgemem.store.db.transaction import Transaction
 from edgemem.store.erase.erasings import erase_in_truth
 from edgemem.store.erase.records import erase_session
 from edgemem.store.journal import TurnJournal
 from edgemem.store.revisions import Revision, split_block
 from edgemem.store.rights import LEVELS
 from edgemem.store.turns import LIVE, STATES, ensure_session
+from edgemem.store.validation import check_session, checked_tick
 
 _log = logging.getLogger(__name__)
 

@@ -25,19 +25,17 @@ from edgemem.scopes import (
     without_spaces,
 )
 from edgemem.store import messages
-from edgemem.store.columns import as_text
-from edgemem.store.doubts import heard_badly
-from edgemem.store.facts import ROWS_OF_KEY, believe, ensure_key
-from edgemem.store.names import spell_scope
+from edgemem.store.facts import ROWS_OF_KEY, Rectangle, believe, ensure_key
 from edgemem.store.preferences import announce_preferences
-from edgemem.store.rectangles import Rectangle
-from edgemem.store.rights import LEVELS
+from edgemem.store.rights import LEVELS, spell_scope
+from edgemem.store.unconfirmed import heard_badly
+from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from edgemem.store.database import Database
-    from edgemem.store.transaction import Transaction
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
 
 _JOINED = "names that became one"
 _heard_badly = partial(heard_badly, below=0.5)  # as for the stores

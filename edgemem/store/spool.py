@@ -20,7 +20,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from edgemem.store.files import sync
+from edgemem.store.db.files import sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from edgemem.store.transaction import Transaction
+    from edgemem.store.db.transaction import Transaction
 
 _PRIVATE = "from turns t indexed by turns_private where t.session_id = e.session_id and t.n < e.first_turn and t.level = 2"
 

@@ -14,8 +14,8 @@ from edgemem.store.rights import reading_rule
 
 if TYPE_CHECKING:
     from edgemem.records import Reader
-    from edgemem.store.database import Database
-    from edgemem.store.transaction import Transaction
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
 
 
 class ToolOutput(NamedTuple):

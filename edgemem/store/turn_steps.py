@@ -19,7 +19,7 @@ from edgemem.store.erase.records import erase_blocks
 from edgemem.store.tool_outputs import keep_output
 
 if TYPE_CHECKING:
-    from edgemem.store.transaction import Transaction
+    from edgemem.store.db.transaction import Transaction
 
 _log = logging.getLogger(__name__)
 

@@ -14,12 +14,15 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id, storable
 from edgemem.records import Heard, Turn, TurnState
 from edgemem.store import messages
-from edgemem.store.names import drop_unused, spell_both, spell_owner
-from edgemem.store.rights import LEVELS, reading_rule
+from edgemem.store.rights import LEVELS, drop_unused, reading_rule, spell_both, spell_owner
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from edgemem.records import Reader, StoredMessage
-    from edgemem.store.database import Database, Transaction
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
+
 
 STATES: tuple[TurnState, ...] = get_args(TurnState)
 """States in the order of the integers that stand for them in the file."""
@@ -285,3 +288,30 @@ def _turn_of(session: str, row: tuple[Any, ...], said: list[StoredMessage]) -> T
         owner,
         Heard(*heard) if any(value is not None for value in heard) else None,
     )
+
+
+def keep_heard(tx: Transaction, session: str, n: int, heard: Sequence[str]) -> None:
+    """Keep of a turn's tool calls what was heard of the words before them; the rest stays apart, as do its ids.
+
+    Args:
+        heard: of each spoken message of the turn, oldest first; that of the reply is for `amend_turn`.
+    """
+    rows = tx.execute(
+        f"select {messages.COLUMNS} from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own
+        " where t.session_id = (select id from sessions where name = ?) and t.n = ?"
+        " and m.role = 'assistant' order by m.id",
+        (session, n),
+    )
+    said = [messages.message_of(row) for row in rows]
+    spoken = [message for message in said if message.content is not None or "tool_calls" not in message.extra]
+    for message, part in zip(reversed(spoken), reversed(heard), strict=False):
+        if "tool_calls" not in message.extra or part == message.content:
+            continue
+        whole = (message.content or "") + (message.unheard or "")
+        unheard = whole.removeprefix(part) if whole.startswith(part) else whole
+        row = messages.row_of(msgspec.structs.replace(message, content=part, unheard=unheard or None))
+        tx.execute(
+            "update messages set content = ?, unheard = ? where id = ?",
+            (row.content, row.unheard, message.id),
+        )
+        messages.enqueue(tx, [message.id])

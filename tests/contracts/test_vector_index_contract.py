@@ -16,7 +16,7 @@ from edgemem.recall.index.vectors import (
     open_vectors,
     remove_vectors,
 )
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 
 DIMENSIONS = 64
 

@@ -20,7 +20,7 @@ from edgemem.recall.tail import Tail
 from edgemem.recall.word_search import WordSearch
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import turns
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from test_recall import Robot

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from edgemem.errors import StoreError
 from edgemem.records import StoredMessage, Turn
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.journal import TurnJournal
 from edgemem.store.spool import ROOM
 

@@ -91,7 +91,7 @@ def line(robot: Robot) -> Line:
 @pytest.fixture(autouse=True)
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have epochs begin early."""
-    monkeypatch.setattr("edgemem.context.epochs.HIGH_WATER", 0.7)
+    monkeypatch.setattr("edgemem.context.compaction.planner.HIGH_WATER", 0.7)
 
 
 def open_home(home: Path | str, *, worker: bool = False) -> edgemem.Memory:

@@ -47,7 +47,7 @@ audit_text = "private"
 FORGETTER = """
 import os, signal, sys
 import edgemem
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 
 write = Database.write
 

@@ -23,7 +23,7 @@ from edgemem.recall.index.sources import SOURCES, read_docs
 from edgemem.recall.recall import Recall
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store import turns
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ WORKER = """
     sys.path.insert(0, "tests")
     from hash_embedder import HashEmbedder
     from edgemem.recall.index.index import Index
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
 
     folder, *names = sys.argv[1:]
     with Database(folder + "/memory.db") as truth:
@@ -193,7 +193,7 @@ TALKER = """
     from edgemem.recall.index.index import Index
     from edgemem.records import StoredMessage, Turn
     from edgemem.store import turns
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
 
     folder, name = sys.argv[1:]
     embedder = HashEmbedder(64, name="old")
@@ -329,7 +329,7 @@ RENEWER = """
     from hash_embedder import HashEmbedder
     from other_rules import other_rules
     from edgemem.recall.index.index import Index
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
 
     class Noting(HashEmbedder):
         def embed_texts(self, texts):

@@ -32,7 +32,7 @@ def test_several_processes_writing_one_key_leave_one_value(tmp_path):
     code = """
         import sys
         from edgemem.store import SQLiteMemoryStore
-        from edgemem.store.database import Database
+        from edgemem.store.db.database import Database
         # Longer than a slow disk needs for 900 commits: who waits for the lock is not served in turn.
         with Database(sys.argv[1], busy_timeout_s=200) as database, SQLiteMemoryStore(database) as store:
             store.database.write(lambda tx: tx.execute("pragma user_version"))

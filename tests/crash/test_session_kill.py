@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from edgemem.records import StoredMessage, Turn
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.journal import TurnJournal
 from edgemem.store.spool import look_into, spool_paths
 
@@ -34,7 +34,7 @@ def turn_of(n: int) -> Turn:
 TALKER = f"""
 import sys, time
 from edgemem.records import StoredMessage, Turn
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.journal import TurnJournal
 from edgemem.store.turns import next_turn
 

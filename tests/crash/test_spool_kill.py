@@ -18,7 +18,7 @@ import pytest
 from counts import cases
 
 from edgemem.records import Turn
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.journal import TurnJournal
 from edgemem.store.spool import look_into, spool_paths
 

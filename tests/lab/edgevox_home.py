@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.bench.corpus import conversation, known, sentences
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgemem.store.database import Transaction
+    from edgemem.store.db.transaction import Transaction
 
 AGENTS = ("kitchen", "hall")
 SCOPES = ("global", "user", "user:mara", "user:ilja", "household", "env:kitchen")

@@ -11,9 +11,9 @@ from typing import Any
 from edgemem.bench.ground import scratch
 from edgemem.bench.report import at_most, report, say, timed_ms
 from edgemem.clock import Clock
+from edgemem.store.db.transaction import Transaction
 from edgemem.store.facts import assert_fact
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.transaction import Transaction
 
 KEYS = 20
 SCOPE = "household"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from edgemem.memory import Memory
     from edgemem.records import Kind, Recalled
-    from edgemem.store.transaction import Transaction
+    from edgemem.store.db.transaction import Transaction
     from lab.recall_home import Filled
     from lab.weeks import Question, Telling, Weeks
     from lab.weeks_world import FormSet

@@ -4,7 +4,7 @@ LongMemEval's scores are as its own scorer defines them: a session counts or doe
 divided by log2(2), which is 1, so that the first two places weigh the same, and the ideal is taken over all sessions.
 
 A turn is prepared by the reference loop with the hooks of the memory, and thrown away, so each one finds the same memory
-and an empty prompt. The words of an answer are those of the shortest one (stems of `edgemem.recall.words.terms`) that the
+and an empty prompt. The words of an answer are those of the shortest one (stems of `edgemem.recall.text.analyse.terms`) that the
 evidence has and the question has not; a question is left out where there are none, such as one that is answered by a day
 or a speaker. They stand in the block where a line has them that names who said the evidence, and the day. A day is a date
 (2026-03-01) or a number beside the name of the month (1 Mar, March 1st). Where nobody is named (the robot, LongMemEval's

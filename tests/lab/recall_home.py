@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from edgemem.config import Profile
     from edgemem.llama.protocols import Tokenizer
     from edgemem.memory import Memory
-    from edgemem.store.transaction import Transaction
+    from edgemem.store.db.transaction import Transaction
     from lab.recall_cases import Case, Said
 
 IDLE_S = 3600.0

@@ -33,7 +33,7 @@ from edgemem.recall.text.analyse import (
     words_version,
 )
 from edgemem.records import Heard, StoredMessage, Turn
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.turns import commit_turn
 
 SAME = [

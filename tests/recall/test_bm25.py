@@ -34,7 +34,7 @@ from edgemem.recall.query import parse_query
 from edgemem.recall.text.analyse import MAX_CHARS, plain_words, stem, terms
 from edgemem.recall.view import View
 from edgemem.records import Reader
-from edgemem.store.database import Database
+from edgemem.store.db.database import Database
 from edgemem.store.episodes import spell_out
 
 TEXTS = [

@@ -10,7 +10,7 @@ from edgemem.context.sentences import tool_lines
 from edgemem.errors import InvalidInputError
 from edgemem.fence import fence
 from edgemem.llama.tokens.estimate import estimate_tokens, tokenizer_of
-from edgemem.store.arguments import whole_number
+from edgemem.store.validation import whole_number
 
 if TYPE_CHECKING:
     import threading

@@ -12,7 +12,7 @@ import msgspec
 from edgemem.config.faults import nearest
 from edgemem.errors import ModelError
 from edgemem.llama.models.gguf import Description, Shape, describe
-from edgemem.store.files import sync
+from edgemem.store.db.files import sync
 
 if TYPE_CHECKING:
     pass

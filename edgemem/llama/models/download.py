@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from edgemem.errors import DiskFullError, DownloadError
-from edgemem.store.files import sync
+from edgemem.store.db.files import sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,7 +23,7 @@ from edgemem.recall.traits import Traits, traits_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgemem.store.database import Transaction
+    from edgemem.store.db.transaction import Transaction
 
 
 RULES_VERSION = "4"

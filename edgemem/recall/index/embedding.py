@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from edgemem.recall.index.sources import Doc, Originals
     from edgemem.recall.index.spaces import Space
     from edgemem.recall.index.vectors import ExactVectors, Vector
-    from edgemem.store.database import Database, Transaction
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
 
     Stop = Callable[[], bool]
     _Piece = tuple[str, ...]

@@ -22,14 +22,14 @@ from edgemem.errors import (
 from edgemem.recall.index.docs import rules_number
 from edgemem.recall.index.renewal import follow_rules
 from edgemem.recall.index.state import set_meta
-from edgemem.store.database import Database, read_value
-from edgemem.store.filelock import FileLock
-from edgemem.store.migrations import Migration
+from edgemem.store.db.database import Database, read_value
+from edgemem.store.db.files import FileLock
+from edgemem.store.db.schema import Migration
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgemem.store.database import Transaction
+    from edgemem.store.db.transaction import Transaction
 
 NOT_BROKEN = (BusyError, DiskFullError, ReadOnlyError, ForeignError)
 """What can go wrong with a file that is sound, or not ours."""

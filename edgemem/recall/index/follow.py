@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from edgemem.recall.index.state import State
-    from edgemem.store.database import Database, Transaction
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
     from edgemem.store.notes import NotesFile
 
 _KEEP_US = 7 * 86400 * 1_000_000  # a power cut may take the index back by a while; a week is plenty

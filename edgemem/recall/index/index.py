@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from edgemem.errors import EdgememError
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index.vectors import ExactVectors, Vector
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
 
     Stop = Callable[[], bool]

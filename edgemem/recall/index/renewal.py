@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from edgemem.recall.index.sources import Originals
     from edgemem.recall.index.state import State
-    from edgemem.store.database import Database, Transaction
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
 
 _AT_ONCE = 50  # docs in one transaction: 10 ms
 _OLDER = "docs d where d.rules <> ? and not exists (select 1 from remade r where r.id = d.id)"

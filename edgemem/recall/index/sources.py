@@ -19,8 +19,8 @@ from edgemem.errors import InvalidInputError
 from edgemem.recall.index.state import sound
 from edgemem.recall.text.analyse import terms
 from edgemem.store.episodes import episode_text, spell_out
+from edgemem.store.notes import read_sections
 from edgemem.store.rights import LEVELS
-from edgemem.store.sections import read_sections
 from edgemem.store.summaries import SUMMARIES
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from edgemem.records import Kind
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
 
     T = TypeVar("T")

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from edgemem.llama.protocols import Embedder
-    from edgemem.store.database import Database, Transaction
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
 
 IN_USE_S = 3600.0
 """A space that was used within this time stays: another process may work with that model at this moment."""

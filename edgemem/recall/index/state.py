@@ -14,7 +14,8 @@ from edgemem.errors import CorruptError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from edgemem.store.database import Database, Transaction
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
 
 FIRST_OTHER = 1 << 40
 """The number of the first doc that is not a message."""

@@ -22,7 +22,7 @@ from edgemem.store.rights import reading_rule
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
 
 
 SOMEBODY_HERE = Reader("somebody", frozenset({"somebody", "somebody else"}))

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
     from edgemem.languages.words import Names
     from edgemem.recall.people.alike import Alike
-    from edgemem.store.database import Database, Transaction
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
 
 
 _MOST_CHARS = 120  # nobody calls a name longer than that, and each of its words would be kept with all of it

@@ -16,12 +16,12 @@ import msgspec
 from edgemem.fence import clean
 from edgemem.records import MEMORY_TOOLS
 from edgemem.store import messages
-from edgemem.store.names import written_scope
+from edgemem.store.rights import written_scope
 from edgemem.store.summaries import change_summary
 
 if TYPE_CHECKING:
     from edgemem.records import StoredMessage
-    from edgemem.store.transaction import Transaction
+    from edgemem.store.db.transaction import Transaction
 
 ERASED = "(erased)"
 

@@ -24,13 +24,12 @@ from edgemem.store.erase.erasings import (
     note_log_lines_erased,
 )
 from edgemem.store.erase.records import erase_episode, erase_fact, erase_person
-from edgemem.store.line_log import forget_in_log
-from edgemem.store.mentions import Mentions, find_mentions
+from edgemem.store.mentions import Mentions, find_mentions, forget_in_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
     from edgemem.store.sessions import SQLiteSessionStore
 

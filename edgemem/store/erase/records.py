@@ -15,20 +15,19 @@ import msgspec
 from edgemem.fence import storable
 from edgemem.scopes import name_key
 from edgemem.store import facts, messages
-from edgemem.store.arguments import lookup
-from edgemem.store.columns import as_text
 from edgemem.store.episodes import episode_number, episode_text
 from edgemem.store.erase.copies import Erased, erase_tool_copies, read_erased
 from edgemem.store.erase.erasings import note_forgotten, note_log_lines
-from edgemem.store.names import drop_unused, scope_in_sql, written_scope
 from edgemem.store.preferences import erase_preferences
+from edgemem.store.rights import drop_unused, scope_in_sql, written_scope
 from edgemem.store.summaries import erase_epochs
+from edgemem.store.validation import as_text, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from pathlib import Path
 
-    from edgemem.store.database import Transaction
+    from edgemem.store.db.transaction import Transaction
 
 _ITEM = re.compile(r"\b(?:turn|episode):\d+")
 _THEIRS = "(owner = :name or speaker = :name)"

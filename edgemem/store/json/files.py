@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from edgemem.errors import InvalidInputError
-from edgemem.store.arguments import checked_path
-from edgemem.store.filelock import FileLock, passing_lock
-from edgemem.store.files import sync
+from edgemem.store.db.files import FileLock, meaning_of, passing_lock, sync
 from edgemem.store.messages import plain
-from edgemem.store.sqlite_errors import meaning_of
+from edgemem.store.validation import checked_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

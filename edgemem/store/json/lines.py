@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from edgemem.store.files import sync
+from edgemem.store.db.files import sync
 from edgemem.store.json.files import look, meaningful
 
 if TYPE_CHECKING:

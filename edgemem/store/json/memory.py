@@ -18,8 +18,7 @@ import msgspec
 from edgemem.clock import Clock
 from edgemem.errors import ClosedError, EdgememError
 from edgemem.scopes import not_mistyped
-from edgemem.store.arguments import checked_count, checked_heard, checked_said, lookup
-from edgemem.store.database import MemoryDatabase
+from edgemem.store.db.database import MemoryDatabase
 from edgemem.store.episodes import checked_payload
 from edgemem.store.erase.records import erase_episode, erase_fact, erase_preference
 from edgemem.store.facts import checked_fact, find_key
@@ -37,13 +36,15 @@ from edgemem.store.json.records import (
 from edgemem.store.memory_store import MemoryQuestions
 from edgemem.store.preferences import put_preference
 from edgemem.store.rights import level_of_episode
+from edgemem.store.validation import checked_count, checked_heard, checked_said, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from edgemem.records import Heard, Level
-    from edgemem.store.database import Database, Transaction
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
 
     Change = Callable[[Transaction], bool]
 

@@ -18,20 +18,20 @@ from edgemem.errors import EdgememError, InvalidInputError, NewerSchemaError
 from edgemem.records import Heard, Level
 from edgemem.scopes import level_of_scope
 from edgemem.store import facts
-from edgemem.store.columns import heard_columns, heard_of
-from edgemem.store.doubts import heard_badly, since_first_heard
+from edgemem.store.db.schema import TRUTH, Migration
 from edgemem.store.episodes import append_episode, read_payload, recent_episodes
-from edgemem.store.migrations import TRUTH, Migration
-from edgemem.store.names import spell_both, written_scope
 from edgemem.store.preferences import put_preference, read_preferences
-from edgemem.store.rights import LEVELS
+from edgemem.store.rights import LEVELS, spell_both, written_scope
+from edgemem.store.unconfirmed import heard_badly, since_first_heard
+from edgemem.store.validation import heard_columns, heard_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from edgemem.clock import Clock
-    from edgemem.store.database import Database, Transaction
-    from edgemem.store.rectangles import Rectangle
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
+    from edgemem.store.facts import Rectangle
 
 FORMAT = 1
 ABOUT = (

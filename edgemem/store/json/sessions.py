@@ -20,11 +20,11 @@ import msgspec
 from edgemem.clock import Clock
 from edgemem.fence import check_session_id
 from edgemem.records import Message, Session
-from edgemem.store.arguments import check_session, checked_path, checked_time
 from edgemem.store.json.files import JsonFile, copy_aside, erase, locked, look, meaningful
 from edgemem.store.json.lines import LinesFile, Save
 from edgemem.store.messages import copied, message_of, row_of, same_until, stored_message
 from edgemem.store.sessions import state_text
+from edgemem.store.validation import check_session, checked_path, checked_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.fence import storable
-from edgemem.store.names import spellings
+from edgemem.store.rights import spellings
 from edgemem.store.transfer import records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
 
 _PAGE = 200

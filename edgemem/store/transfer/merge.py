@@ -19,17 +19,18 @@ import msgspec
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.scopes import is_known_form, without_spaces
 from edgemem.store import messages
-from edgemem.store.columns import as_text
-from edgemem.store.files import create_private, write_private
-from edgemem.store.names import spell_heard, spell_owner, spell_scope
+from edgemem.store.db.files import create_private, write_private
 from edgemem.store.preferences import erase_preferences
+from edgemem.store.rights import spell_heard, spell_owner, spell_scope
 from edgemem.store.summaries import note_newer
 from edgemem.store.transfer import records
+from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from edgemem.store.database import Database, Transaction
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
     from edgemem.store.notes import NotesFile
     from edgemem.store.transfer.records import Record, Table
 

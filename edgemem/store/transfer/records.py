@@ -17,10 +17,10 @@ import msgspec
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id
 from edgemem.records import Heard, Level, TurnState
-from edgemem.store.columns import as_text, heard_columns, heard_of
 from edgemem.store.facts import storable_value
 from edgemem.store.rights import LEVELS
 from edgemem.store.turns import STATES
+from edgemem.store.validation import as_text, heard_columns, heard_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

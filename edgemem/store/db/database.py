@@ -32,24 +32,19 @@ from edgemem.errors import (
     ReadOnlyError,
     StoreError,
 )
-from edgemem.store.copying import copied, copy_name, write_copy
-from edgemem.store.filelock import FileLock
-from edgemem.store.files import OpenedFiles, create_private
-from edgemem.store.migrations import TRUTH, Migration, check_schema, migrate, missing_steps
-from edgemem.store.readers import Readers
-from edgemem.store.slack import RawFile
-from edgemem.store.sqlite_errors import meaning_of
-from edgemem.store.ticks import Ticks
-from edgemem.store.transaction import Transaction
-from edgemem.store.vec0 import load_vec0, register_vec0, vec0_version
-from edgemem.store.wal import WriteAheadLog
-from edgemem.store.writer import Writer
+from edgemem.store.db.files import FileLock, OpenedFiles, create_private, meaning_of
+from edgemem.store.db.schema import TRUTH, Migration, Ticks, check_schema, migrate, missing_steps
+from edgemem.store.db.threads import Readers, Writer
+from edgemem.store.db.transaction import Transaction
+from edgemem.store.db.vec import load_vec0, register_vec0, vec0_version
+from edgemem.store.db.wal import RawFile, WriteAheadLog, copied, copy_name, write_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from typing_extensions import Self
+
 
 __all__ = [
     "Database",

@@ -11,6 +11,7 @@ from edgemem.errors import StoreError
 if TYPE_CHECKING:
     from edgemem.clock import Clock
 
+
 Parameters = Sequence[Any] | Mapping[str, Any]
 
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgemem.records import Fact
-from edgemem.store.arguments import lookup
-from edgemem.store.columns import heard_of
-from edgemem.store.names import scope_in_sql
-from edgemem.store.rights import LEVELS, reading_rule
+from edgemem.store.rights import LEVELS, reading_rule, scope_in_sql
+from edgemem.store.validation import heard_of, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from edgemem.records import Reader
-    from edgemem.store.database import Database, Transaction
-    from edgemem.store.rectangles import Rectangle
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
+    from edgemem.store.facts import Rectangle
+
 
 _COLUMNS = """
   k.key, d.value, k.scope, d.id, d.source, d.valid_from, d.valid_to, d.settled, d.confirmed_by, d.level, d.owner,

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.records import Fact, Held
-from edgemem.store.arguments import checked_tick, checked_time, lookup
-from edgemem.store.columns import heard_of
-from edgemem.store.doubts import misheard_perhaps, read_doubts
-from edgemem.store.names import scope_in_sql
-from edgemem.store.rights import LEVELS, reading_rule
+from edgemem.store.rights import LEVELS, reading_rule, scope_in_sql
+from edgemem.store.unconfirmed import misheard_perhaps, read_doubts
+from edgemem.store.validation import checked_tick, checked_time, heard_of, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from edgemem.records import Reader
-    from edgemem.store.database import Database
+    from edgemem.store.db.database import Database
+
 
 _AT_ONCE = 500  # values that one statement binds, besides times and reader
 _TOGETHER = 20

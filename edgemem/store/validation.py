@@ -1,6 +1,8 @@
 """Arguments: what a caller hands to a store, looked at in one place.
 
 So every store takes the same and refuses the same, with the same sentence.
+
+How something was heard is six columns of every table that holds what came from speech.
 """
 
 from __future__ import annotations
@@ -10,11 +12,17 @@ import numbers
 import operator
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
 from edgemem.records import EARLIEST, LATEST, Heard, Session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 _LONGEST_PART = 255 - len(".lock") - 1  # bytes; beside a file stands its lock
 _LONGEST_PATH = 4000
@@ -164,3 +172,19 @@ def checked_payload_type(payload: Any) -> dict[str, Any]:
             f"The payload of an episode must be a dict, not {type(payload).__name__}; pass one such as {{'text': '…'}}."
         )
     return payload
+
+
+def as_text(value: Any) -> str:
+    """Return a value as the JSON text that stands in a column."""
+    return msgspec.json.encode(value).decode()
+
+
+def heard_columns(heard: Heard | None) -> tuple[Any, ...]:
+    """Return what stands in the columns, in their order."""
+    h = heard or Heard()
+    return (h.speaker, h.speaker_confidence, h.asr_confidence, h.device, h.room, h.event_time)
+
+
+def heard_of(columns: Sequence[Any]) -> Heard | None:
+    """Return what the columns say, or None if nothing is known."""
+    return None if all(column is None for column in columns) else Heard(*columns)

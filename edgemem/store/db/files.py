@@ -1,0 +1,340 @@
+"""Files that belong to their owner alone, that are really on the disk, and that are still those that were opened.
+
+One lock file is taken by every process around a write or a checkpoint: SQLite before 3.51.3 can corrupt a WAL database when two
+connections write and checkpoint at the same moment, and robots run such versions. `flock` also excludes two databases opened on one
+file by one process, and the kernel frees it when a process dies.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from edgemem.errors import (
+    BusyError,
+    CorruptError,
+    DiskError,
+    DiskFullError,
+    InvalidInputError,
+    ReadOnlyError,
+    ReplacedError,
+    StoreError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def create_private(path: Path) -> None:
+    """Make an empty file (0600) and its missing folders (0700); leave a file that exists alone.
+
+    One that exists is not even opened: closing it would drop the locks that SQLite may hold on it.
+    """
+    for folder in reversed([each for each in path.parents if not each.exists()]):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        sync(path.parent)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file (0600) in one step that survives a pulled plug, or raise OSError and leave it as it was."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        fd = os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        part.replace(path)
+        sync(path.parent)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, would survive a pulled plug."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+class _Seen(NamedTuple):
+    """What tells one state of a database's files from another."""
+
+    files: tuple[tuple[int, int] | None, ...]
+    """Device and inode of the database, its log and the memory that its processes share."""
+    content: bytes
+    """When the database itself was written last, and its size."""
+
+
+class OpenedFiles:
+    """The files of a database as this process opened them: what is written to others, or over others, would be gone.
+
+    A commit goes to the log; the database itself is written by checkpoints only, which all of our processes make under one
+    lock. Whoever makes one leaves in the lock file how the database looks after it, and nothing while it goes on: where a kill
+    or a full disk cuts it off, nobody knows how the database looks. So what was copied over it in place, into the very same
+    inode, is noticed as well.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._paths = [f"{path}{suffix}" for suffix in ("", "-wal", "-shm")]
+        self._seen: _Seen | None = None
+
+    def note(self, lock: FileLock, *, moved: bool) -> None:
+        """Take the files for what they are now, while nobody else of ours can write them.
+
+        Args:
+            moved: the database itself may have been written; without that, they are still as `check` found them.
+        """
+        before = self._seen
+        if before is None or moved or None in before.files:
+            self._seen = self._look() or before
+        if self._seen is not None and (
+            before is None or self._seen.content != before.content or not lock.read_note()
+        ):
+            lock.write_note(self._seen.content)
+
+    def check(self, lock: FileLock) -> None:
+        """Raise ReplacedError if another program has taken, replaced or written them; the lock is held."""
+        now = self._compare()
+        if now is None or self._seen is None or now.content == self._seen.content:
+            return
+        if lock.read_note() not in (now.content, b""):
+            raise self._error("written by another program")
+        self._seen = now
+
+    def check_names(self) -> None:
+        """Raise ReplacedError if others stand at their paths now, or none."""
+        self._compare()
+
+    def _compare(self) -> _Seen | None:
+        now = self._look() if self._seen is not None else None
+        if now is not None and self._seen is not None and now.files != self._seen.files:
+            raise self._error("removed" if None in now.files else "replaced")
+        return now
+
+    def _error(self, what: str) -> ReplacedError:
+        return ReplacedError(
+            f"{self._path}, or its log, was {what} while it is open, so nothing more is stored; stop the robot and start it"
+            " again."
+        )
+
+    def _look(self) -> _Seen | None:
+        """Return how the files look; None where that cannot be told, and those that are open can still be used."""
+        try:
+            stats = [_stat(path) for path in self._paths]
+        except OSError:
+            return None
+        first = stats[0]
+        content = b"" if first is None else b"%d %d" % (first.st_mtime_ns, first.st_size)
+        return _Seen(tuple(stat and (stat.st_dev, stat.st_ino) for stat in stats), content)
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)  # noqa: PTH116 - three for each commit
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+_FIRST_PAUSE_S = 0.0005
+_LONGEST_PAUSE_S = 0.02
+_NOTE = 64  # bytes
+
+
+class FileLock:
+    """An exclusive lock between processes; not re-entrant, used by one thread at a time."""
+
+    def __init__(self, path: Path, *, timeout_s: float) -> None:
+        self.path = path
+        self.timeout_s = timeout_s
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        told = f"Another process has been writing to {path.with_suffix('')} for more than"
+        self._told = f"{told} {timeout_s:g} s; close it or try again."
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the lock; raise BusyError when another process keeps it for longer than the timeout."""
+        _lock(self._fd, fcntl.LOCK_EX, self.timeout_s, self._told)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def write_note(self, note: bytes) -> None:
+        """Leave a note in the file for the others who take this lock, where the disk has room for it; it is held."""
+        with suppress(OSError):
+            os.pwrite(self._fd, note.ljust(_NOTE), 0)
+
+    def read_note(self) -> bytes:
+        """Return the newest note; the lock is held."""
+        return os.pread(self._fd, _NOTE, 0).rstrip(b" ")
+
+    def stands(self) -> bool:
+        """Tell whether the file that is locked is the one that stands at its path."""
+        with suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(self._fd), self.path.stat())
+        return False
+
+    def close(self) -> None:
+        """Close the file; it stays, because two processes could hold two locks if one removed it unlooked at."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+@contextmanager
+def passing_lock(path: Path, *, timeout_s: float) -> Iterator[None]:
+    """Hold a lock whose file is there only while somebody holds it, so that it may stand in anybody's folder.
+
+    Raises:
+        BusyError: another process keeps it for longer than the timeout.
+    """
+    while True:
+        with closing(FileLock(path, timeout_s=timeout_s)) as lock, lock.held():
+            if not lock.stands():  # whoever held it before has removed it, and the next one makes another
+                continue
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+            return
+
+
+class HomeLock:
+    """Tells whether a home is open: everybody who has it open shares the lock, and who replaces its files holds it alone.
+
+    Where nothing may be written it is held without a file, if there is none yet: nobody can replace anything there either.
+    """
+
+    def __init__(self, path: Path, *, timeout_s: float) -> None:
+        self._home = path.parent.parent
+        self._timeout_s = timeout_s
+        self._fd = _open_lock(path)
+
+    def share(self) -> None:
+        """Share it until close(); raise BusyError where the home's files are being replaced."""
+        told = f"Another program is replacing the files of {self._home}; try again in a moment."
+        if self._fd >= 0:
+            _lock(self._fd, fcntl.LOCK_SH, self._timeout_s, told)
+
+    def hold_alone(self) -> None:
+        """Hold it alone until share() or close(); raise BusyError where anybody else has the home open."""
+        told = f"A robot, or another program, has {self._home} open; stop it and try again."
+        if self._fd < 0:
+            return
+        # What is shared by two who both want it alone would never be free.
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        _lock(self._fd, fcntl.LOCK_EX, self._timeout_s, told)
+
+    def close(self) -> None:
+        """Let go of it; a second call does nothing. The file stays, as with `FileLock`."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _open_lock(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return -1
+
+
+def _lock(fd: int, kind: int, timeout_s: float, told: str) -> None:
+    """Take a lock of a kind; raise BusyError with a sentence when it is not free within so many seconds."""
+    deadline, pause = time.monotonic() + timeout_s, _FIRST_PAUSE_S
+    while True:
+        try:
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EINTR):
+                raise
+        else:
+            return
+        if time.monotonic() >= deadline:
+            raise BusyError(told)
+        time.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+
+# Python before 3.11 does not hand out result codes; SQLite's own words are stable, so they serve for all.
+_FULL = "No space is left for {path}; free some and try again. What was stored before is intact."
+_READ_ONLY = (
+    "{path} cannot be written; mend the rights of the file and its folder, or mount the disk read-write. Where nothing may"
+    " be written, copy the whole folder to another disk and open the copy."
+)
+_BROKEN = "The disk under {path} cannot be read or written; look at the card and at `dmesg`."
+_MEANINGS: tuple[tuple[tuple[str, ...], type[StoreError], str], ...] = (
+    (
+        ("database is locked", "database table is locked", "database schema is locked"),
+        BusyError,
+        "Another process holds {path}; close it or try again.",
+    ),
+    (("disk is full",), DiskFullError, _FULL),
+    (("readonly database", "unable to open database file"), ReadOnlyError, _READ_ONLY),
+    (
+        ("file is not a database",),
+        CorruptError,
+        "{path} is not an SQLite database; name another file. It was left as it is.",
+    ),
+    (
+        ("malformed",),
+        CorruptError,
+        "{path} is damaged; put a copy in its place, or save what can be read: sqlite3 {path} .recover",
+    ),
+    (
+        ("disk I/O error",),
+        DiskError,
+        _BROKEN,
+    ),
+)
+_OS_MEANINGS: dict[int, tuple[type[StoreError], str]] = {
+    errno.ENOSPC: (DiskFullError, _FULL),
+    errno.EDQUOT: (DiskFullError, _FULL),
+    errno.EROFS: (ReadOnlyError, _READ_ONLY),
+    errno.EACCES: (ReadOnlyError, _READ_ONLY),
+    errno.EPERM: (ReadOnlyError, _READ_ONLY),
+    errno.EIO: (DiskError, _BROKEN),
+}
+
+
+def meaning_of(error: Exception, path: Path) -> StoreError | InvalidInputError:
+    """Return the error of ours that says what happened to `path` and what to do."""
+    if isinstance(error, OSError):
+        if error.errno in (errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP):
+            return InvalidInputError(
+                f"{path} cannot be used as a file ({error.strerror}); move it away or name another."
+            )
+        kind, advice = _OS_MEANINGS.get(error.errno or 0, (StoreError, f"{{path}}: {error.strerror}."))
+        return kind(advice.format(path=path))
+    text = str(error)
+    if isinstance(error, UnicodeDecodeError):
+        # SQLite quotes what it stumbled over, such as the text of a schema with a flipped bit.
+        text = "malformed"
+    elif isinstance(error, UnicodeError):
+        return InvalidInputError(
+            "Half a character (a lone surrogate) cannot be stored or looked for; remove it from the text."
+        )
+    if isinstance(error, OverflowError) or "too big" in text:
+        return InvalidInputError(f"This cannot be stored in {path.name}: {text}.")
+    for words, kind, advice in _MEANINGS:
+        if any(word in text for word in words):
+            return kind(advice.format(path=path))
+    return StoreError(f"{path} refused a statement: {text}.")
