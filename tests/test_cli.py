@@ -42,8 +42,8 @@ def refused(result: Result) -> str:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """Return a home with a few facts and a conversation of two turns."""
-    from edgemem.replay import Player
-    from edgemem.script import Line, ScriptedFact
+    from edgemem.inspect.replay import Player
+    from edgemem.inspect.script import Line, ScriptedFact
 
     path = tmp_path / "home"
     with edgemem.open(path, worker=False) as memory:

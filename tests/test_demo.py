@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from edgemem.cli import main
 from edgemem.cli.demo import SCRIPT, find_tokenizer, play
-from edgemem.script import read_script
+from edgemem.inspect.script import read_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,9 +12,9 @@ from conftest import HandClock
 
 import edgemem
 from edgemem.cli import main
+from edgemem.inspect.replay import Player
+from edgemem.inspect.script import Line
 from edgemem.memory import Memory
-from edgemem.replay import Player
-from edgemem.script import Line
 
 ASKED = "Where is the spare key?"
 ANSWER = "I hung the spare key behind the shed."

@@ -14,8 +14,8 @@ import pytest
 
 import edgemem
 from edgemem.clock import Clock
-from edgemem.edgevox import import_edgevox
 from edgemem.errors import InvalidInputError
+from edgemem.takeover.edgevox import import_edgevox
 
 START = 1_750_000_000.25
 

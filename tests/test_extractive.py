@@ -20,7 +20,7 @@ from edgemem.context.sentences import MAX_CHARS, gather, split_sentences, tool_l
 from edgemem.fence import fence
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
-from edgemem.script import Line, ScriptedCall
+from edgemem.inspect.script import Line, ScriptedCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import edgemem
 from edgemem.config import LlamaSettings
+from edgemem.inspect.replay import Player
+from edgemem.inspect.script import Line
 from edgemem.memory import Memory
 from edgemem.recall.groups import Rows, first_of
 from edgemem.recall.second_pass import name_of
 from edgemem.records import Heard, Reader, Recalled
-from edgemem.replay import Player
-from edgemem.script import Line
 
 ANYBODY = Reader("alice")
 REFS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 6)), max_size=8)

@@ -23,8 +23,8 @@ from edgemem.hooks.points import (
     ON_SPEECH_START,
 )
 from edgemem.hooks.upkeep import UpkeepHook
+from edgemem.inspect.script import Line
 from edgemem.memory.idle import IdleWorker, Step
-from edgemem.script import Line
 
 
 def test_the_most_urgent_step_with_work_goes_first() -> None:

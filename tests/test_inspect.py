@@ -23,7 +23,7 @@ from edgemem.config import ContextSettings, NotesSettings, Profile
 from edgemem.context.block.select import NEAR
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.points import BEFORE_LLM
-from edgemem.inspecting import Inspection, inspect_prompt
+from edgemem.inspect.prompt import Inspection, inspect_prompt
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory

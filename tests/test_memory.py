@@ -15,12 +15,12 @@ from edgemem.config import LlamaSettings, Profile, RecallSettings
 from edgemem.errors import ClosedError, ConfigError, InvalidInputError, NewerSchemaError
 from edgemem.hooks import HookRegistry
 from edgemem.hooks.conversation import conversation_of
+from edgemem.inspect.replay import Player, ScriptedModel
+from edgemem.inspect.script import Line, ScriptedCall, ScriptedFact
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
 from edgemem.records import Heard
-from edgemem.replay import Player, ScriptedModel
-from edgemem.script import Line, ScriptedCall, ScriptedFact
 from edgemem.store.db.database import Database
 from edgemem.store.db.schema import TRUTH, Migration
 

@@ -13,9 +13,9 @@ from hash_embedder import HashEmbedder
 import edgemem
 from edgemem import config
 from edgemem.config import Profile, profile_named, profile_names
+from edgemem.inspect.replay import ScriptedModel
 from edgemem.llama.models.catalog import find_entry
 from edgemem.loop.loop import AgentLoop
-from edgemem.replay import ScriptedModel
 
 CONFIGS = Path(config.__file__).parents[2] / "configs"
 BOARDS = ["desktop", "jetson-orin-nano", "pi4", "pi5"]

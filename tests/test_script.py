@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from edgemem.errors import InvalidInputError
-from edgemem.script import is_locomo, read_locomo, read_script
+from edgemem.inspect.script import is_locomo, read_locomo, read_script
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,10 +19,10 @@ from tiny_bert import write_tiny_bert
 
 import edgemem
 from edgemem import AgentLoop, JSONMemoryStore, MemoryInjectionHook, SQLiteMemoryStore, VectorMemoryStore
+from edgemem.inspect.replay import ScriptedModel
 from edgemem.llama.models.convert import convert_bert
 from edgemem.recall import vector_store
 from edgemem.records import Fact, Reader
-from edgemem.replay import ScriptedModel
 
 ROOT = Path(__file__).parents[1]
 

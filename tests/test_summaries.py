@@ -9,10 +9,10 @@ from test_recall import ALICE, BOB, STRANGER, Robot
 
 import edgemem
 from edgemem.config import ContextSettings, Profile
+from edgemem.inspect.replay import Player
+from edgemem.inspect.script import Line
 from edgemem.recall.index.sources import SUMMARY
 from edgemem.records import Epoch, Reader
-from edgemem.replay import Player
-from edgemem.script import Line
 from edgemem.store import epochs
 from edgemem.store.erase import records
 from edgemem.store.sessions import SQLiteSessionStore

@@ -13,13 +13,13 @@ import edgemem
 from edgemem.config import MemorySettings, Profile, ToolSettings
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import conversation_of
+from edgemem.inspect.replay import ScriptedModel
+from edgemem.inspect.script import Line, ScriptedCall
 from edgemem.loop.loop import AgentLoop, TurnResult
 from edgemem.loop.memory_tools import NAMES, memory_tools
 from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.memory import Memory
 from edgemem.records import Episode, Fact, Heard, Preference, Reader
-from edgemem.replay import ScriptedModel
-from edgemem.script import Line, ScriptedCall
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.rights import readable
 

@@ -15,8 +15,8 @@ import msgspec
 
 from edgemem.bench.corpus import SPEAKER, Known
 from edgemem.bench.ground import tool
+from edgemem.inspect.script import Line, ScriptedCall
 from edgemem.records import REMEMBER_FACT
-from edgemem.script import Line, ScriptedCall
 
 NOTE = "note"
 

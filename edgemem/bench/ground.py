@@ -21,12 +21,12 @@ from edgemem.config import Profile
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.hooks.points import Hook
 from edgemem.hooks.registry import HookRegistry
+from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel
 from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder
 from edgemem.loop.loop import AgentLoop, TurnResult
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Heard, StoredMessage, Turn
-from edgemem.replay import INSTRUCTIONS, ScriptedModel
 from edgemem.store.episodes import append_episode
 from edgemem.store.facts import assert_fact
 from edgemem.store.turns import commit_turn
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.bench.corpus import Known
+    from edgemem.inspect.script import Line, ScriptedCall
     from edgemem.memory import Memory
-    from edgemem.script import Line, ScriptedCall
     from edgemem.store.db.transaction import Transaction
 
 EMBEDDER = "all-minilm-l6-v2"

@@ -31,22 +31,22 @@ from edgemem.context.compaction.planner import LOW_WATER
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.token_budget import TokenBudgetHook
+from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel
 from edgemem.llama import backend
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.server.chat import HttpLlama
 from edgemem.llama.tokens.log import common_prefix
 from edgemem.loop.toolbox import never
-from edgemem.replay import INSTRUCTIONS, ScriptedModel
 
 if TYPE_CHECKING:
     from edgemem.bench.corpus import Known
     from edgemem.bench.evening import Moment
     from edgemem.hooks.points import Hook
+    from edgemem.inspect.script import Line
     from edgemem.llama.protocols import ChatModel, Prompt, Tokenizer
     from edgemem.loop.loop import LoopModel, Reply
     from edgemem.loop.toolbox import Tool
     from edgemem.records import Message
-    from edgemem.script import Line
 
 OURS = "with_memory"
 BARE = "without_memory"

@@ -33,7 +33,7 @@ from edgemem.bench.loops import (
 from edgemem.bench.model import write_model
 from edgemem.bench.report import at_least, at_most, median, report, say
 from edgemem.errors import InvalidInputError
-from edgemem.script import Line
+from edgemem.inspect.script import Line
 
 LATE = 5
 """Turns at the end of `EDGEVOX_TURNS` whose median is the time to first token."""

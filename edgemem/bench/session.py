@@ -31,9 +31,9 @@ from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.turns import commit_turn
 
 if TYPE_CHECKING:
+    from edgemem.inspect.script import Line
     from edgemem.memory import Memory
     from edgemem.records import Kind, Message
-    from edgemem.script import Line
     from edgemem.store.db.transaction import Transaction
 
 SESSION = "bench"

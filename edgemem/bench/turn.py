@@ -28,7 +28,7 @@ from edgemem.bench.report import Bar, at_most, median, percentile, report, say, 
 from edgemem.config import Profile
 from edgemem.hooks.points import BEFORE_LLM
 from edgemem.hooks.registry import HookRegistry
-from edgemem.script import Line, ScriptedCall
+from edgemem.inspect.script import Line, ScriptedCall
 
 if TYPE_CHECKING:
     from edgemem.hooks.points import Hook, HookResult

@@ -19,7 +19,7 @@ from edgemem.cli.options import json_option, open_home
 from edgemem.cli.printing import print_json
 from edgemem.cli.show import Show
 from edgemem.errors import InvalidInputError
-from edgemem.script import Line, read_script, seconds
+from edgemem.inspect.script import Line, read_script, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

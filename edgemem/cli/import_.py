@@ -84,7 +84,7 @@ def edgevox(path: Path, home: Path, as_json: bool) -> None:
 
     Facts with their history, preferences, episodes, conversations and notes, from JSON and SQLite.
     """
-    from edgemem.edgevox import import_edgevox
+    from edgemem.takeover.edgevox import import_edgevox
 
     with open_home(home) as memory:
         report = import_edgevox(memory.database, memory.sessions, memory.notes, path)

@@ -19,8 +19,7 @@ from edgemem.records import Reader
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from edgemem.inspecting import InspectedLine, Inspection
-    from edgemem.prompt_parts import Part
+    from edgemem.inspect.prompt import InspectedLine, Inspection, Part
     from edgemem.records import Recalled
 
 SHORT = 160
@@ -73,7 +72,7 @@ def prompt(
     Part by part with its tokens; nothing is stored. Below stands the plan: how the window is divided, what each part takes of it, and what is free. With --llm or --server
     tokens are counted exactly, and the window is that model's where it is smaller than the profile's.
     """
-    from edgemem.inspecting import inspect_prompt
+    from edgemem.inspect.prompt import inspect_prompt
 
     check_text(utterance, what="the utterance", max_bytes=MAX_UTTERANCE)
     not_both(llm, server)

@@ -16,7 +16,7 @@ from edgemem.cli.options import home_option, json_option, open_home
 from edgemem.cli.printing import count, plain, print_json, print_table, progress
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
-from edgemem.script import Line, Question, is_locomo, read_locomo, read_script
+from edgemem.inspect.script import Line, Question, is_locomo, read_locomo, read_script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ def replay(file: Path, sample: str | None, k: int, session: str | None, home: Pa
     must or must not be shown is otherwise, or a hook fails.
     """
     from edgemem.cli.demo import find_tokenizer
-    from edgemem.replay import Player
+    from edgemem.inspect.replay import Player
 
     lines, questions = _read(file, sample)
     if session is not None:

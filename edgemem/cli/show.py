@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from edgemem.cli.stage import Scene
     from edgemem.hooks.points import ToolCallResult
+    from edgemem.inspect.script import Line
     from edgemem.memory import Memory
     from edgemem.records import Fact
-    from edgemem.script import Line
 
 COLOURS = {"Mara": "bold magenta", "Jonas": "bold blue"}
 STRANGER = "a voice"

@@ -8,16 +8,16 @@ import msgspec
 
 from edgemem.context.block.render import IN_A_LINE_ABOVE
 from edgemem.hooks.conversation import conversation_of
+from edgemem.inspect.replay import PlayedTurn, Player
 from edgemem.llama.tokens.log import common_prefix
-from edgemem.replay import PlayedTurn, Player
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from edgemem.inspect.script import Line
     from edgemem.loop.loop import AgentLoop, LoopModel, TurnResult
     from edgemem.memory import Memory
     from edgemem.records import Message
-    from edgemem.script import Line
 
 
 class ShownLine(msgspec.Struct, frozen=True):

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import edgemem
 from edgemem.bench.ground import quiet, scratch
 from edgemem.bench.report import Bar, at_most, median, report, say
-from edgemem.edgevox import import_edgevox
+from edgemem.takeover.edgevox import import_edgevox
 from lab.edgevox_home import AGENTS, EdgevoxHome, edgevox_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from edgemem.edgevox import EdgevoxReport
     from edgemem.memory import Memory
+    from edgemem.takeover.edgevox import EdgevoxReport
 
 SECONDS = 5.0
 NEAR_S = 1e-5

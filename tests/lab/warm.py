@@ -21,11 +21,11 @@ from edgemem.errors import InvalidInputError
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.upkeep import UpkeepHook
+from edgemem.inspect.replay import INSTRUCTIONS
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.forward import watching
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
-from edgemem.replay import INSTRUCTIONS
 
 if TYPE_CHECKING:
     from edgemem.context.prompt.log import PromptLog

@@ -15,11 +15,11 @@ from test_estimate import LATIN, OTHERS
 import edgemem
 from edgemem.bench.ground import EMBEDDER, quiet
 from edgemem.bench.model import write_model
-from edgemem.edgevox import import_edgevox
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.models.catalog import find_model
 from edgemem.recall.text.analyse import language_in
+from edgemem.takeover.edgevox import import_edgevox
 from lab import answers, compaction, estimate, facts, import_, languages, tokens, warm
 from lab.answers import Listener, is_right
 from lab.edgevox_home import edgevox_home

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+
 Moment = datetime | float
 """ISO 8601 with a zone, or seconds since the epoch."""
 

@@ -15,17 +15,18 @@ import msgspec
 from edgemem.errors import EdgememError
 from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.registry import HookFailure, HookRegistry
+from edgemem.inspect.script import Line, ScriptedCall, seconds
 from edgemem.llama.template.chat_template import text_of
 from edgemem.llama.tokens.log import common_prefix
 from edgemem.loop.loop import AgentLoop, LoopModel, Reply, TurnResult
 from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.recall.search import RecallStats
 from edgemem.records import REMEMBER_FACT, Message, Recalled
-from edgemem.script import Line, ScriptedCall, seconds
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
     from edgemem.memory import Memory
+
 
 INSTRUCTIONS = (
     "You are Pip, a robot in the kitchen of a family. Answer in one or two short sentences. "

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from edgemem.context.prompt.log import PromptLog
     from edgemem.hooks.injection import MemoryInjectionHook
 
+
 Look = Callable[..., Sequence[Recalled]]
 """Finds for the utterance, with `speaker=…` as that person, else as the operator; nothing is held back for its score."""
 
