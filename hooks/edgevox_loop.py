@@ -36,7 +36,7 @@ from edgemem.context.bargein import Timed, heard_part, heard_speeches, keep_hear
 from edgemem.context.messages import speeches_of
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import reader_of
-from edgemem.hooks.foreign import ToldInWords, inward, outward, told_in_words
+from edgemem.hooks.loader import ToldInWords, inward, outward, told_in_words
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import (
     AFTER_LLM,

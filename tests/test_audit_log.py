@@ -14,7 +14,6 @@ import pytest
 from edgemem import AuditLogHook, MemoryInjectionHook, SQLiteMemoryStore
 from edgemem.clock import Clock
 from edgemem.errors import ClosedError, InvalidInputError, StoreError
-from edgemem.hooks.layout_view import LayoutHook
 from edgemem.hooks.points import (
     AFTER_LLM,
     AFTER_TOOL,
@@ -24,6 +23,7 @@ from edgemem.hooks.points import (
     ToolCallResult,
     TurnContext,
 )
+from edgemem.hooks.prompt import LayoutHook
 from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Level, Message, Session

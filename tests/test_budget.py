@@ -33,8 +33,8 @@ from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
+from edgemem.hooks.prompt import TokenBudgetHook
 from edgemem.hooks.registry import HookRegistry
-from edgemem.hooks.token_budget import TokenBudgetHook
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory

@@ -24,8 +24,8 @@ from llama_cpp import Llama
 import edgemem
 from edgemem.errors import CorruptError
 from edgemem.hooks import load
-from edgemem.hooks.keep_state import KeepStateHook
 from edgemem.hooks.points import ON_RUN_END, AgentResult
+from edgemem.hooks.upkeep import KeepStateHook
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.sequence import copy_out, held_by, put_in
 from edgemem.llama.state import KeptState, StateHeader, headers_in, read_state, write_state

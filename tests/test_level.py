@@ -14,7 +14,7 @@ from edgemem.config import MemorySettings, Profile, Settings
 from edgemem.context.block.render import BlockLine
 from edgemem.context.prompt.log import PromptLog
 from edgemem.hooks.audit_log import AuditLogHook
-from edgemem.hooks.turn_levels import turns_of
+from edgemem.hooks.persist import turns_of
 from edgemem.loop.loop import Reply
 from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Epoch, Message, Reader, StoredMessage, Turn

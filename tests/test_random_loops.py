@@ -30,8 +30,8 @@ from edgemem.hooks import (
     ToolCallResult,
     TurnContext,
 )
-from edgemem.hooks.layout_view import LayoutHook
 from edgemem.hooks.persist import LEFT_OPEN, UNKNOWN
+from edgemem.hooks.prompt import LayoutHook
 from edgemem.memory import Memory
 from edgemem.records import Message, Reader, Session
 from edgemem.store.json.sessions import JSONSessionStore

@@ -17,7 +17,7 @@ from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.points import Hook
-from edgemem.hooks.token_budget import TokenBudgetHook
+from edgemem.hooks.prompt import TokenBudgetHook
 from edgemem.records import Session
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from edgemem.cli import main
 from edgemem.cli.prometheus import Metric, metrics_of, render, write_textfile
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.registry import HookFailure
-from edgemem.hooks.turn_figures import TurnFigures
+from edgemem.hooks.turn_log import TurnFigures
 from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory.stats import COUNTS, SINCE, Stats, gather
 from edgemem.records import Session

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from edgemem import ToolErrorRetryHook, ToolOutputTruncatorHook
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.points import AFTER_TOOL, ToolCallResult, TurnContext
-from edgemem.hooks.shortening import shorten
+from edgemem.hooks.tool_output import shorten
 from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Message, Session

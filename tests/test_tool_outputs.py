@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem import AgentLoop, JSONSessionStore, Memory, PersistSessionHook, ToolOutputTruncatorHook
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.shortening import shorten
+from edgemem.hooks.tool_output import shorten
 from edgemem.loop.loop import Reply, TurnResult
 from edgemem.loop.toolbox import Tool, ToolCall
 from edgemem.records import Message

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem.config import LogSettings, Profile, RecallSettings
 from edgemem.hooks import AFTER_LLM, HookRegistry, TurnFigures, TurnLogHook
-from edgemem.hooks.turn_figures import FigureFile
-from edgemem.hooks.turn_log import RecallFigures
+from edgemem.hooks.turn_log import FigureFile, RecallFigures
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import Generation
 from edgemem.loop.loop import AgentLoop, Reply

@@ -22,7 +22,7 @@ from edgemem.hooks import (
     PersistSessionHook,
     TurnContext,
 )
-from edgemem.hooks.layout_view import LayoutHook
+from edgemem.hooks.prompt import LayoutHook
 from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.records import Message, Reader, Session, Turn

@@ -19,10 +19,9 @@ import msgspec
 from edgemem.errors import EdgememError
 from edgemem.hooks.audit_log import AuditLogHook
 from edgemem.hooks.points import Hook
-from edgemem.hooks.timing import TimingHook
 from edgemem.hooks.tool_output import ToolOutputTruncatorHook
 from edgemem.hooks.tool_retry import ToolErrorRetryHook
-from edgemem.hooks.turn_log import log
+from edgemem.hooks.turn_log import TimingHook, log
 from edgemem.loop.memory_tools import NAMES, memory_tools
 from edgemem.recall.vector_store import VectorMemoryStore
 from edgemem.records import Message, Session

@@ -30,7 +30,7 @@ from edgemem.bench.report import timed_ms
 from edgemem.context.compaction.planner import LOW_WATER
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import conversation_of
-from edgemem.hooks.token_budget import TokenBudgetHook
+from edgemem.hooks.prompt import TokenBudgetHook
 from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel
 from edgemem.llama import backend
 from edgemem.llama.chat import LlamaChat

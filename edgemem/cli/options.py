@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from edgemem.memory import Memory
+    from edgemem.memory.truth import TruthFile
     from edgemem.store.erase.eraser import Forgotten
-    from edgemem.truth import TruthFile
 
 NOT_YET_ERASED = 3
 """The exit code of a command that forgot, where bytes of it still stand in a file."""
@@ -194,7 +194,7 @@ def truth_alone(home: Path) -> Iterator[TruthFile]:
     """Lend the file of a home's truth, while nobody else has the home open; raise BusyError where somebody has."""
     from edgemem.clock import Clock
     from edgemem.memory.home import make_home
-    from edgemem.truth import TruthFile
+    from edgemem.memory.truth import TruthFile
 
     with closing(TruthFile(make_home(existing(home).absolute()), clock=Clock(), timeout_s=0.0)) as truth:
         truth.lock.hold_alone()

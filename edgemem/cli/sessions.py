@@ -44,7 +44,7 @@ def sessions() -> None:
 @json_option
 def list_sessions(home: Path, as_json: bool) -> None:
     """List the conversations, oldest first; --json has the number that stands for each in the log of turns."""
-    from edgemem.hooks.turn_figures import named
+    from edgemem.hooks.turn_log import named
 
     with open_existing(home) as memory:
         rows = memory.store.database.query(

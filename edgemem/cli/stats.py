@@ -13,7 +13,7 @@ from edgemem.cli.printing import moment, print_json, print_table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from edgemem.hooks.turn_figures import TurnFigures
+    from edgemem.hooks.turn_log import TurnFigures
     from edgemem.memory.stats import Stats
 
 

@@ -8,7 +8,6 @@ from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import Conversation
 from edgemem.hooks.episode_logger import EpisodeLoggerHook
 from edgemem.hooks.injection import MemoryInjectionHook
-from edgemem.hooks.layout_view import LayoutHook
 from edgemem.hooks.loader import available, load, load_entry_points
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
@@ -32,28 +31,27 @@ from edgemem.hooks.points import (
     ToolCallResult,
     TurnContext,
 )
+from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook
 from edgemem.hooks.registry import HookFailure, HookRegistry
-from edgemem.hooks.token_budget import TokenBudgetHook
-from edgemem.hooks.turn_figures import TurnFigures
-from edgemem.hooks.turn_log import TurnLogHook
+from edgemem.hooks.turn_log import TurnFigures, TurnLogHook
 from edgemem.hooks.upkeep import UpkeepHook
 
 if TYPE_CHECKING:
     from edgemem.hooks.audit_log import AuditLogHook
-    from edgemem.hooks.decorator import FunctionHook, hook
-    from edgemem.hooks.timing import Timing, TimingHook
+    from edgemem.hooks.loader import FunctionHook, hook
     from edgemem.hooks.tool_output import ToolOutputTruncatorHook
     from edgemem.hooks.tool_retry import ToolErrorRetryHook
+    from edgemem.hooks.turn_log import Timing, TimingHook
 
 # Hooks that a robot may do without are imported when they are first used.
 _LATER = {
     "AuditLogHook": "edgemem.hooks.audit_log",
-    "FunctionHook": "edgemem.hooks.decorator",
-    "Timing": "edgemem.hooks.timing",
-    "TimingHook": "edgemem.hooks.timing",
+    "FunctionHook": "edgemem.hooks.loader",
+    "Timing": "edgemem.hooks.turn_log",
+    "TimingHook": "edgemem.hooks.turn_log",
     "ToolErrorRetryHook": "edgemem.hooks.tool_retry",
     "ToolOutputTruncatorHook": "edgemem.hooks.tool_output",
-    "hook": "edgemem.hooks.decorator",
+    "hook": "edgemem.hooks.loader",
 }
 
 __all__ = [

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from edgemem.context.compaction.compactor import Compactor
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.context.compaction.planner import EpochPlanner
-    from edgemem.hooks.warming import Warming
+    from edgemem.hooks.upkeep import Warming
     from edgemem.records import Epoch, Message
     from edgemem.store.erase.copies import Erased
 

@@ -2,14 +2,26 @@
 
 A hook is ordinary Python that runs with the robot's rights; so nothing is loaded that nobody asked for: no
 folder is scanned, and entry points are looked at only when `load_entry_points` is called, as `edgemem check` does.
+
+Hooks of the operator's own: a file named in the profile, loaded again when it was edited.
+
+What comes from other frameworks: hooks that were written for EdgeVox, and calls that their models wrote as text.
+
+A framework may tell a model the results of such calls in the person's name, with an order behind them. Nobody said that, so
+memory keeps calls and results (`inward`). The templates of such models may have no role for results: the model is told them
+in the user's place all the same, word for word in every later prompt (`outward`).
+
+`@hook`: a plain function as a hook, as in EdgeVox.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import inspect
+import json
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -17,12 +29,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import ConfigError, InvalidInputError
-from edgemem.hooks.foreign import adapted
-from edgemem.hooks.points import Hook
+from edgemem.hooks.points import ON_RUN_START, POINTS, Hook, HookResult
 from edgemem.hooks.registry import HookFailure, HookRegistry
+from edgemem.llama.template.chat_template import text_of
+from edgemem.records import Message
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
 
 log = logging.getLogger("edgemem.hooks")
 
@@ -175,4 +189,215 @@ def _made(offered: Any) -> Any:
         made = offered()
     if not callable(made) or not hasattr(made, "points"):
         raise InvalidInputError(f"{made!r} is not a hook: it needs `points` and to be callable")
+    return made
+
+
+class HookFile:
+    """A Python file that defines `hook(memory)`, which returns the hook of one session.
+
+    Args:
+        path: loaded at once; raises ConfigError where that fails.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.version = 0
+        self._make: Callable[[Any], object]
+        self.load()
+
+    def load(self) -> None:
+        """Load the file, or, if that fails, go on with what was loaded before.
+
+        Raises:
+            ConfigError: the file is not there, fails, or defines no such function.
+        """
+        make = getattr(load(self.path), "hook", None)
+        if not callable(make):
+            raise ConfigError(f"{self.path} defines no function hook(memory); write one that returns a hook.")
+        self._make = make
+        self.version += 1
+
+    def make(self, memory: Any) -> Hook:
+        """Return a hook for a session of this memory."""
+        hook = self._make(memory)
+        unknown = sorted(set(getattr(hook, "points", ())) - POINTS)
+        if not isinstance(hook, Hook) or not callable(hook) or unknown:
+            wrong = f"names the unknown point {unknown[0]!r}" if unknown else "is no hook"
+            raise ConfigError(
+                f"What hook(memory) in {self.path} returns {wrong}; it needs points, priority and __call__."
+            )
+        return hook
+
+
+class OwnHook:
+    """The newest version of a file's hook for one session; a new one begins with a turn.
+
+    Order and failing closed are those of the first version: a registry has sorted it in.
+    """
+
+    points = POINTS
+
+    def __init__(self, file: HookFile, memory: Any) -> None:
+        self.name = file.path.stem
+        self._file = file
+        self._memory = memory
+        self._version = file.version
+        self._hook = file.make(memory)
+        self.priority = self._hook.priority
+        self.fail_closed = bool(getattr(self._hook, "fail_closed", False))
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Act as the file's hook does."""
+        if point == ON_RUN_START and self._version != self._file.version:
+            # Counted as taken before it is made: one that cannot be made is reported once, and the old one stays.
+            self._version = self._file.version
+            self._hook = self._file.make(self._memory)
+        return self._hook(point, ctx, payload) if point in self._hook.points else None
+
+
+class ForeignHook:
+    """A hook that has no priority, or that names points of its own framework."""
+
+    def __init__(self, hook: Any) -> None:
+        """Wrap a hook; points that only its own framework has never come up here.
+
+        Raises:
+            InvalidInputError: none of its points exist here.
+        """
+        known = frozenset(hook.points) & POINTS
+        if not known:
+            named = ", ".join(sorted(map(str, hook.points))) or "none"
+            raise InvalidInputError(
+                f"{type(hook).__name__} acts at points that do not exist here ({named}); there are: {', '.join(sorted(POINTS))}"
+            )
+        self.hook = hook
+        self.points = known
+        self.priority = int(getattr(hook, "priority", 0) or 0)
+        self.fail_closed = bool(getattr(hook, "fail_closed", False))
+        self.name = getattr(hook, "name", None) or getattr(hook, "__name__", None) or type(hook).__name__
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Call the hook; the registry reads its answer whatever its class."""
+        answer: HookResult | None = self.hook(point, ctx, payload)
+        return answer
+
+
+def adapted(hook: Any) -> Hook:
+    """Return the hook itself where it has all that a registry needs, or one that stands for it."""
+    return hook if isinstance(hook, Hook) and frozenset(hook.points) <= POINTS else ForeignHook(hook)
+
+
+IN_WORDS = "in-words-"
+"""How the ids of such calls begin."""
+
+_CALLER: Message = {"role": "assistant", "content": ""}
+
+
+class ToldInWords(dict[str, Any]):
+    """A message that tells a model the results of its calls, and knows them."""
+
+    def __init__(self, calls: list[Any], results: list[Message]) -> None:
+        lines = [f"{result.get('name') or 'tool'} -> {text_of(result)}" for result in results]
+        super().__init__(role="user", content="\n".join(["<tool_response>", *lines, "</tool_response>"]))
+        self.calls, self.results = calls, results
+
+
+def told_in_words(outcomes: Sequence[Any], hop: int) -> ToldInWords:
+    """Return the message for what the tools of a hop answered."""
+    calls, results = [], []
+    for n, outcome in enumerate(outcomes):
+        name = f"{IN_WORDS}{hop}-{n}"
+        calls.append(
+            {
+                "id": name,
+                "type": "function",
+                "function": {"name": outcome.name, "arguments": _as_json(outcome.arguments)},
+            }
+        )
+        answer = (
+            {"ok": True, "result": outcome.result} if outcome.ok else {"ok": False, "error": outcome.error}
+        )
+        results.append(
+            {"role": "tool", "tool_call_id": name, "name": outcome.name, "content": _as_json(answer)}
+        )
+    return ToldInWords(calls, results)
+
+
+def inward(messages: Iterable[Message]) -> list[Message]:
+    """Return messages of a loop as memory keeps them."""
+    inner: list[Message] = []
+    for message in messages:
+        if isinstance(message, ToldInWords):
+            caller = inner.pop() if inner and inner[-1].get("role") == "assistant" else _CALLER
+            inner += [{**caller, "tool_calls": message.calls}, *message.results]
+        else:
+            inner.append(message)
+    return inner
+
+
+def outward(messages: Iterable[Message]) -> list[Message]:
+    """Return messages as such a model can read them."""
+    outer: list[Message] = []
+    calls: list[Any] = []
+    results: list[Message] = []
+    for message in messages:
+        if calls and message.get("role") == "tool":
+            results.append(message)
+            continue
+        if results:
+            outer.append(ToldInWords(calls, results))
+        message_calls = message.get("tool_calls") or ()
+        in_words = message_calls and all(str(call.get("id")).startswith(IN_WORDS) for call in message_calls)
+        calls, results = list(message_calls) if in_words else [], []
+        outer.append(
+            {key: value for key, value in message.items() if key != "tool_calls"} if in_words else message
+        )
+    return [*outer, ToldInWords(calls, results)] if results else outer
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+_WITH_POINT = 3  # arguments of a function that wants to know the point, before the context and the payload
+
+
+class FunctionHook:
+    """A function that acts at some points."""
+
+    def __init__(self, act: Callable[..., HookResult | None], points: frozenset[str], priority: int) -> None:
+        self.points = points
+        self.priority = priority
+        self.name = getattr(act, "__name__", type(act).__name__)
+        self.__doc__ = act.__doc__
+        self._act = act
+        self._wants_point = len(inspect.signature(act).parameters) >= _WITH_POINT
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Call the function."""
+        return self._act(point, ctx, payload) if self._wants_point else self._act(ctx, payload)
+
+
+def hook(*points: str, priority: int = 0) -> Callable[[Callable[..., HookResult | None]], FunctionHook]:
+    """Make a hook of a function that takes `(ctx, payload)` or `(point, ctx, payload)`.
+
+    Args:
+        points: where it acts, such as `"before_llm"`.
+        priority: hooks of a higher one act first.
+
+    Raises:
+        InvalidInputError: no point is named, or one that does not exist.
+    """
+    known = ", ".join(sorted(POINTS))
+    if not points or not all(isinstance(point, str) for point in points):
+        raise InvalidInputError(
+            f'Name the points at which the hook acts, as in @hook("before_llm"); there are: {known}'
+        )
+    unknown = sorted(set(points) - POINTS)
+    if unknown:
+        raise InvalidInputError(f"There is no point {unknown[0]!r}; there are: {known}")
+
+    def made(act: Callable[..., HookResult | None]) -> FunctionHook:
+        return FunctionHook(act, frozenset(points), priority)
+
     return made

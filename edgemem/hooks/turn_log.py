@@ -3,26 +3,48 @@
 Two hooks make it: the first of all takes the time when a point begins, the last of all when it ends. Nothing is
 tokenised for it: the block was counted where it was made, the prompt by the model, or else by its bytes. An agent that
 runs within a tool of another has lines of its own.
+
+Figures of a turn: numbers only, so that they may be logged and kept; the newest stand in a file for `edgemem stats`.
+
+TimingHook: how long each hook took at each point, and how long the model and the tools took between them.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import takewhile
+from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import msgspec
 
 from edgemem.context.size import estimate
+from edgemem.hooks.arguments import attachable
 from edgemem.hooks.conversation import Conversation, conversation_of
-from edgemem.hooks.points import AFTER_LLM, BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
-from edgemem.hooks.turn_figures import TurnFigures, named
+from edgemem.hooks.points import (
+    AFTER_LLM,
+    AFTER_TOOL,
+    BEFORE_LLM,
+    BEFORE_TOOL,
+    ON_ABORT,
+    ON_RUN_END,
+    ON_RUN_START,
+    HookResult,
+)
 from edgemem.llama.template.chat_template import text_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from edgemem.records import Message
+
 
 log = logging.getLogger("edgemem.turn")
 
@@ -256,3 +278,232 @@ def _generation(llm: Any) -> Any:
         if hasattr(made, "evaluated_tokens") and hasattr(made, "prompt_tokens"):
             return made
     return None
+
+
+_log = logging.getLogger(__name__)
+
+
+class TurnFigures(msgspec.Struct, frozen=True):
+    """What one turn took. No field may ever hold a word that was said, stored or shown, nor anybody's name."""
+
+    at: float
+    """When it ended, in seconds since the epoch by the robot's clock."""
+    turn: int
+    """Its number in its session."""
+    hops: int = 0
+    recall_ms: float = 0.0
+    """Finding, the embedding of the question included."""
+    embed_ms: float = 0.0
+    hooks_ms: float = 0.0
+    """All hooks between the end of the utterance and the first call of the model."""
+    model_ms: float = 0.0
+    commit_ms: float = 0.0
+    """All hooks at the end of the turn, the commit among them."""
+    new_tokens: int = 0
+    """Tokens of all hops' prompts that the model had to evaluate."""
+    reused_tokens: int = 0
+    """Tokens of them that it had evaluated before."""
+    counted: bool = False
+    """Whether the model told these two; otherwise they are a quarter of the texts' bytes."""
+    block_tokens: int = 0
+    """Of the memory block: as its budget counted it, with 12 for the tags, and of notes a quarter of their bytes."""
+    candidates: int = 0
+    """What recall weighed."""
+    late: bool = False
+    """Whether recall's deadline cut something off."""
+    interrupted: bool = False
+    failed: bool = False
+    session: int = 0
+    """Which conversation it was of: `named` of its id; 0: one that is not kept, of an agent within another's tool."""
+    agent: int = 0
+    """Whose turn it was: `named` of the agent's name; 0: it has none."""
+    heard_early: int = 0
+    """Turns of this process until then whose sentence was heard before its end."""
+    ready_early: int = 0
+    """Those of them for which nothing was left to recall at its end."""
+
+
+def named(name: str) -> int:
+    """Return the number that stands for a name in figures: its CRC-32, so the same in every run."""
+    return crc32(name.encode(errors="replace"))
+
+
+class FigureFile:
+    """The figures of the newest turn, for a process that looks from outside."""
+
+    def __init__(self, path: Path, *, every_s: float = 60.0, now: Callable[[], float] = monotonic) -> None:
+        """Name the file; nothing is written yet.
+
+        Args:
+            every_s: at most one write in this many seconds, to spare the card.
+            now: seconds since some moment, never running backwards.
+        """
+        self.path = path
+        self._every_s = every_s
+        self._now = now
+        self._newest: TurnFigures | None = None
+        self._written: TurnFigures | None = None
+        self._written_at: float | None = None
+
+    def note(self, figures: TurnFigures) -> None:
+        """Take the figures of a turn, without touching the disk."""
+        self._newest = figures
+
+    def write(self, *, at_once: bool = False) -> bool:
+        """Write what is new, unless that was done a moment ago; return whether anything was written."""
+        newest = self._newest
+        if newest is None or newest is self._written:
+            return False
+        recent = self._written_at is not None and self._now() - self._written_at < self._every_s
+        if recent and not at_once:
+            return False
+        self._written, self._written_at = newest, self._now()
+        part = self.path.with_suffix(".part")
+        try:
+            part.write_bytes(msgspec.json.encode(newest))
+            part.chmod(0o600)
+            part.replace(self.path)
+        except OSError as error:
+            # They are for looking only: a full disk must not count as failed upkeep for their sake.
+            _log.warning("The figures of the newest turn could not be kept: %s", error.strerror)
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+            return False
+        return True
+
+    def read(self) -> TurnFigures | None:
+        """Return the newest figures that any process has written; None if there are none."""
+        try:
+            return msgspec.json.decode(self.path.read_bytes(), type=TurnFigures)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return None
+
+
+logger = logging.getLogger("edgemem.timing")
+
+_MOST_OPEN = 256
+"""Spans that have begun and not ended; a loop that loses more ends than that is not measured further."""
+
+_SPANS = {
+    AFTER_LLM: (BEFORE_LLM, "model"),
+    AFTER_TOOL: (BEFORE_TOOL, "tool"),
+    ON_RUN_END: (ON_RUN_START, "turn"),
+}
+_BEGINNINGS = frozenset(begin for begin, _ in _SPANS.values())
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """What one hook took at one point; `model`, `tool` and `turn` are the time between two points."""
+
+    point: str
+    hook: str
+    count: int
+    total_ms: float
+    last_ms: float
+    max_ms: float
+
+    @property
+    def mean_ms(self) -> float:
+        """Return the mean time in milliseconds."""
+        return self.total_ms / self.count
+
+
+class TimingHook:
+    """Measure without changing anything; several threads and loops may share one hook.
+
+    The registry tells what each hook took (`note_timing`); in another framework's registry only the time
+    between the points is known.
+    """
+
+    points = frozenset({ON_RUN_START, BEFORE_LLM, AFTER_LLM, BEFORE_TOOL, AFTER_TOOL, ON_RUN_END, ON_ABORT})
+    # Behind all others, so that the time between two points is the model's and the tools' own.
+    priority = 0
+    __repr__ = attachable
+
+    def __init__(self, *, log: bool = False, now: Callable[[], float] = time.perf_counter) -> None:
+        """Make the hook.
+
+        Args:
+            log: whether a line of JSON goes to the logger `edgemem.timing` when a turn ends: the milliseconds of each
+                hook at each point since the line before.
+            now: seconds since some moment, never running backwards.
+        """
+        self._log = log
+        self._logged: dict[tuple[str, str], float] = {}
+        self._now = now
+        self._lock = threading.Lock()
+        self._timings: dict[tuple[str, str], Timing] = {}
+        self._open: dict[tuple[str, int, str], float] = {}
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Take the time of a beginning, or count what has passed since."""
+        now = self._now()
+        if point == ON_ABORT:
+            self._dropped(id(ctx))
+        elif point in _BEGINNINGS:
+            with self._lock:
+                if len(self._open) < _MOST_OPEN:
+                    self._open[point, id(ctx), _call(point, payload)] = now
+        else:
+            begin, name = _SPANS[point]
+            with self._lock:
+                begun = self._open.pop((begin, id(ctx), _call(begin, payload)), None)
+            if begun is not None:
+                self.note_timing(name, point, (now - begun) * 1e3)
+            if point == ON_RUN_END:
+                self._dropped(id(ctx))
+                if self._log:
+                    logger.info("%s", json.dumps(self._since()))
+        return None
+
+    def note_timing(self, hook: str, point: str, ms: float) -> None:
+        """Count one call of a hook; the registry calls this."""
+        with self._lock:
+            before = self._timings.get((point, hook))
+            if before is None:
+                self._timings[point, hook] = Timing(point, hook, 1, ms, ms, ms)
+            else:
+                self._timings[point, hook] = Timing(
+                    point, hook, before.count + 1, before.total_ms + ms, ms, max(before.max_ms, ms)
+                )
+
+    def timings(self) -> list[Timing]:
+        """Return what was measured so far, the longest in total first."""
+        with self._lock:
+            return sorted(self._timings.values(), key=lambda timing: -timing.total_ms)
+
+    def at(self, point: str) -> dict[str, Timing]:
+        """Return what was measured at one point, by hook."""
+        with self._lock:
+            return {hook: timing for (where, hook), timing in self._timings.items() if where == point}
+
+    def clear(self) -> None:
+        """Forget what was measured."""
+        with self._lock:
+            self._timings.clear()
+            self._logged.clear()
+
+    def _since(self) -> dict[str, dict[str, float]]:
+        """Return what was measured since the last call, by point and hook."""
+        told: dict[str, dict[str, float]] = {}
+        with self._lock:
+            for key, timing in self._timings.items():
+                took = timing.total_ms - self._logged.get(key, 0.0)
+                if took > 0:
+                    told.setdefault(timing.point, {})[timing.hook] = round(took, 3)
+                self._logged[key] = timing.total_ms
+        return told
+
+    def _dropped(self, context: int) -> None:
+        """Forget what began in a turn that is over: a context's number may be given to another one."""
+        with self._lock:
+            for key in [key for key in self._open if key[1] == context]:
+                del self._open[key]
+
+
+def _call(point: str, payload: Any) -> str:
+    """Tell the calls of one turn apart that may run side by side."""
+    if point == BEFORE_TOOL:
+        # Frameworks without ids run a call's two points in the thread of the call.
+        return str(getattr(payload, "id", "") or threading.get_ident())
+    return ""

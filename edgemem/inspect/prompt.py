@@ -21,16 +21,13 @@ from edgemem.fence import BULLET, fence, is_alone
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.injection import MemoryInjectionHook
-from edgemem.hooks.layout_view import LayoutHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import AcceptTurnHook, PersistSessionHook
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
+from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook, WindowPlanHook
 from edgemem.hooks.registry import HookRegistry
-from edgemem.hooks.timing import TimingHook
-from edgemem.hooks.token_budget import TokenBudgetHook
 from edgemem.hooks.tool_output import ToolOutputTruncatorHook
-from edgemem.hooks.turn_log import TurnLogHook
-from edgemem.hooks.window_plan import WindowPlanHook
+from edgemem.hooks.turn_log import TimingHook, TurnLogHook
 from edgemem.inspect.left_out import Judge, Look, candidates
 from edgemem.llama.template.chat_template import text_of
 from edgemem.recall.search import RecallStats

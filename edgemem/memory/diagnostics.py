@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from edgemem.context.budget import Budget
     from edgemem.context.compaction.extractive import Summarizer
-    from edgemem.hooks.warming import Prefix
+    from edgemem.hooks.upkeep import Prefix
     from edgemem.llama.state import KeptState
     from edgemem.memory.idle import IdleFailure, Upkeep
     from edgemem.memory.parts import Parts

@@ -15,7 +15,7 @@ from edgemem.config.profile import removed_keys
 from edgemem.errors import ReplacedError, StoreError
 from edgemem.hooks.loader import load_entry_points
 from edgemem.hooks.persist import TURNS_WAIT
-from edgemem.hooks.window_plan import WINDOW
+from edgemem.hooks.prompt import WINDOW
 from edgemem.llama.models.catalog import find_entry
 from edgemem.memory.model_health import age_of, check_compaction, check_state, check_tokenizer, check_window
 from edgemem.memory.watch import fault_of_watching

@@ -8,7 +8,7 @@ from pathlib import Path
 from edgemem.config import Profile, load_profile, profile_named
 from edgemem.errors import InvalidInputError, ReadOnlyError
 from edgemem.fence import clean
-from edgemem.truth import had_truth
+from edgemem.memory.truth import had_truth
 
 PROFILE_FILE = "edgemem.toml"
 

@@ -19,7 +19,7 @@ from edgemem.errors import EdgememError
 
 if TYPE_CHECKING:
     from edgemem.config import Settings
-    from edgemem.hooks.turn_figures import FigureFile
+    from edgemem.hooks.turn_log import FigureFile
     from edgemem.memory.parts import Parts
     from edgemem.memory.running import Running
 

@@ -24,10 +24,10 @@ from edgemem.config import Profile, Settings
 from edgemem.context.budget import Budget
 from edgemem.errors import ClosedError
 from edgemem.fence import check_session_id
-from edgemem.hooks.failure_log import FailureLog
-from edgemem.hooks.own import OwnHook
+from edgemem.hooks.loader import OwnHook
 from edgemem.hooks.points import Hook
-from edgemem.hooks.turn_figures import FigureFile
+from edgemem.hooks.registry import FailureLog
+from edgemem.hooks.turn_log import FigureFile
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.memory.diagnostics import Diagnostics
@@ -364,7 +364,7 @@ class Memory:
                 `read_more`, which reads on in results that were shortened; None: all.
         """
         self._check_open()
-        from edgemem.default_tools import default_tools  # late: what only models need
+        from edgemem.memory.tools import default_tools
 
         return default_tools(
             self,

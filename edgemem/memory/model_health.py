@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.context.compaction.model import ModelSummarizer, SummaryCounts, memory_of
 from edgemem.errors import ClosedError, ContextOverflowError, ServerError, TemplateError
-from edgemem.hooks.window_plan import WINDOW
+from edgemem.hooks.prompt import WINDOW
 from edgemem.llama.server.chat import HttpSide, find_no_slot
 from edgemem.llama.state import headers_in
 from edgemem.llama.template.append_only import grows_by_appending

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from edgemem.errors import BusyError, ForeignError, InvalidInputError, ModelError, ReadOnlyError
 from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder, Reranker
+from edgemem.memory.truth import TruthFile
 from edgemem.provisions import lay_in
 from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall
@@ -20,7 +21,6 @@ from edgemem.store.erase.eraser import Eraser, Place
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
 from edgemem.store.sessions import SQLiteSessionStore
-from edgemem.truth import TruthFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ import msgspec
 
 from edgemem.config import Profile, load_profile
 from edgemem.errors import ConfigError, EdgememError
-from edgemem.hooks.own import HookFile
+from edgemem.hooks.loader import HookFile
 from edgemem.llama.models.catalog import find_entry, model_folders
 from edgemem.memory.watch import Stamp, Watcher, stamp
 

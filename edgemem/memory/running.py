@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from edgemem.config import ChatSettings
     from edgemem.context.budget import Budget
     from edgemem.context.compaction.extractive import Summarizer
-    from edgemem.hooks.warming import Prefix
+    from edgemem.hooks.upkeep import Prefix
     from edgemem.llama.protocols import ChatModel
     from edgemem.llama.state import KeptState
     from edgemem.store.erase.copies import Erased
@@ -63,7 +63,7 @@ class Running:
         forgotten: Callable[[], int],
     ) -> list[Hook]:
         """Let a model begin with what was kept of it in a folder, and return the hook that goes on keeping."""
-        from edgemem.hooks.keep_state import KeepStateHook
+        from edgemem.hooks.upkeep import KeepStateHook
         from edgemem.llama.chat import LlamaChat
         from edgemem.llama.state import KeptState, remove_states
 

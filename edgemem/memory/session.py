@@ -22,16 +22,14 @@ from edgemem.hooks.conversation import Conversation
 from edgemem.hooks.early_recall import EarlyRecallHook
 from edgemem.hooks.episode_logger import EpisodeLoggerHook
 from edgemem.hooks.injection import MemoryInjectionHook
-from edgemem.hooks.layout_view import LayoutHook
 from edgemem.hooks.loader import LOADING, load_entry_points
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import Hook
+from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook, WindowPlanHook
 from edgemem.hooks.registry import HookFailure
-from edgemem.hooks.token_budget import TokenBudgetHook
 from edgemem.hooks.turn_log import TurnLogHook
-from edgemem.hooks.warming import Warming
-from edgemem.hooks.window_plan import WindowPlanHook
+from edgemem.hooks.upkeep import Warming
 from edgemem.recall.people.hints import SOMEBODY_HERE
 from edgemem.records import Epoch, Kind
 
@@ -252,7 +250,7 @@ class Extras:
 
             made.append(ToolErrorRetryHook(settings.tool_retries))
         if profile.log.hooks:
-            from edgemem.hooks.timing import TimingHook
+            from edgemem.hooks.turn_log import TimingHook
 
             made.append(TimingHook(log=True))
         if settings.packages:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgemem.hooks.registry import HookFailure
-from edgemem.hooks.turn_figures import TurnFigures
+from edgemem.hooks.turn_log import TurnFigures
 from edgemem.recall.index.sources import SOURCES
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
 from edgemem.hooks import MemoryInjectionHook, PersistSessionHook
-from edgemem.hooks.layout_view import LayoutHook
+from edgemem.hooks.prompt import LayoutHook
 from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.records import Session
 from edgemem.store import SessionStore, SQLiteMemoryStore

@@ -29,7 +29,7 @@ from edgemem.loop.replies import ChatReplies
 
 if TYPE_CHECKING:
     from edgemem.context.prompt.log import PromptLog
-    from edgemem.hooks.warming import Prefix
+    from edgemem.hooks.upkeep import Prefix
     from edgemem.loop.loop import TurnResult
     from edgemem.memory import Memory
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from edgemem.config import StoreSettings
     from edgemem.store.db.schema import Migration
 
+
 _LOCK = "home.lock"
 _ASIDE = ".aside-%Y%m%dT%H%M%SZ"
 

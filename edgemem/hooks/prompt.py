@@ -1,0 +1,229 @@
+"""The prompt as a loop sends it: what is shown of the log, how the window is divided, and the last word on how much is sent.
+
+LayoutHook: hands the model what the present listener may read, and keeps what was shown where it was.
+
+WindowPlanHook: measures instructions and tools, and notes when the model says that a prompt was too long.
+
+TokenBudgetHook: the last word on how much is sent; it always ends, and never drops what was just asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.context.budget import fit
+from edgemem.hooks.conversation import Conversation, conversation_of
+from edgemem.hooks.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, HookResult
+from edgemem.hooks.registry import HookFailure
+from edgemem.llama.tokens.estimate import tokenizer_of
+from edgemem.store.turn_steps import BeginEpoch, KeepHead
+from edgemem.store.validation import whole_number
+
+if TYPE_CHECKING:
+    from edgemem.context.budget import Budget
+    from edgemem.llama.protocols import Tokenizer
+
+
+class LayoutHook:
+    """Put the layout's view in place of the loop's message list.
+
+    A hook of its own, because a failing hook is skipped: when recall fails, the turn goes on with what this one left,
+    and not with the loop's raw list, in which other people's private turns stand. It guards that, so it fails closed.
+
+    Other instructions or tools (the operator changed them, also while the robot was off; another agent took the
+    conversation over) begin a new epoch: they stand before everything, so the model reads its whole prompt once, and a
+    date in it may be today's.
+    """
+
+    points = frozenset({ON_RUN_START, BEFORE_LLM})
+    # Before everything that adds to the prompt.
+    priority = 85
+    fail_closed = True
+
+    def __init__(
+        self,
+        *,
+        speaker: str | None = None,
+        conversation: Conversation | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Make the hook.
+
+        Args:
+            speaker: who speaks where the loop does not say it.
+            now: the wall time that a new epoch freezes, seconds since the epoch UTC.
+        """
+        self.speaker = speaker
+        self._conversation = conversation
+        self._now = now
+        self._head: tuple[Any, str] = (None, "")
+        """The instructions and tools of the newest prompt, and their hash."""
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Open the turn, and lay out its prompt."""
+        conversation = conversation_of(ctx, self._conversation)
+        if point == ON_RUN_START:
+            conversation.begin(ctx, payload, speaker=self.speaker, by=self)
+        elif conversation.layout.running is None:
+            conversation.begin(ctx, payload, speaker=self.speaker)
+        if point == ON_RUN_START:
+            return None
+        layout = conversation.layout
+        layout.take(payload["messages"])
+        if payload.get("hop", 0) == 0 and conversation is (self._conversation or conversation):
+            self._look_at_head(conversation, payload)
+        shown = {"messages": layout.view(), "now": layout.epoch.started_at or None}
+        return HookResult.replace({**payload, **shown}, reason="layout")
+
+    def _look_at_head(self, conversation: Conversation, payload: dict[str, Any]) -> None:
+        messages = takewhile(lambda message: message.get("role") == "system", payload["messages"])
+        head = (list(messages), payload.get("tools"))
+        if head != self._head[0]:
+            encoded = msgspec.json.encode(head, enc_hook=repr)
+            self._head = (head, hashlib.sha256(encoded).hexdigest()[:32])
+        layout, noted = conversation.layout, self._head[1]
+        before = layout.epoch.head
+        if before and before != noted and layout.turns:
+            changed = {"reason": "instructions", "started_at": self._now(), "id": 0, "head": noted}
+            as_of = conversation.newest_forgetting()
+            epoch = conversation.scrubbed(layout.epoch, as_of)
+            # What was carried may be out of date; what still holds is told anew.
+            layout.switch(msgspec.structs.replace(epoch, carried=(), **changed))
+            conversation.opening.append(BeginEpoch(layout.epoch, as_of))
+        elif before != noted:
+            layout.epoch = msgspec.structs.replace(layout.epoch, head=noted)
+        conversation.also.append(KeepHead(layout.session, noted))
+
+
+WINDOW = "the model's window"
+"""Under this name `check` finds what is noted here."""
+
+_SIGNS = ("ContextOverflowError", "exceed context window", "exceeds the available context")
+"""How our own models, llama-cpp-python and llama-server say that a prompt was too long."""
+
+
+class WindowPlanHook:
+    """Have the budget know what instructions and tools take, before other hooks put anything together."""
+
+    points = frozenset({BEFORE_LLM, ON_RUN_END})
+    # Behind the layout, before all that adds to a prompt.
+    priority = 82
+
+    def __init__(
+        self,
+        budget: Budget,
+        *,
+        fits: Callable[[], bool] = lambda: True,
+        note: Callable[[HookFailure], None] = lambda _: None,
+        conversation: Conversation | None = None,
+    ) -> None:
+        """Make the hook.
+
+        Args:
+            fits: tells whether the newest prompt was within the plan; one that was not has been told of already.
+            note: keeps for `check` that a prompt did not fit the model's window.
+        """
+        self.budget = budget
+        self._fits = fits
+        self._note = note
+        self._conversation = conversation
+        self._overflows = 0
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Measure instructions and tools at the first call of the model, and listen for what it says at the end."""
+        if self._conversation not in (None, conversation_of(ctx, self._conversation)):
+            return None  # an agent within a tool has a prompt of its own
+        if point == ON_RUN_END:
+            self._listen(getattr(payload, "error", None) or "")
+            return None
+        if payload.get("hop", 0) == 0:
+            messages = payload["messages"]
+            system = takewhile(lambda message: message.get("role") == "system", messages)
+            self.budget.measure(list(system), payload.get("tools"))
+        return None
+
+    def _listen(self, error: str) -> None:
+        if not any(sign in error for sign in _SIGNS) or not self._fits():
+            return
+        self._overflows += 1
+        told = error.removeprefix("ContextOverflowError: ")
+        self._note(HookFailure(WINDOW, ON_RUN_END, self._overflows, told))
+
+
+log = logging.getLogger("edgemem.hooks")
+
+
+class TokenBudgetHook:
+    """Drop the oldest whole turns from what is sent, until it fits; what was said stays as it is."""
+
+    points = frozenset({BEFORE_LLM})
+    priority = 60
+
+    def __init__(
+        self,
+        max_context_tokens: int = 4000,
+        keep_last: int = 4,
+        *,
+        low_water: float = 0.6,
+        tokenizer: Tokenizer | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        """Make the hook.
+
+        Args:
+            max_context_tokens: what the prompt may take, tools and template included.
+            keep_last: kept for the seed's signature; whole turns are dropped, oldest first, and the newest stays.
+            low_water: share of the budget to go down to when it is passed, because each cut costs the cache.
+            budget: says what the prompt may take, in place of `max_context_tokens`.
+            tokenizer: counts; None: the budget's, or whatever `tokenizer_of` finds in the context's `llm`.
+        """
+        self._max_tokens = whole_number(max_context_tokens, "max_context_tokens")
+        self.keep_last = keep_last
+        self.low_water = low_water
+        self.note = ""
+        """Why the newest prompt does not fit although everything that may be dropped was; empty if it fits."""
+        self._budget = budget
+        self._tokenizer = tokenizer or (budget.tokenizer if budget is not None else None)
+
+    @property
+    def max_context_tokens(self) -> int:
+        """Return what the prompt may take, tools and template included."""
+        return self._max_tokens if self._budget is None else self._budget.plan.room
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Cut the messages to the budget."""
+        tokenizer = self._tokenizer or tokenizer_of(getattr(ctx, "llm", None))
+        messages = payload["messages"]
+        counted = payload.get("counted")
+        if counted is not None and counted[0] is messages and counted[1] <= self.max_context_tokens:
+            self.note = ""
+            return None
+        # What was left out stays out, as long as the prompt begins as it did then.
+        first = next((m for m in messages if m.get("role") != "system"), None)
+        begun, dropped = ctx.hook_state.get(id(self), (None, 0))
+        result = fit(
+            messages,
+            tokenizer=tokenizer,
+            budget_tokens=self.max_context_tokens,
+            target_tokens=int(self.low_water * self.max_context_tokens),
+            tools=payload.get("tools"),
+            dropped_turns=dropped if begun == first else 0,
+        )
+        ctx.hook_state[id(self)] = (first, result.dropped_turns)
+        note = "" if result.fits else result.note
+        if note and note != self.note:
+            log.warning("%s", note)
+        self.note = note
+        if result.messages == messages:
+            return None
+        counted = result.messages, result.tokens
+        return HookResult.replace(
+            {**payload, "messages": result.messages, "counted": counted}, reason="budget"
+        )
