@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.candidates import make_filter
-from edgemem.recall.columns import BESIDE, NOBODY, Columns, Row, sound_row
 from edgemem.recall.index.docs import add_docs
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.sources import EPISODE, FACT, KINDS, NOTE, TURN, Doc
 from edgemem.recall.index.state import FIRST_OTHER, State
-from edgemem.recall.postings import ResidentPostings
+from edgemem.recall.search.postings import ResidentPostings
+from edgemem.recall.search.table import BESIDE, NOBODY, Columns, Row, make_filter, sound_row
 from edgemem.records import Reader
 from edgemem.store.db.database import Database
 

@@ -22,7 +22,7 @@ from edgemem.cli import COMMANDS, main
 from edgemem.clock import Clock
 from edgemem.config import load_profile
 from edgemem.llama.embedder import LlamaEmbedder
-from edgemem.recall import search
+from edgemem.recall.search import search
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.candidates import make_filter
-from edgemem.recall.columns import Columns, Row
-from edgemem.recall.fact_scores import CLUES, MEANING, FactModel, FactModels, clues_of
 from edgemem.recall.index.sources import FACT
 from edgemem.recall.index.state import FIRST_OTHER
-from edgemem.recall.linear import shipped_models
 from edgemem.recall.query import ParsedQuery
-from edgemem.recall.view import View
+from edgemem.recall.rank.fact_features import CLUES, MEANING, FactModel, FactModels, clues_of
+from edgemem.recall.rank.model import shipped_models
+from edgemem.recall.search.table import Columns, Row, make_filter
+from edgemem.recall.search.view import View
 
 NAMES = list(CLUES)
 share = st.floats(0, 1, width=32)

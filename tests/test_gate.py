@@ -17,7 +17,7 @@ import edgemem
 from edgemem.config import LlamaSettings, Profile
 from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
-from edgemem.recall.gate import (
+from edgemem.recall.rank.gate import (
     THERE,
     WANTS,
     Both,

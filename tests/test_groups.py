@@ -14,8 +14,8 @@ from edgemem.config import LlamaSettings
 from edgemem.inspect.replay import Player
 from edgemem.inspect.script import Line
 from edgemem.memory import Memory
-from edgemem.recall.groups import Rows, first_of
-from edgemem.recall.second_pass import name_of
+from edgemem.recall.rank.groups import Rows, first_of
+from edgemem.recall.rank.rerank import name_of
 from edgemem.records import Heard, Reader, Recalled
 
 ANYBODY = Reader("alice")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.linear import LinearModel, Messages, Models, reasons, shipped_models
-from edgemem.recall.replacing import CLUES as CLUES_OF_PAIRS
-from edgemem.recall.signals import SIGNALS
+from edgemem.recall.rank.features import SIGNALS
+from edgemem.recall.rank.model import LinearModel, Messages, Models, reasons, shipped_models
+from edgemem.recall.rank.replacing import CLUES as CLUES_OF_PAIRS
 from lab.fit import MEANING
 from lab.learning import AGAINST
 

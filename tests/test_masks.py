@@ -6,10 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.candidates import make_filter
-from edgemem.recall.columns import Columns, Row
 from edgemem.recall.index.sources import FACT, TURN
-from edgemem.recall.masks import _MOST, Masks
+from edgemem.recall.search.table import _MOST, Columns, Masks, Row, make_filter
 from edgemem.records import Reader
 
 rows = st.builds(

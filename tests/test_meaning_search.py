@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgemem.recall.candidates import make_filter
-from edgemem.recall.columns import Columns, Row
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.sources import TURN
 from edgemem.recall.index.vectors import ExactVectors
-from edgemem.recall.meaning_search import find_near
 from edgemem.recall.query import ParsedQuery
+from edgemem.recall.search.meaning import find_near
+from edgemem.recall.search.table import Columns, Row, make_filter
+from edgemem.recall.search.view import View
 from edgemem.recall.traits import SAYS_I
-from edgemem.recall.view import View
 from edgemem.records import Reader
 from edgemem.store.db.database import Database
 

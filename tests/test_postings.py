@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemem.errors import CorruptError
-from edgemem.recall import postings
-from edgemem.recall.bm25 import Statistics, count_docs, matched, stands_of
-from edgemem.recall.candidates import make_filter
 from edgemem.recall.index.docs import add_docs, remove_doc, replace_doc
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.sources import EPISODE, FACT, TURN, Doc
 from edgemem.recall.index.state import FIRST_OTHER, KEPT, State, note_removals, read_removals, trim_removals
 from edgemem.recall.people.alike import TermWeight
-from edgemem.recall.postings import ResidentPostings
+from edgemem.recall.search import postings
+from edgemem.recall.search.bm25 import Statistics, count_docs, matched, stands_of
+from edgemem.recall.search.postings import ResidentPostings
+from edgemem.recall.search.table import make_filter
+from edgemem.recall.search.view import View
 from edgemem.recall.text.analyse import terms
-from edgemem.recall.view import View
 from edgemem.records import Reader
 from edgemem.store.db.database import Database
 

@@ -18,9 +18,9 @@ import pytest
 
 from edgemem.config import Profile
 from edgemem.llama.embedder import LlamaEmbedder
-from edgemem.recall.gate import SLOWLY
-from edgemem.recall.linear import LinearModel, Messages, shipped_models
-from edgemem.recall.signals import SIGNALS
+from edgemem.recall.rank.features import SIGNALS
+from edgemem.recall.rank.gate import SLOWLY
+from edgemem.recall.rank.model import LinearModel, Messages, shipped_models
 from lab.facts_told import ASKED_FOR, PREFERENCE, FactsTold
 from lab.recall_cases import LEFT_OUT, weeks_case
 from lab.recall_home import IDLE_S, Filled, filled

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.columns import NOBODY
-from edgemem.recall.linear import Messages, reasons, shipped_models
-from edgemem.recall.replacing import CLUES, Replacing, Said, mixed
-from edgemem.recall.signals import SIGNALS
+from edgemem.recall.rank.features import SIGNALS
+from edgemem.recall.rank.model import Messages, reasons, shipped_models
+from edgemem.recall.rank.replacing import CLUES, Replacing, Said, mixed
+from edgemem.recall.search.table import NOBODY
 from edgemem.recall.text.analyse import plain_words, terms
 from lab.learning import AGAINST
 

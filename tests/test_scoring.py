@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgemem.recall.candidates import make_filter
-from edgemem.recall.columns import Columns, Row
-from edgemem.recall.gate import NOTHING, Utterance, shipped_gate
 from edgemem.recall.index.sources import FACT, NOTE, SUMMARY, TURN
 from edgemem.recall.index.state import FIRST_OTHER
-from edgemem.recall.linear import shipped_models
 from edgemem.recall.query import ParsedQuery
-from edgemem.recall.scoring import Ranking
-from edgemem.recall.view import View
+from edgemem.recall.rank.gate import NOTHING, Utterance, shipped_gate
+from edgemem.recall.rank.model import shipped_models
+from edgemem.recall.rank.ranking import Ranking
+from edgemem.recall.search.table import Columns, Row, make_filter
+from edgemem.recall.search.view import View
 
 NOW, DAY = 1e9, 86400.0
 ASKED = ParsedQuery(terms=("cup",), meaning="the cup", people=frozenset())

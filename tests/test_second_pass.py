@@ -16,7 +16,7 @@ from edgemem.config import LlamaSettings, Profile, RecallSettings
 from edgemem.errors import ClosedError, ModelError
 from edgemem.llama.protocols import Reranker
 from edgemem.memory import Memory
-from edgemem.recall.second_pass import Bounds, name_of, second_pass
+from edgemem.recall.rank.rerank import Bounds, name_of, second_pass
 from edgemem.records import Heard, Reader, Recalled, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import edgemem
 from edgemem.config import LlamaSettings, Profile
-from edgemem.recall.sessions_found import any_of, sessions_of
+from edgemem.recall.results import any_of, sessions_of
 from edgemem.records import Heard, Recalled, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.columns import Columns, Row
 from edgemem.recall.index.sources import TURN
 from edgemem.recall.query import ParsedQuery
-from edgemem.recall.signals import SIGNALS, Field, signals_of
+from edgemem.recall.rank.features import SIGNALS, Field, signals_of
+from edgemem.recall.search.table import Columns, Row
 from edgemem.recall.traits import ASKS, SAYS_I
 
 DAY = 86400.0

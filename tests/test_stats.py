@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import edgemem
 from edgemem.cli import main
-from edgemem.cli.prometheus import Metric, metrics_of, render, write_textfile
+from edgemem.cli.stats import Metric, metrics_of, render, write_textfile
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.registry import HookFailure
 from edgemem.hooks.turn_log import TurnFigures

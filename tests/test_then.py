@@ -13,7 +13,7 @@ from test_recall import Robot
 
 from edgemem.clock import Clock
 from edgemem.recall.query import parse_query
-from edgemem.recall.then import values_meant
+from edgemem.recall.rank.versions import values_meant
 from edgemem.recall.times import past_times
 from edgemem.records import Reader
 from edgemem.store import fact_queries

@@ -15,9 +15,9 @@ from edgemem.config import Profile
 from edgemem.context.block.select import floors_of, worth_saying
 from edgemem.llama.protocols import Reranker
 from edgemem.loop.loop import AgentLoop, Reply
-from edgemem.recall import word_search
-from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.recall import Recall
+from edgemem.recall.search import words
+from edgemem.recall.search.postings import ResidentPostings
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import turns
 
@@ -65,7 +65,7 @@ def robot(request, tmp_path, monkeypatch):
     made = Robot(tmp_path, Clock(wall=lambda: NOW, monotonic=lambda: 1.0), embedder)
     if request.param == "file":
         monkeypatch.setattr(ResidentPostings, "follow", lambda *_: False)
-        monkeypatch.setattr(word_search, "_SOON_READ", -1)
+        monkeypatch.setattr(words, "_SOON_READ", -1)
     for each in TALK:
         say(made, *each)
     if request.param != "at once":

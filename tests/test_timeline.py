@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from edgemem.cli.history import beliefs_of
-from edgemem.cli.timeline import ASCII, UNICODE, WIDTH, Belief, draw, legend, panels, versions
+from edgemem.cli.timeline import ASCII, UNICODE, WIDTH, Belief, beliefs_of, draw, legend, panels, versions
 from edgemem.store.memory_store import SQLiteMemoryStore
 
 DAY = 86400.0

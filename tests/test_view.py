@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgemem.recall.candidates import make_filter
-from edgemem.recall.columns import BESIDE, Columns, Row
 from edgemem.recall.index.sources import TURN
-from edgemem.recall.view import View
+from edgemem.recall.search.table import BESIDE, Columns, Row, make_filter
+from edgemem.recall.search.view import View
 from edgemem.records import Reader
 
 

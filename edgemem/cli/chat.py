@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from edgemem.cli.asked_model import file_at, not_both
+from edgemem.cli.models import file_at, not_both
 from edgemem.cli.options import home_option, json_option, open_home
 from edgemem.cli.printing import count
 from edgemem.errors import EdgememError, InvalidInputError

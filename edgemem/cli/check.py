@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.asked_model import file_at, llm_option, not_both, server_option, tokenizer_of
+from edgemem.cli.models import file_at, llm_option, not_both, server_option, tokenizer_of
 from edgemem.cli.options import home_option, json_option, open_existing, open_home
 from edgemem.cli.printing import console, plain, print_json
 

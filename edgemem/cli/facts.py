@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgemem.cli.completion import fact_keys
-from edgemem.cli.history import beliefs_of, print_histories
 from edgemem.cli.options import (
     ListOrShow,
     When,
@@ -22,6 +21,7 @@ from edgemem.cli.options import (
     tell_pending,
 )
 from edgemem.cli.printing import count, moment, plain, print_json, print_table, shortened
+from edgemem.cli.timeline import beliefs_of, print_histories
 from edgemem.errors import InvalidInputError
 from edgemem.records import Fact, Heard, Reader
 from edgemem.scopes import checked_scope, level_of_scope

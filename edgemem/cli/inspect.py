@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgemem.cli.asked_model import file_at, llm_option, not_both, server_option, tokenizer_of
 from edgemem.cli.chat import INSTRUCTIONS, MAX_UTTERANCE
 from edgemem.cli.completion import session_ids
+from edgemem.cli.models import file_at, llm_option, not_both, server_option, tokenizer_of
 from edgemem.cli.options import home_option, json_option, open_existing, speaker_option
 from edgemem.cli.printing import console, count, harmless, plain, print_hanging, print_json
 from edgemem.errors import InvalidInputError

@@ -1,9 +1,15 @@
-"""`edgemem models`: fetch, add, list, verify and remove models."""
+"""`edgemem models`: fetch, add, list, verify and remove models.
+
+How a model is told about on the command line: one row, whether the catalogue or only its own header knows it.
+
+The chat model that a command is told of: what counts its tokens and how large its window is, its weights not loaded.
+"""
 
 from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgemem.cli.completion import model_names
-from edgemem.cli.model_rows import describe_added, describe_entry, describe_own, in_words
 from edgemem.cli.options import ListByDefault, did_you_mean, home_option, json_option
 from edgemem.cli.printing import console, plain, print_json, print_table
-from edgemem.errors import ModelError
+from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama.models.catalog import (
     DEFAULT_EMBEDDER,
     ModelEntry,
@@ -27,10 +32,17 @@ from edgemem.llama.models.catalog import (
     find_model,
     folder_to_write,
     load_catalogue,
+    state_of,
 )
+from edgemem.llama.models.gguf import Description, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from edgemem.llama.models.catalog import ModelEntry
+    from edgemem.llama.protocols import Tokenizer
+    from edgemem.memory import Memory
 
 
 @click.group(cls=ListByDefault)
@@ -255,3 +267,132 @@ def _ended_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def describe_entry(entry: ModelEntry, path: Path | None) -> dict[str, Any]:
+    """Return what the catalogue says of a model, and what is known of its file."""
+    return {
+        "name": entry.name,
+        "kind": entry.kind,
+        "bytes": entry.bytes,
+        "quantisation": entry.quantisation,
+        "dimensions": entry.dimensions,
+        "context": entry.context,
+        "ram_mb": entry.ram_mb,
+        "licence": entry.licence,
+        "sha256": entry.sha256,
+        "state": state_of(entry, path),
+        "path": str(path) if path else None,
+    }
+
+
+def describe_own(name: str, path: Path) -> dict[str, Any]:
+    """Return what a file outside of the catalogue says of itself, if it can be read."""
+    try:
+        return describe_added(name, describe(path), path)
+    except ModelError:
+        # it may lie there for another program; `verify` says what is wrong with it
+        size = path.stat().st_size
+        return {**dict.fromkeys(_ROW, ""), "name": name, "kind": "unknown", "bytes": size, "dimensions": 0, "context": 0,
+                "ram_mb": 0, "state": "damaged", "path": str(path)}  # fmt: skip
+
+
+_ROW = (
+    "name",
+    "kind",
+    "bytes",
+    "quantisation",
+    "dimensions",
+    "context",
+    "ram_mb",
+    "licence",
+    "sha256",
+    "state",
+    "path",
+)
+
+
+def describe_added(name: str, told: Description, path: Path) -> dict[str, Any]:
+    """Return what a model's header says, under the keys that models of the catalogue have."""
+    entry = find_entry(name)
+    return {
+        "name": name,
+        "kind": told.kind,
+        "bytes": told.bytes,
+        "quantisation": "",
+        "dimensions": told.dimensions,
+        "context": told.context,
+        "ram_mb": told.ram_mb,
+        "licence": plain(told.licence),
+        "sha256": (expected(entry, path) or (0, ""))[1],
+        "state": state_of(entry, path),
+        "path": str(path),
+        "architecture": plain(told.architecture),
+        "pooling": told.pooling,
+    }
+
+
+def in_words(told: Description) -> str:
+    """Return what a model's header says as a line."""
+    parts = [
+        f"{told.kind} ({plain(told.architecture)})",
+        f"{told.bytes / 1e6:,.0f} MB",
+        f"context {told.context:,}",
+    ]
+    if told.kind == "embedder":
+        parts.append(f"{told.dimensions} dimensions, {told.pooling} pooling")
+    elif told.kind != "reranker":
+        parts.append("with a chat template" if told.chat_template else "without a chat template")
+    if told.ram_mb:
+        parts.append(f"about {told.ram_mb:,} MB of RAM")
+    return ", ".join(parts)
+
+
+llm_option = click.option(
+    "--llm",
+    type=click.Path(path_type=Path),
+    metavar="NAME|FILE",
+    help="A chat model, by its name in `edgemem models list` or as a GGUF file; only its tokenizer is loaded.",
+)
+server_option = click.option(
+    "--server",
+    metavar="URL",
+    help="The model of a llama-server in place of --llm, such as http://127.0.0.1:8080.",
+)
+
+
+def not_both(llm: Path | None, server: str | None) -> None:
+    """Raise InvalidInputError where a command is told of two models."""
+    if llm is not None and server is not None:
+        raise InvalidInputError(
+            "--llm loads a model here and --server asks one elsewhere; name one of them, not both."
+        )
+
+
+def file_at(llm: Path | None, home: Path) -> Path | None:
+    """Return the file of the model that was named; one that is not there is told before a home is opened."""
+    from edgemem.llama.models.catalog import file_of
+
+    return None if llm is None else file_of(str(llm), home=home)
+
+
+@contextmanager
+def tokenizer_of(file: Path | None, server: str | None, memory: Memory) -> Iterator[Tokenizer | None]:
+    """Yield what counts the tokens of the model that was named, and knows its window; None where none was.
+
+    The window of a file is the one that it was trained for: no larger one is of use.
+    """
+    if server is not None:
+        from edgemem.llama.server.chat import HttpLlama
+
+        with HttpLlama(server, settings=memory.profile.chat) as model:
+            yield model.tokenizer
+    elif file is not None:
+        from edgemem.llama.models.gguf import read_header
+        from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+
+        with LlamaTokenizer(file) as tokenizer:
+            tokenizer.n_ctx = read_header(file).number("context_length") or None
+            yield tokenizer
+    else:
+        yield None

@@ -1,17 +1,23 @@
-"""`edgemem stats`: how much there is, what it takes, what waits, and how the newest turn went."""
+"""`edgemem stats`: how much there is, what it takes, what waits, and how the newest turn went.
+
+The text format of Prometheus, for the textfile collector of node_exporter: metrics in, text out, written at once.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
 from edgemem.cli.options import home_option, json_option, open_existing
 from edgemem.cli.printing import moment, print_json, print_table
+from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from edgemem.hooks.turn_log import TurnFigures
     from edgemem.memory.stats import Stats
@@ -41,8 +47,6 @@ def stats(textfile: Path | None, home: Path, as_json: bool) -> None:
     with open_existing(home) as memory:
         found = gather(memory)
     if textfile is not None:
-        from edgemem.cli.prometheus import metrics_of, render, write_textfile
-
         write_textfile(textfile, render(metrics_of(found)))
     if as_json:
         print_json(found)
@@ -97,3 +101,105 @@ def _bytes(size: float) -> str:
         if size >= least:
             return f"{size / least:.1f} {unit}"
     return f"{size:.0f} bytes"
+
+
+class Metric(NamedTuple):
+    """One metric with its samples."""
+
+    name: str
+    kind: Literal["gauge", "counter"]
+    help: str
+    samples: Sequence[tuple[Mapping[str, str], float]]
+
+
+def metrics_of(stats: Stats) -> list[Metric]:
+    """Return what a look at a memory says, in base units: seconds and bytes.
+
+    Each sample carries the home, or the files of two robots' memories on one machine would be taken for one.
+    """
+    return [
+        metric._replace(samples=[({"home": stats.home, **labels}, value) for labels, value in metric.samples])
+        for metric in _metrics(stats)
+        if metric.samples
+    ]
+
+
+def _metrics(stats: Stats) -> list[Metric]:
+    growth = dict(stats.per_day)
+    growth_bytes = growth.pop("bytes", 0.0)
+    made = [
+        Metric("edgemem_info", "gauge", "The version that looked.", [({"version": stats.version}, 1)]),
+        _each("edgemem_records", "What is remembered, by kind.", "kind", stats.counts),
+        _each("edgemem_disk_bytes", "Size on disk, by part of the home.", "part", stats.disk_bytes),
+        _each("edgemem_growth_rows_per_day", "Rows that came in each day of the last week.", "kind", growth),
+        _one("edgemem_growth_bytes_per_day", "Bytes that came in each day of the last week.", growth_bytes),
+        _each("edgemem_index_waiting", "What idle time has still to do.", "kind", stats.waiting),
+        _one("edgemem_index_lag_seconds", "How long the oldest row has waited for the index.", stats.lag_s),
+        _one("edgemem_clock_trusted", "Whether the wall clock can be believed.", stats.clock_trusted),
+        Metric(
+            "edgemem_hook_failures_total",
+            "counter",
+            "Failures of hooks that are on record.",
+            [({"hook": f.hook, "point": f.point}, f.count) for f in stats.failures],
+        ),
+    ]
+    turn = stats.last_turn
+    if turn is not None:
+        stages = ("recall", "embed", "hooks", "model", "commit")
+        took = {stage: getattr(turn, f"{stage}_ms") / 1e3 for stage in stages}
+        tokens = {kind: getattr(turn, f"{kind}_tokens") for kind in ("new", "reused", "block")}
+        made += [
+            _one("edgemem_last_turn_timestamp_seconds", "When the newest turn ended.", turn.at),
+            _each("edgemem_last_turn_seconds", "What the stages of the newest turn took.", "stage", took),
+            _each("edgemem_last_turn_tokens", "Tokens of the newest turn's prompts.", "kind", tokens),
+            _one("edgemem_last_turn_candidates", "What the newest recall weighed.", turn.candidates),
+            _one("edgemem_last_turn_late", "Whether the newest recall hit its deadline.", turn.late),
+            _each(
+                "edgemem_early_turns",
+                "Turns of the newest process that were heard before their end, and those with recall ready then.",
+                "kind",
+                {"heard": turn.heard_early, "ready": turn.ready_early},
+            ),
+        ]
+    return made
+
+
+def render(metrics: Iterable[Metric]) -> str:
+    """Return metrics in the text format, version 0.0.4."""
+    lines = []
+    for metric in metrics:
+        told = metric.help.replace("\\", "\\\\").replace("\n", "\\n")
+        lines += [f"# HELP {metric.name} {told}", f"# TYPE {metric.name} {metric.kind}"]
+        for labels, value in metric.samples:
+            named = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+            lines.append(f"{metric.name}{{{named}}} {value:.15g}" if named else f"{metric.name} {value:.15g}")
+    return "\n".join(lines) + "\n"
+
+
+def write_textfile(path: Path, text: str) -> None:
+    """Put a file where the collector reads it, whole or not at all, and readable for the collector's own user."""
+    if path.suffix != ".prom":
+        raise InvalidInputError(
+            f"node_exporter reads only files that end in .prom; name {path}.prom instead."
+        )
+    if not path.parent.is_dir():
+        raise InvalidInputError(f"There is no folder {path.parent}; name the one that node_exporter reads.")
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.chmod(0o644)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _each(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
+    return Metric(name, "gauge", help_text, [({label: key}, value) for key, value in values.items()])
+
+
+def _one(name: str, help_text: str, value: float) -> Metric:
+    return Metric(name, "gauge", help_text, [({}, value)])
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -16,8 +16,8 @@ from edgemem.hooks.points import (
     ON_SPEECH_START,
     HookResult,
 )
-from edgemem.recall.echoes import asks
 from edgemem.recall.prefetch import MAX_CHARS, read_utterance, with_ending
+from edgemem.recall.rank.echoes import asks
 from edgemem.records import Reader
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from edgemem.hooks.tool_output import ToolOutputTruncatorHook
 from edgemem.hooks.turn_log import TimingHook, TurnLogHook
 from edgemem.inspect.left_out import Judge, Look, candidates
 from edgemem.llama.template.chat_template import text_of
-from edgemem.recall.search import RecallStats
+from edgemem.recall.search.search import RecallStats
 from edgemem.records import Message, Recalled, Session
 
 if TYPE_CHECKING:

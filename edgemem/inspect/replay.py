@@ -20,7 +20,7 @@ from edgemem.llama.template.chat_template import text_of
 from edgemem.llama.tokens.log import common_prefix
 from edgemem.loop.loop import AgentLoop, LoopModel, Reply, TurnResult
 from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.recall.search import RecallStats
+from edgemem.recall.search.search import RecallStats
 from edgemem.records import REMEMBER_FACT, Message, Recalled
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from edgemem.memory.idle import IdleFailure, Upkeep
     from edgemem.memory.parts import Parts
     from edgemem.memory.running import Running
-    from edgemem.recall.gate import Found, Utterance
-    from edgemem.recall.linear import Messages
+    from edgemem.recall.rank.gate import Found, Utterance
+    from edgemem.recall.rank.model import Messages
 
 
 class Diagnostics:

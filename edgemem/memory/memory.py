@@ -40,7 +40,7 @@ from edgemem.memory.session import Extras, SessionHooks
 from edgemem.recall.index.sources import checked_kinds, notes_stamp
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.prefetch import Prefetch
-from edgemem.recall.sessions_found import MESSAGES, sessions_of
+from edgemem.recall.results import MESSAGES, sessions_of
 from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.validation import checked_number, checked_text, item_count
@@ -48,7 +48,7 @@ from edgemem.store.validation import checked_number, checked_text, item_count
 if TYPE_CHECKING:
     from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
     from edgemem.loop.toolbox import Tool
-    from edgemem.recall.search import RecallStats
+    from edgemem.recall.search.search import RecallStats
     from edgemem.store.erase.eraser import Forgotten
     from edgemem.store.transfer.merge import ImportReport
 

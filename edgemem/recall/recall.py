@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from edgemem.clock import Clock
 from edgemem.config import Settings
 from edgemem.errors import ClosedError, StoreError
-from edgemem.recall.candidates import Filter, make_filter
-from edgemem.recall.echoes import Echoes
-from edgemem.recall.found import fetch
-from edgemem.recall.gate import shipped_gate
-from edgemem.recall.groups import Rows, Wanted, best_of_groups, first_of
 from edgemem.recall.index.sources import KINDS
-from edgemem.recall.linear import shipped_models
 from edgemem.recall.query import parse_query
-from edgemem.recall.search import Limits, RecallStats, Search
-from edgemem.recall.second_pass import Bounds, SecondPass, second_pass
-from edgemem.recall.tail import Tail
-from edgemem.recall.then import choose_versions
+from edgemem.recall.rank.echoes import Echoes
+from edgemem.recall.rank.gate import shipped_gate
+from edgemem.recall.rank.groups import Rows, Wanted, best_of_groups, first_of
+from edgemem.recall.rank.model import shipped_models
+from edgemem.recall.rank.rerank import Bounds, SecondPass, second_pass
+from edgemem.recall.rank.versions import choose_versions
+from edgemem.recall.results import fetch
+from edgemem.recall.search.search import Limits, RecallStats, Search
+from edgemem.recall.search.table import Filter, make_filter
+from edgemem.recall.search.tail import Tail
 from edgemem.recall.times import checked_when, past_times
 from edgemem.store.rights import as_spelled, spellings
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder, Reranker
-    from edgemem.recall.gate import Found, Utterance
     from edgemem.recall.index.index import Index
-    from edgemem.recall.linear import Messages
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.scoring import Ranking
+    from edgemem.recall.rank.gate import Found, Utterance
+    from edgemem.recall.rank.model import Messages
+    from edgemem.recall.rank.ranking import Ranking
     from edgemem.records import Kind, Reader, Recalled
     from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile

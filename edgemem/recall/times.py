@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.columns import Columns
+    from edgemem.recall.search.table import Columns
 
     Numbers = NDArray[np.float32]
 

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemem.clock import Clock
-from edgemem.recall import file_words, word_search
-from edgemem.recall.candidates import make_filter
 from edgemem.recall.index.index import Index
-from edgemem.recall.postings import ResidentPostings
 from edgemem.recall.query import parse_query
-from edgemem.recall.tail import Tail
-from edgemem.recall.word_search import WordSearch
+from edgemem.recall.search import file_words, words
+from edgemem.recall.search.postings import ResidentPostings
+from edgemem.recall.search.table import make_filter
+from edgemem.recall.search.tail import Tail
+from edgemem.recall.search.words import WordSearch
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import turns
 from edgemem.store.db.database import Database
@@ -42,7 +42,7 @@ def robot(request, tmp_path, monkeypatch):
 def in_file(monkeypatch) -> None:
     """Have memory never hold the words of the index."""
     monkeypatch.setattr(ResidentPostings, "follow", lambda *_: False)
-    monkeypatch.setattr(word_search, "_SOON_READ", -1)
+    monkeypatch.setattr(words, "_SOON_READ", -1)
 
 
 def test_any_of_the_words_finds(robot):

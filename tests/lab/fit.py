@@ -17,10 +17,10 @@ import msgspec
 from edgemem.bench.ground import real_embedder, scratch
 from edgemem.bench.report import report, say
 from edgemem.config import Profile
-from edgemem.recall.linear import LinearModel
-from edgemem.recall.replacing import CLUES, Replacing, compared
-from edgemem.recall.replacing import CLUES as OF_PAIRS
-from edgemem.recall.signals import SIGNALS
+from edgemem.recall.rank.features import SIGNALS
+from edgemem.recall.rank.model import LinearModel
+from edgemem.recall.rank.replacing import CLUES, Replacing, compared
+from edgemem.recall.rank.replacing import CLUES as OF_PAIRS
 from lab.fit_facts import asked_of_facts, fact_section, learnt_facts
 from lab.judged import homes, told_home
 from lab.learning import REPLACED, calibrated, learnt, weights_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.linear import LinearModel
+    from edgemem.recall.rank.model import LinearModel
 
     Lesson = tuple[NDArray[np.float32], NDArray[np.bool_]]
     from collections.abc import Mapping
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder
-    from edgemem.recall.linear import Messages
+    from edgemem.recall.rank.model import Messages
 
 
 LENGTHS = frozenset({"old_length", "new_length"})
@@ -300,10 +300,10 @@ def _left_out(asked: dict[str, list[Asked]], l2: float) -> dict[str, float]:
 
 def _toml(models: dict[str, LinearModel]) -> str:
     lines = [
-        "# Learnt by `make lab ARGS=fit` on the corpus of `tests/lab/weeks.py`: recall/signals.py says what each signal is. The",
+        "# Learnt by `make lab ARGS=fit` on the corpus of `tests/lab/weeks.py`: recall/rank/features.py says what each signal is. The",
         "# sum of weights times signals, times scale, plus bias, is the logarithm of the odds. What tells that a message replaces",
-        "# an older one is in recall/replacing.py, and learnt on tests/lab/home_*.toml as well. The clues of facts are in",
-        "# recall/fact_scores.py.",
+        "# an older one is in recall/rank/replacing.py, and learnt on tests/lab/home_*.toml as well. The clues of facts are in",
+        "# recall/rank/fact_features.py.",
     ]
     for name, model in models.items():
         lines += [

@@ -18,7 +18,7 @@ import msgspec
 from edgemem.bench.ground import scratch
 from edgemem.bench.report import report, say
 from edgemem.config import Profile
-from edgemem.recall.gate import THERE, WANTS, Both, Direction, Gate, Vocabulary, Weighed
+from edgemem.recall.rank.gate import THERE, WANTS, Both, Direction, Gate, Vocabulary, Weighed
 from lab.facts_told import FactsTold
 from lab.judged import homes, open_real, opened, tell
 from lab.learning import logistic
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from edgemem.llama.protocols import Embedder
     from edgemem.memory import Memory
-    from edgemem.recall.gate import Found, Utterance
+    from edgemem.recall.rank.gate import Found, Utterance
     from lab.judged import Household
 
 SEEDS = (2, 3, 4)
@@ -296,7 +296,7 @@ def file_of(gate: Gate) -> str:
     """Return the file of a gate."""
     lines = [
         "# Learnt by `make lab ARGS=gate`: how likely it is that something remembered helps with what somebody said. See",
-        "# recall/gate.py.",
+        "# recall/rank/gate.py.",
     ]
     for name in ("words_only", "with_meaning", "with_vector"):
         for part in ("wants", "there"):

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.recall.linear import LinearModel
-from edgemem.recall.signals import SIGNALS
+from edgemem.recall.rank.features import SIGNALS
+from edgemem.recall.rank.model import LinearModel
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.linear import Messages
+    from edgemem.recall.rank.model import Messages
 
     Matrix = NDArray[np.float32]
     Truth = NDArray[np.bool_]

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemem.recall.fact_scores import CLUES
-from edgemem.recall.gate import SLOWLY, Found, Gate, Utterance
-from edgemem.recall.linear import LinearModel, Messages
-from edgemem.recall.replacing import Said
-from edgemem.recall.signals import SIGNALS
+from edgemem.recall.rank.fact_features import CLUES
+from edgemem.recall.rank.features import SIGNALS
+from edgemem.recall.rank.gate import SLOWLY, Found, Gate, Utterance
+from edgemem.recall.rank.model import LinearModel, Messages
+from edgemem.recall.rank.replacing import Said
 from edgemem.recall.text.analyse import plain_words, terms
 from lab import gate
 from lab.bootstrap import interval, paired

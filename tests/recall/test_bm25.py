@@ -11,7 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemem.recall.bm25 import (
+from edgemem.recall.index.docs import add_docs
+from edgemem.recall.index.file import SCHEMA
+from edgemem.recall.index.sources import EPISODE, FACT, KINDS, TURN, Doc
+from edgemem.recall.index.state import FIRST_OTHER
+from edgemem.recall.people.alike import TermWeight
+from edgemem.recall.query import parse_query
+from edgemem.recall.search.bm25 import (
     K1,
     MAX_MATCHES,
     MAX_TERMS,
@@ -22,17 +28,10 @@ from edgemem.recall.bm25 import (
     matched,
     stands_of,
 )
-from edgemem.recall.candidates import make_filter
-from edgemem.recall.columns import Columns, Row
-from edgemem.recall.file_words import FileWords
-from edgemem.recall.index.docs import add_docs
-from edgemem.recall.index.file import SCHEMA
-from edgemem.recall.index.sources import EPISODE, FACT, KINDS, TURN, Doc
-from edgemem.recall.index.state import FIRST_OTHER
-from edgemem.recall.people.alike import TermWeight
-from edgemem.recall.query import parse_query
+from edgemem.recall.search.file_words import FileWords
+from edgemem.recall.search.table import Columns, Row, make_filter
+from edgemem.recall.search.view import View
 from edgemem.recall.text.analyse import MAX_CHARS, plain_words, stem, terms
-from edgemem.recall.view import View
 from edgemem.records import Reader
 from edgemem.store.db.database import Database
 from edgemem.store.episodes import spell_out

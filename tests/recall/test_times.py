@@ -19,9 +19,9 @@ import edgemem
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
 from edgemem.loop.toolbox import ToolTurn
-from edgemem.recall.columns import Columns, Row
 from edgemem.recall.index.sources import EPISODE, TURN
 from edgemem.recall.query import ParsedQuery, parse_query
+from edgemem.recall.search.table import Columns, Row
 from edgemem.recall.times import on_dates, on_days, past_times, said_then, spoken_of
 from edgemem.records import Epoch, Reader
 from edgemem.store import epochs, facts

@@ -27,7 +27,7 @@ from edgemem.context.sentences import split_sentences
 from edgemem.fence import fence
 from edgemem.patterns import Pattern
 from edgemem.provisions import provided
-from edgemem.recall import echoes
+from edgemem.recall.rank import echoes
 from edgemem.recall.text.analyse import plain_words, stem, terms
 from edgemem.recall.text.vocabulary import common_words
 from edgemem.records import Recalled
@@ -63,7 +63,7 @@ class Floors(NamedTuple):
     """From which score on something is said."""
 
     any: float = 0.0
-    """The least score of the best item; below it nothing is said. See `edgemem.recall.gate`."""
+    """The least score of the best item; below it nothing is said. See `edgemem.recall.rank.gate`."""
     safety: float = 0.0
     """The least score of a fact that concerns somebody's safety."""
 

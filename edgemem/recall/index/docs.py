@@ -11,12 +11,12 @@ from zlib import crc32
 
 import msgspec
 
-from edgemem.recall.columns import Row
 from edgemem.recall.index.sources import TURN, Doc, digest_of
 from edgemem.recall.index.spaces import dequeue, enqueue, spaces_without
 from edgemem.recall.index.state import FIRST_OTHER, get_meta, note_removals, set_meta, tally_docs
 from edgemem.recall.index.vectors import move_vectors, remove_vectors
 from edgemem.recall.people.names import called_in, names_in, note_sounds, sounds_with
+from edgemem.recall.search.table import Row
 from edgemem.recall.text.analyse import terms, words_version
 from edgemem.recall.traits import Traits, traits_of
 

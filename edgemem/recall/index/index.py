@@ -31,7 +31,7 @@ from edgemem.recall.index.follow import (
 from edgemem.recall.index.renewal import count_older, renew_some
 from edgemem.recall.index.sources import SOURCES, Doc, Originals, Source
 from edgemem.recall.index.state import DamagedIndexError, State, set_meta
-from edgemem.recall.postings import ResidentPostings
+from edgemem.recall.search.postings import ResidentPostings
 from edgemem.store.erase.erasings import last_forgotten
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import CorruptError
-from edgemem.recall.columns import COLUMNS, Columns, sound_row
 from edgemem.recall.index.state import FIRST_OTHER, State, newest_removal, read_removals
 from edgemem.recall.people.alike import Alikes
+from edgemem.recall.search.table import COLUMNS, Columns, sound_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.view import View
+    from edgemem.recall.search.view import View
     from edgemem.store.db.database import Database
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
+
 
 _COLUMNS = f"{COLUMNS}, d.terms"
 AT_ONCE = 300

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
     from edgemem.recall.index.vectors import ExactVectors, Vector
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.view import View
+    from edgemem.recall.search.view import View
 
     Slots = NDArray[np.intp]
+
 
 _FIRST = 8
 """Candidates by meaning whose neighbours are candidates too: who says what it will be about says the rest after that."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Reranker
     from edgemem.records import Recalled
 
+
 _SURE = 1e-9  # a score is no nearer than this to 0 and 1
 _LEAST_SPREAD = 1.0
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.recall.columns import NOBODY
-from edgemem.recall.signals import SIGNALS
+from edgemem.recall.rank.features import SIGNALS
+from edgemem.recall.search.table import NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.linear import Messages
+    from edgemem.recall.rank.model import Messages
 
     Rows = NDArray[np.intp] | NDArray[np.bool_] | slice
+
 
 CLUES = (
     "old_stands", "new_stands", "same_speaker", "days", "numbers_alike", "old_length", "new_length", "asked_of_both", "alike",

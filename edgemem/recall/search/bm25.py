@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from edgemem.recall.columns import NOBODY
 from edgemem.recall.index.sources import TURN, bound, marks
+from edgemem.recall.search.table import NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.people.alike import TermWeight
-    from edgemem.recall.view import View
+    from edgemem.recall.search.view import View
     from edgemem.store.db.database import Database
 
     Slots = NDArray[np.intp]

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.columns import Columns, Row
     from edgemem.recall.index.index import Index
+    from edgemem.recall.search.table import Columns, Row
     from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
+
 
 MOST = 512
 """Rows of each table; beyond them idle time has long been due, and reading would be felt."""

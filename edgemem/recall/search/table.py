@@ -2,30 +2,38 @@
 
 A doc that is taken out leaves an empty slot, and one that is replaced moves to a new one. A search takes what it needs of
 many slots at once; 80 bytes a doc.
+
+Masks: which slots somebody may find, kept at hand, so that a question looks only at slots that came since the last one.
+
+A memory of a hundred thousand texts has as many slots, and all but a few are as they were. The rule is that of the SQL,
+which has the last word.
+
+Candidates: what may be found at all.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from edgemem.provisions import later
-from edgemem.recall.candidates import BY_TIME
-from edgemem.recall.index.sources import FACT, KINDS, TURN
+from edgemem.recall.index.sources import FACT, KINDS, NOTE, PREFERENCE, TURN, Doc
 from edgemem.recall.index.state import PRIVATE
-from edgemem.recall.masks import Masks
+from edgemem.store.rights import reading_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.candidates import Filter
+    from edgemem.records import Reader
 
     Slots = NDArray[np.intp]
+
 
 COLUMNS = """
   d.id, d.kind, d.ref, d.level, d.owner, d.who, d.session_id, d.turn, d.at, d.past, d.subject, d.relation, d.marks,
@@ -353,3 +361,164 @@ def _import_numpy() -> None:
 
 
 later(_import_numpy)
+
+
+_MOST = 12
+"""Readers and kinds whose slots are kept, a byte a slot each; one reader needs two, for what is found and for what counts."""
+
+
+class Masks:
+    """By reader and kinds which slots may be found; not safe to use from several threads at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], tuple[int, NDArray[np.bool_]]] = {}
+        """How many slots were looked at, and what was seen; that of the newest question last."""
+
+    def of(
+        self, only: Filter, rows: Mapping[str, NDArray[Any]], n: int, owner: int | None
+    ) -> NDArray[np.bool_]:
+        """Return by slot what may be found; of session, turns and times nothing is looked at. Not to be written to.
+
+        Args:
+            rows: `id`, `past`, `kind`, `level` and `owner` by slot; of an empty one the id is 0.
+            n: how many slots there are.
+            owner: the code of whoever asks alone; None: of nobody.
+        """
+        import numpy as np
+
+        known = only.values.get("known")
+        key = only.past, only.kinds, known, owner
+        upto, mask = self._known.pop(key, (0, np.zeros(0, bool)))
+        if upto < n:
+            if len(mask) < n:
+                mask, old = np.zeros(len(rows["id"]), bool), mask
+                mask[:upto] = old[:upto]
+            new = slice(upto, n)
+            may = np.not_equal(rows["id"][new], 0, out=mask[new])
+            if not only.past:
+                may &= ~rows["past"][new]
+            if len(only.kinds) < len(KINDS):
+                kinds = np.zeros(256, bool)
+                kinds[list(only.kinds)] = True
+                may &= kinds[rows["kind"][new]]
+            if known is not None:
+                level = rows["level"][new]
+                read = level <= int(known)
+                if owner:
+                    read |= (level == PRIVATE) & (rows["owner"][new] == owner)
+                may &= read
+        if len(self._known) >= _MOST:
+            del self._known[next(iter(self._known))]
+        self._known[key] = n, mask
+        return mask[:n]
+
+    def drop(self, slot: int) -> None:
+        """Have nobody find a slot any more."""
+        for upto, mask in self._known.values():
+            if slot < upto:
+                mask[slot] = False
+
+
+BY_TIME = (PREFERENCE, NOTE)
+"""Kinds whose refs are no ticks: their time tells when they were learnt."""
+
+_DIGITS = 19  # of the largest id
+# Any number of ids in one value; SQLite 3.37 may have no json_each.
+_HELD = f"""
+  with recursive places (at) as (
+    select 1 where :held <> '' union all select at + {_DIGITS} from places where at + {_DIGITS} < length(:held))
+  select cast(substr(:held, at, {_DIGITS}) as integer) from places
+"""  # noqa: S608 - our own constants
+
+
+class Filter(NamedTuple):
+    """Which docs may be found: a condition in SQL on `docs d`, and the same for those in memory."""
+
+    where: str
+    values: dict[str, Any]
+    kinds: frozenset[int]
+    session_id: int | None
+    turns: frozenset[int]
+    past: bool
+    known_at: int | None = None
+    """Only what was known by this tick; None: all that is known."""
+    held: tuple[int, ...] | None = None
+    """The only facts that count, by what was said, in ascending order; None: all that `past` lets through."""
+
+    def allows(self, doc: Doc) -> bool:
+        """Tell whether a doc that is not in the file may be found."""
+        if doc.kind not in self.kinds or (doc.past and not self.past):
+            return False
+        if doc.session_id is not None and doc.session_id == self.session_id and doc.turn in self.turns:
+            return False
+        if doc.kind == FACT and self.held is not None:
+            at = bisect_left(self.held, doc.ref)
+            if at == len(self.held) or self.held[at] != doc.ref:
+                return False
+        if self.known_at is not None:
+            known = doc.at * 1e6 if doc.kind in BY_TIME else doc.ref
+            if known > self.known_at:
+                return False
+        if doc.level == 0 or "known" not in self.values:
+            return True
+        if doc.level == 1:
+            return bool(self.values["known"])
+        return bool(self.values["alone"]) and doc.owner == self.values["speaker"]
+
+
+def make_filter(
+    reader: Reader | None,
+    *,
+    kinds: Collection[str] | None = None,
+    session_id: int | None = None,
+    turns: Collection[int] = (),
+    past: bool = False,
+    known_at: int | None = None,
+    held: Sequence[int] | None = None,
+) -> Filter:
+    """Return the filter for a reader.
+
+    Args:
+        reader: with the name spelled as in the index, see `as_spelled`.
+        kinds: only these.
+        session_id: of this session, leave `turns` out.
+        past: also facts that do not hold any more.
+        known_at: only what was known by this tick.
+        held: the only facts that count, by what was said, in ascending order.
+    """
+    where, values = reading_rule(reader, "d.", speaker=":speaker")
+    wanted = frozenset(number for number, name in KINDS.items() if kinds is None or name in kinds)
+    if held is not None:
+        where += f" and (d.kind <> :fact or d.ref in ({_HELD}))"
+        values |= {"fact": FACT, "held": "".join(f"{ref:0{_DIGITS}d}" for ref in held)}
+    elif not past:
+        where += " and d.past = 0"
+    if known_at is not None:
+        by_time = ",".join(map(str, BY_TIME))
+        where += f" and case when d.kind in ({by_time}) then d.at * 1e6 else d.ref end <= :known_at"
+        values["known_at"] = known_at
+    if len(wanted) < len(KINDS):
+        where += f" and d.kind in ({','.join(map(str, sorted(wanted))) or 'null'})"
+    if session_id is not None and turns:
+        # Bound, not written out: they change with each turn, and a statement would be prepared anew.
+        ranges = []
+        for n, (first, last) in enumerate(_ranges(turns)):
+            ranges.append(f"d.turn between :first{n} and :last{n}")
+            values |= {f"first{n}": first, f"last{n}": last}
+        where += f" and (d.session_id is null or d.session_id <> :skipped or not ({' or '.join(ranges)}))"
+        values["skipped"] = session_id
+    facts = None if held is None else tuple(held)
+    return Filter(
+        where, values, wanted, session_id, frozenset(turns), past or held is not None, known_at, facts
+    )
+
+
+def _ranges(turns: Collection[int]) -> list[tuple[int, int]]:
+    """Return the first and last of each run of consecutive numbers."""
+    runs: list[tuple[int, int]] = []
+    for n in sorted(turns):
+        if runs and n == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], n)
+        else:
+            runs.append((n, n))
+    return runs

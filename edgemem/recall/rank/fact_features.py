@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.view import View
+    from edgemem.recall.search.view import View
 
     Numbers = NDArray[np.float32]
     Slots = NDArray[np.intp]
+
 
 CLUES: dict[str, str] = {
     "words": "words", "meaning": "meaning", "named": "subject", "theirs": "person", "past": "past",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from edgemem.recall.query import ParsedQuery
     from edgemem.records import Recalled
 
+
 MOST_CHARS = 1000
 """Nobody only asks for longer, nor says so much twice by chance; looking costs the more the longer a text is."""
 _SENTENCE = re.compile(r"[^.!?。！？؟]+[.!?。！？؟]*")

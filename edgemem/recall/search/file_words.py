@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.recall.bm25 import K1, count_docs
 from edgemem.recall.index.sources import TURN, bound, marks
 from edgemem.recall.index.state import PRIVATE
 from edgemem.recall.people.alike import Alikes
+from edgemem.recall.search.bm25 import K1, count_docs
 from edgemem.recall.traits import SAYS_I
 
 if TYPE_CHECKING:
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.candidates import Filter
     from edgemem.recall.people.alike import Alike
+    from edgemem.recall.search.table import Filter
     from edgemem.store.db.database import Database
 
     Docs = NDArray[np.int64]
+
 
 MOST = 1500
 """Texts that are looked at; each takes some 30 µs to read in, with those beside it."""

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from edgemem.provisions import provided
-from edgemem.recall.fact_scores import FactModels, weighed
-from edgemem.recall.replacing import Replacing
-from edgemem.recall.replacing import mixed as mixed_replacing
-from edgemem.recall.signals import SIGNALS
+from edgemem.recall.rank.fact_features import FactModels, weighed
+from edgemem.recall.rank.features import SIGNALS
+from edgemem.recall.rank.replacing import Replacing
+from edgemem.recall.rank.replacing import mixed as mixed_replacing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.replacing import Said
+    from edgemem.recall.rank.replacing import Said
+
 
 FILE = "ranking.toml"
 REASONS = (*dict.fromkeys(SIGNALS.values()), "recent")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.recall.columns import NOBODY
+from edgemem.recall.search.table import NOBODY
 from edgemem.recall.times import said_then, spoken_of
 from edgemem.recall.traits import ASKS, SAYS_I
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.columns import Columns
     from edgemem.recall.query import ParsedQuery
+    from edgemem.recall.search.table import Columns
 
     Numbers = NDArray[np.float32]
     Slots = NDArray[np.intp]
+
 
 SIGNALS: dict[str, str] = {
     "words": "words", "window": "neighbour", "session_words": "session", "session_rank": "session",

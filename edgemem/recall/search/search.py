@@ -12,25 +12,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import ClosedError, ModelError
-from edgemem.recall.gate import Utterance
 from edgemem.recall.index.sources import FACT, TURN, Doc, bound, marks
 from edgemem.recall.index.state import FIRST_OTHER, State
-from edgemem.recall.meaning_search import find_near, find_past
-from edgemem.recall.scoring import Ranking
+from edgemem.recall.rank.gate import Utterance
+from edgemem.recall.rank.ranking import Ranking
+from edgemem.recall.search.meaning import find_near, find_past
+from edgemem.recall.search.words import WordSearch
 from edgemem.recall.text.analyse import plain_words, share_of_meaning, terms
-from edgemem.recall.word_search import WordSearch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from edgemem.llama.protocols import Embedder
-    from edgemem.recall.candidates import Filter
-    from edgemem.recall.gate import Gate
     from edgemem.recall.index.index import Index
-    from edgemem.recall.linear import Models
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.tail import Tail
-    from edgemem.recall.view import View
+    from edgemem.recall.rank.gate import Gate
+    from edgemem.recall.rank.model import Models
+    from edgemem.recall.search.table import Filter
+    from edgemem.recall.search.tail import Tail
+    from edgemem.recall.search.view import View
+
 
 _NEWEST = 8  # messages, for a question that says nothing
 

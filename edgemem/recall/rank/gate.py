@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float32]
 
+
 FILE = "gate.toml"
 WANTS = ("said", "meant")
 """What tells that something of a memory is wanted: the log odds of that by the words, and by the meaning, of the utterance."""

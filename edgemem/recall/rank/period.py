@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem.recall.columns import NOBODY
 from edgemem.recall.index.sources import EPISODE, FACT, NOTE, PREFERENCE, SUMMARY, TURN
+from edgemem.recall.search.table import NOBODY
 from edgemem.recall.times import spoken_of
 from edgemem.recall.traits import ASKS, COUNTS, GREETS, NAMES
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
     from edgemem.recall.dates.period import TimeAlone
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.view import View
+    from edgemem.recall.search.view import View
 
     Slots = NDArray[np.intp]
+
 
 MOST = 64
 """Texts that are returned."""

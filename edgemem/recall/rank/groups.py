@@ -8,18 +8,19 @@ import msgspec
 
 from edgemem.languages.words import comes_up_with
 from edgemem.recall.index.sources import KINDS
-from edgemem.recall.second_pass import name_of
+from edgemem.recall.rank.rerank import name_of
 from edgemem.store.episodes import spell_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from edgemem.recall.echoes import Echoes
-    from edgemem.recall.scoring import Hit, Ranking
+    from edgemem.recall.rank.echoes import Echoes
+    from edgemem.recall.rank.ranking import Hit, Ranking
     from edgemem.records import Kind, Recalled
 
     Ref = tuple[int, int]
     """A kind, and an id of that kind."""
+
 
 SAFETY = 2
 """Facts at most that are found because they concern somebody's safety, and in no word of the question: a household has many."""

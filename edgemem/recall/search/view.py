@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.candidates import Filter
-    from edgemem.recall.columns import Columns, Row
+    from edgemem.recall.search.table import Columns, Filter, Row
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]

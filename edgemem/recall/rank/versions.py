@@ -17,12 +17,13 @@ from edgemem.store.fact_queries import held_within, keys_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from edgemem.recall.scoring import Ranking
+    from edgemem.recall.rank.ranking import Ranking
     from edgemem.records import Reader
     from edgemem.store.db.database import Database
     from edgemem.store.fact_queries import HeldWithin
 
     Times = Sequence[tuple[float, float]]
+
 
 _ALSO, _NOW, _OTHER = 0.97, 0.95, 0.7
 """What is left of the score of a thing's versions that are not meant first: of what held then as well, of what holds now,

@@ -6,18 +6,18 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import CorruptError
-from edgemem.recall.bm25 import K1, Statistics, matched, stands_of
-from edgemem.recall.columns import BESIDE, COLUMNS, Columns, Row, sound_row
-from edgemem.recall.file_words import FileWords
 from edgemem.recall.index.sources import bound, in_batches, marks
 from edgemem.recall.index.state import FIRST_OTHER
 from edgemem.recall.people.alike import LEAST_LETTERS, MOST, parted, spread
 from edgemem.recall.people.names import LONG, Ways, people_heard, people_in, ways_of, with_names, with_people
 from edgemem.recall.query import ParsedQuery
+from edgemem.recall.rank.period import stands_then
+from edgemem.recall.search.bm25 import K1, Statistics, matched, stands_of
+from edgemem.recall.search.file_words import FileWords
+from edgemem.recall.search.table import BESIDE, COLUMNS, Columns, Row, sound_row
+from edgemem.recall.search.view import View
 from edgemem.recall.text.analyse import terms
-from edgemem.recall.then_told import stands_then
 from edgemem.recall.times import on_dates, on_days, spoken_of
-from edgemem.recall.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.candidates import Filter
     from edgemem.recall.index.index import Index
     from edgemem.recall.index.state import State
     from edgemem.recall.people.alike import Alike
-    from edgemem.recall.tail import Tail
+    from edgemem.recall.search.table import Filter
+    from edgemem.recall.search.tail import Tail
+
 
 _FEW = 3  # texts that a misheard name may stand in
 _WEEK_S = 7 * 86400.0

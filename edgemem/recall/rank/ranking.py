@@ -6,15 +6,15 @@ from collections import Counter
 from math import exp, inf, isfinite, log
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgemem.recall.fact_scores import CLUES as FACT_CLUES
-from edgemem.recall.fact_scores import clues_of
-from edgemem.recall.gate import NOTHING, SLOWLY, Found
 from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
-from edgemem.recall.linear import REASONS, LinearModel, Messages
-from edgemem.recall.linear import reasons as text_reasons
-from edgemem.recall.replacing import COMPARED, Said
-from edgemem.recall.signals import SIGNALS, Field, rank, signals_of
-from edgemem.recall.then_told import told_then
+from edgemem.recall.rank.fact_features import CLUES as FACT_CLUES
+from edgemem.recall.rank.fact_features import clues_of
+from edgemem.recall.rank.features import SIGNALS, Field, rank, signals_of
+from edgemem.recall.rank.gate import NOTHING, SLOWLY, Found
+from edgemem.recall.rank.model import REASONS, LinearModel, Messages
+from edgemem.recall.rank.model import reasons as text_reasons
+from edgemem.recall.rank.period import told_then
+from edgemem.recall.rank.replacing import COMPARED, Said
 from edgemem.recall.traits import COUNTS
 
 if TYPE_CHECKING:
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.gate import Gate, Utterance
-    from edgemem.recall.linear import Models
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.view import View
+    from edgemem.recall.rank.gate import Gate, Utterance
+    from edgemem.recall.rank.model import Models
+    from edgemem.recall.search.view import View
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
     WordsOf = Callable[[Sequence[int]], Mapping[int, tuple[frozenset[str], frozenset[str]]]]
+
 
 _PLACES = {name: place for place, name in enumerate(SIGNALS)}
 _OF_THE_BEST = ("words", "window", "session_words", "meaning_share")
