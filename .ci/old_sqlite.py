@@ -72,11 +72,11 @@ def put_before(environment: "dict[str, str]", found: Path) -> "dict[str, str]":
 
 PROOF = """
 import sqlite3
-from edgemem.store import vec0
+from edgemem.store.db import vec
 if not hasattr(sqlite3.Connection, "enable_load_extension"):
-    vec0.register_vec0()
+    vec.register_vec0()
 connection = sqlite3.connect(":memory:")
-vec0.load_vec0(connection)
+vec.load_vec0(connection)
 connection.execute("create virtual table v using vec0(e float[2])")
 connection.execute("create virtual table t using fts5(e)")
 print(sqlite3.sqlite_version)

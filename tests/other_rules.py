@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from edgemem.languages import words
+from edgemem.recall.text import analyse as words
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from edgemem.languages import words
@@ -216,12 +217,8 @@ def test_what_is_neither_is_no_no(text: str) -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_every_file_has_answers_and_no_yes_is_a_no(file: Path) -> None:
     """Each listed yes counts, each listed no counts as one, and nothing is listed as both in any two languages."""
-    listed = dict(
-        line.split(" = ", 1)
-        for line in file.read_text("utf-8").splitlines()
-        if line.startswith(("yes", "no"))
-    )
-    yes, no = (listed[key].strip('"').split(", ") for key in ("yes", "no"))
+    listed = msgspec.toml.decode(file.read_bytes())
+    yes, no = (listed[key].split(", ") for key in ("yes", "no"))
     assert all(says_yes(item) for item in yes)
     assert not any(says_yes(item) for item in no)
     assert all(says_no(item) for item in no)

@@ -45,9 +45,8 @@ def store(truth):
 def opened(tmp_path, truth, monkeypatch):
     """Return a function that opens the one index file with a model."""
 
-    def open_(embedder, kept_spaces=1, pieces=16) -> Index:
+    def open_(embedder, pieces=16) -> Index:
         monkeypatch.setattr(embedding, "PIECES", pieces)
-        monkeypatch.setattr(embedding, "KEPT_SPACES", kept_spaces)
         return Index(tmp_path / "index.db", truth, embedder=embedder)
 
     return open_

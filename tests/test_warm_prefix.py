@@ -660,8 +660,8 @@ def test_turns_beside_the_worker(file: Path, tmp_path: Path) -> None:
 KILLED = """
 import sys, time
 from pathlib import Path
-from edgemem.context import epochs
-epochs.HIGH_WATER = 0.7
+from edgemem.context.compaction import planner
+planner.HIGH_WATER = 0.7
 from test_warm_prefix import Kitchen, never, open_home, opened
 with open_home(Path(sys.argv[1])) as memory, opened(Path(sys.argv[2])) as chat:
     kitchen = Kitchen(memory, chat)
