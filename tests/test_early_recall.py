@@ -90,7 +90,7 @@ def opened(home: Path, **how: Any) -> Memory:
     """Open a home in which nothing happens by itself, and each partial begins a recall."""
     how = {"profile": Profile(), "embedder": HashEmbedder(), "worker": False, **how}
     memory = edgemem.open(home, **how)
-    memory.ahead.pace.settle_s = 0.0
+    memory.ahead.settle_s = 0.0
     return memory
 
 
