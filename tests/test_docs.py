@@ -1,4 +1,4 @@
-"""The documentation cannot rot: README blocks run and print what is shown, commands are listed, tests say what they test."""
+"""The documentation cannot rot: its blocks run and print what is shown, links lead somewhere, commands are listed, tests say what they test."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
+import msgspec
 import pytest
 from click.testing import CliRunner
 from ggufs import write_llama_gguf
@@ -21,38 +22,44 @@ import edgemem
 from edgemem.cli import COMMANDS, main
 from edgemem.clock import Clock
 from edgemem.config import load_profile
+from edgemem.hooks import POINTS
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.recall.search import search
 
 ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md")))
+}
+TEXT = "\n".join(PAGES.values())
 ANYWHERE = "http://127.0.0.1:8080"
-"""The llama-server of the README."""
+"""The llama-server of the pages."""
 
 
 class Block(NamedTuple):
-    """A block of the README, and what it shows to be printed."""
+    """A block of a page, and what it shows to be printed."""
 
+    page: str
     kind: str
     code: str
     shown: str
 
 
-def blocks() -> list[Block]:
-    """Return every block: a bare one right behind a block of Python is what that prints."""
-    found: list[Block] = []
+def blocks(page: str, text: str) -> list[Block]:
+    """Return every block of a page: a bare one right behind a block of Python is what that prints."""
+    read: list[Block] = []
     end = 0
-    for match in re.finditer(r"^```([^\n]*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
-        kind, text = match[1], match[2]
-        if not kind and found and found[-1].kind == "python" and not README[end : match.start()].strip():
-            found[-1] = found[-1]._replace(shown=text)
+    for match in re.finditer(r"^```([^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        kind, code = match[1], match[2]
+        if not kind and read and read[-1].kind == "python" and not text[end : match.start()].strip():
+            read[-1] = read[-1]._replace(shown=code)
         else:
-            found.append(Block(kind or ("shell" if text.startswith("$ ") else "files"), text, ""))
+            read.append(Block(page, kind or ("shell" if code.startswith("$ ") else "files"), code, ""))
         end = match.end()
-    return found
+    return read
 
 
-BLOCKS = blocks()
+BLOCKS = [block for page, text in PAGES.items() for block in blocks(page, text)]
 
 
 def of_kind(kind: str) -> list[Block]:
@@ -87,7 +94,7 @@ def compare(shown: str, printed: str) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def utc() -> Iterator[None]:
-    """Have local time be UTC, in which the page shows it."""
+    """Have local time be UTC, in which the pages show it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TZ", "UTC")
         time.tzset()
@@ -113,8 +120,8 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("patience", "minilm")
-@pytest.mark.parametrize("block", of_kind("python"), ids=[f"block{i}" for i in range(len(of_kind("python")))])
-def test_code_of_the_readme_prints_what_is_shown(
+@pytest.mark.parametrize("block", of_kind("python"), ids=lambda block: block.page)
+def test_code_of_the_pages_prints_what_is_shown(
     block: Block,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -137,9 +144,9 @@ def test_code_of_the_readme_prints_what_is_shown(
         )
     if ANYWHERE in code:
         with RunningServer(llama_server, model, tmp_path / "log", n_ctx=4096) as server:
-            exec(compile(code.replace(ANYWHERE, server.url), "README.md", "exec"), {"__name__": "__main__"})
+            exec(compile(code.replace(ANYWHERE, server.url), block.page, "exec"), {"__name__": "__main__"})
     else:
-        exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})
+        exec(compile(code, block.page, "exec"), {"__name__": "__main__"})
     if block.shown:
         compare(block.shown, capsys.readouterr().out)
     written = (tmp_path / ".edgemem" / "kitchen" / "db" / "memory.db", tmp_path / "kitchen.json")
@@ -148,9 +155,9 @@ def test_code_of_the_readme_prints_what_is_shown(
 
 @pytest.mark.usefixtures("patience", "minilm")
 @pytest.mark.parametrize(
-    "block", of_kind("shell"), ids=[block.code.split("\n")[0][2:40] for block in of_kind("shell")]
+    "block", of_kind("shell"), ids=lambda block: f"{block.page} {block.code[2:40].splitlines()[0]}"
 )
-def test_commands_of_the_readme_print_what_is_shown(
+def test_commands_of_the_pages_print_what_is_shown(
     block: Block,
     kitchen: tuple[Path, str],
     tmp_path: Path,
@@ -183,14 +190,14 @@ def test_commands_of_the_readme_print_what_is_shown(
             compare(shown, printed)
 
 
-def test_settings_of_the_readme_are_settings(tmp_path: Path) -> None:
+def test_settings_of_the_pages_are_settings(tmp_path: Path) -> None:
     """Each block of TOML is a profile."""
     for block in of_kind("toml"):
         (tmp_path / "edgemem.toml").write_text(block.code, encoding="utf-8")
         load_profile(tmp_path / "edgemem.toml")
 
 
-def test_the_readme_names_what_lies_in_a_home(kitchen: tuple[Path, str]) -> None:
+def test_the_pages_name_what_lies_in_a_home(kitchen: tuple[Path, str]) -> None:
     """Nothing stands in a home that was used, and in its `db`, that is not in the list."""
     (block,) = of_kind("files")
     lines = [re.split(r"  +", line.strip()) for line in block.code.splitlines()[1:]]
@@ -200,10 +207,10 @@ def test_the_readme_names_what_lies_in_a_home(kitchen: tuple[Path, str]) -> None
     assert [path.name for path in there if not any(path.match(name.rstrip("/")) for name in named)] == []
 
 
-def test_every_block_of_the_readme_is_looked_at() -> None:
+def test_every_block_is_looked_at() -> None:
     """There is no block of another kind, none that says that it is not run, and nothing shown that the pattern overlooks."""
-    assert {block.kind for block in BLOCKS} == {"python", "shell", "toml", "files"}
-    assert README.count("\n```") == 2 * (len(BLOCKS) + sum(bool(block.shown) for block in BLOCKS))
+    assert {block.kind for block in BLOCKS} == {"python", "shell", "toml", "files", "text"}
+    assert TEXT.count("\n```") == 2 * (len(BLOCKS) + sum(bool(block.shown) for block in BLOCKS))
     assert len(of_kind("python")) >= 5
     assert len(of_kind("shell")) >= 5
 
@@ -224,8 +231,10 @@ def test_what_is_not_printed_is_noticed(shown: str, printed: str) -> None:
         compare(shown, printed)
 
 
-@pytest.mark.parametrize("line", sorted(set(re.findall(r"`edgemem ([a-z][^`|]*)`", README))))
-def test_commands_in_the_text_of_the_readme_are_there(line: str) -> None:
+@pytest.mark.parametrize(
+    "line", sorted({" ".join(line.split()) for line in re.findall(r"`edgemem\s([a-z][^`|]*)`", TEXT)})
+)
+def test_commands_in_the_text_of_the_pages_are_there(line: str) -> None:
     """Each `edgemem …` within a sentence is a command, with options that it has."""
     words = line.split()
     command: click.Command = main
@@ -240,16 +249,50 @@ def test_commands_in_the_text_of_the_readme_are_there(line: str) -> None:
     assert {word for word in words if word.startswith("--")} <= known
 
 
-def test_targets_of_the_readme_are_there() -> None:
-    """Each `make …` of the page is a target of the Makefile."""
+def test_targets_of_the_pages_are_there() -> None:
+    """Each `make …` of a page is a target of the Makefile."""
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    assert set(re.findall(r"\bmake ([a-z][\w-]*)(?=[ `])", README)) <= targets
+    assert set(re.findall(r"\bmake ([a-z][\w-]*)(?=[ `])", TEXT)) <= targets
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    """Each link within the tree names a file that is there, and a heading of it; each path of the code is there, too."""
+    for target, heading in re.findall(r"\]\((?!\w+:)([^)#]*)(?:#([^)]*))?\)", PAGES[page]):
+        file = (ROOT / page).parent / target if target else ROOT / page
+        assert file.exists(), target
+        headings = re.findall(r"^#+ (.*)", file.read_text(encoding="utf-8"), re.MULTILINE) if heading else []
+        assert not heading or heading in [
+            re.sub(r"[^\w -]", "", name).lower().replace(" ", "-") for name in headings
+        ]
+    for path in re.findall(r"`((?:edgemem|tests|configs|docs|\.ci)/[\w./-]+)`", PAGES[page]):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_door_is_small() -> None:
+    """The README stays a door; what is longer goes to a page of its own, and each page is reached from it."""
+    door = PAGES["README.md"]
+    assert len(door.splitlines()) <= 160
+    assert len(door.encode()) <= 9_000
+    assert [page for page in PAGES if page != "README.md" and f"]({page})" not in door] == []
+
+
+def test_drawings_of_the_architecture_hold() -> None:
+    """The floors are those that `make lint` holds, and a turn goes through the points that there are."""
+    floors, turn = of_kind("text")
+    project = msgspec.toml.decode((ROOT / "pyproject.toml").read_bytes())
+    layers = next(
+        layers for row in project["tool"]["importlinter"]["contracts"] if (layers := row.get("layers"))
+    )
+    drawn = [line.split("  ")[0].split() for line in floors.code.splitlines()]
+    assert drawn == [layer.replace("edgemem.", "").replace(":", " ").split() for layer in layers]
+    assert set(re.findall(r"\b(?:on|before|after)_\w+", turn.code)) == POINTS
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_every_command_is_in_the_readme(command: str) -> None:
+def test_every_command_is_in_the_pages(command: str) -> None:
     """A new command is documented the day it comes."""
-    assert f"`edgemem {command}" in README
+    assert f"`edgemem {command}" in TEXT
 
 
 def test_every_test_says_what_it_tests() -> None:

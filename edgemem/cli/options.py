@@ -222,5 +222,5 @@ def _newly_joined(memory: Memory) -> Iterator[str]:
         for pair in joined_names(memory.database):
             yield (
                 f"{plain(pair.other)} and {plain(pair.kept)} are one person now, written {plain(pair.kept)}. The memory as it"
-                f" was is kept in {memory.home / 'backups'}; two people can be kept apart by [speakers], see README."
+                f" was is kept in {memory.home / 'backups'}; two people can be kept apart by [speakers], see docs/privacy.md."
             )
