@@ -19,9 +19,9 @@ class Pattern:
     A method is looked up once, and is the compiled pattern's own from then on: that costs 50 ns a call.
     """
 
-    def __init__(self, *each: str, flags: int = 0) -> None:
+    def __init__(self, *expressions: str, flags: int = 0) -> None:
         """Note expressions of which any will do."""
-        self._each = each
+        self._expressions = expressions
         self._flags = flags
         later(self._compile)
 
@@ -31,7 +31,11 @@ class Pattern:
     @cached_property
     def compiled(self) -> re.Pattern[str]:
         """Return the pattern of the standard library."""
-        whole = self._each[0] if len(self._each) == 1 else "|".join(f"(?:{each})" for each in self._each)
+        whole = (
+            self._expressions[0]
+            if len(self._expressions) == 1
+            else "|".join(f"(?:{expression})" for expression in self._expressions)
+        )
         return re.compile(whole, self._flags)
 
     @cached_property

@@ -23,9 +23,9 @@ _missing: deque[Callable[[], object]] = deque()
 
 def provided(make: Callable[[], T]) -> _lru_cache_wrapper[T]:
     """Decorate a function that makes something once for the whole process, and takes some milliseconds."""
-    made = cache(make)
-    later(made)
-    return made
+    cached = cache(make)
+    later(cached)
+    return cached
 
 
 def later(make: Callable[[], object]) -> None:

@@ -36,7 +36,7 @@ from edgemem.context.bargein import Timed, heard_part, heard_speeches, keep_hear
 from edgemem.context.messages import speeches_of
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import reader_of
-from edgemem.hooks.loader import ToldInWords, inward, outward, told_in_words
+from edgemem.hooks.loader import ResultsInWords, inward, outward, results_in_words
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import (
     AFTER_LLM,
@@ -221,13 +221,13 @@ class Ears:
         named: dict[str, Any] = {"heard_text": heard_text, "heard_ms": heard_ms, "words": timed}
         heard_part("", **named)  # what makes no sense is refused before anything is changed
         messages = self.ctx.session.messages
-        told = {name: value for name, value in named.items() if value is not None}
-        fired = self.hooks.fire(ON_INTERRUPT, self.ctx, told or {"heard_text": _speech(messages)})
+        report = {name: value for name, value in named.items() if value is not None}
+        fired = self.hooks.fire(ON_INTERRUPT, self.ctx, report or {"heard_text": _speech(messages)})
         self._is_cut = True
         # A hook that keeps the session knows how fast the robot speaks.
         kept = fired.payload.get("speeches") if fired.is_modify else None
-        said = [text_of(messages[n]) for n in speeches_of(messages)]
-        keep_heard(messages, heard_speeches(said, **named) if kept is None else kept)
+        speeches = [text_of(messages[n]) for n in speeches_of(messages)]
+        keep_heard(messages, heard_speeches(speeches, **named) if kept is None else kept)
         if self._theirs is not None and all(run.state is State.OVER for run in self.runs):
             self._give(self._theirs, messages)
 
@@ -272,8 +272,10 @@ class Ears:
         """Note who says what in a new turn, for tools that want to know."""
         n = self.turn.n + 1 if self.turn is not None else 1
         reader = reader_of(ctx, payload)
-        said = str(payload.get("task") or "")
-        self.turn = ToolTurn(said, reader, payload.get("heard"), bool(payload.get("private")), ctx.session, n)
+        utterance = str(payload.get("task") or "")
+        self.turn = ToolTurn(
+            utterance, reader, payload.get("heard"), bool(payload.get("private")), ctx.session, n
+        )
 
     def enter(self, run: Run, payload: dict[str, Any]) -> dict[str, Any]:
         """Return what the model will be handed, with what was said as memory keeps it."""
@@ -287,8 +289,8 @@ class Ears:
             run.session.messages = without
             if is_first and len(without) < len(inner) and not self._was_cut and run.caller is None:
                 # A result without a call stands in no later prompt; that somebody was cut off is told by memory.
-                told = {"heard_text": _speech(without[:-1]), "prepared": False}
-                self.hooks.fire(ON_INTERRUPT, self.ctx, told)
+                report = {"heard_text": _speech(without[:-1]), "prepared": False}
+                self.hooks.fire(ON_INTERRUPT, self.ctx, report)
             inner = without
         run.state, run.outcomes = State.THINKING, []
         run.hops = run.first_hop + payload["hop"] + 1
@@ -301,7 +303,7 @@ class Ears:
         outer = outward(payload["messages"])
         hop = payload["hop"] - run.first_hop
         if hop == 0:
-            run.said = len(outer)
+            run.prompt_length = len(outer)
         return {**payload, "messages": outer, "hop": hop}
 
     def end(self, run: Run, result: Any) -> None:
@@ -309,8 +311,8 @@ class Ears:
         run.session.messages = run.kept(run.ctx.session.messages)
         self._give(run.ctx.session, run.session.messages)
         if result.preempted and not self._is_cut and run.caller is None:
-            told = {"heard_text": _speech(run.session.messages), "prepared": True}
-            self.hooks.fire(ON_INTERRUPT, self.ctx, told)
+            report = {"heard_text": _speech(run.session.messages), "prepared": True}
+            self.hooks.fire(ON_INTERRUPT, self.ctx, report)
             self._is_cut = True
 
     def over(self, run: Run) -> None:
@@ -364,8 +366,8 @@ class Ears:
 
     def _give(self, theirs: Any, messages: Sequence[Message]) -> None:
         """Let a session of EdgeVox hold what was said; its instructions are its agent's."""
-        said = outward(_without_instructions(messages))
-        theirs.messages[:] = [*_instructions(theirs.messages), *said]
+        outer = outward(_without_instructions(messages))
+        theirs.messages[:] = [*_instructions(theirs.messages), *outer]
 
 
 class State(Enum):
@@ -408,7 +410,7 @@ class Run:
         self.first_hop = self.hops = 0
         self.length = len(ctx.session.messages)
         """How many messages EdgeVox's session had at its start."""
-        self.said: int | None = None
+        self.prompt_length: int | None = None
         """How many messages EdgeVox handed to its model first; what comes behind them was said by nobody."""
         self.outcomes: list[Any] = []
         """What the tools of the newest hop answered."""
@@ -445,10 +447,10 @@ class Run:
 
     def kept(self, messages: Sequence[Message]) -> list[Message]:
         """Return its messages as memory keeps them; a user message behind the first ones tells what tools answered."""
-        new_from = len(messages) if self.said is None or not self.outcomes else self.said
+        new_from = len(messages) if self.prompt_length is None or not self.outcomes else self.prompt_length
         return inward(
-            told_in_words(self.outcomes, self.hops)
-            if n >= new_from and message.get("role") == "user" and not isinstance(message, ToldInWords)
+            results_in_words(self.outcomes, self.hops)
+            if n >= new_from and message.get("role") == "user" and not isinstance(message, ResultsInWords)
             else message
             for n, message in enumerate(messages)
         )

@@ -125,7 +125,7 @@ def test_a_memory_is_taken_over_with_its_times(memory, tmp_path, write):
     bytes_before = old.read_bytes()
     report = take(memory, old)
     assert report.added == {"facts": 3, "preferences": 1, "episodes": 3}
-    assert (report.refused, report.told) == ([], [])
+    assert (report.refused, report.remarks) == ([], [])
     assert report.files["kitchen.db"].items() >= {"facts": 4, "preferences": 1, "episodes": 3}.items()
     nuts, fish = memory.store.fact_history("allergy")
     assert (nuts.value, nuts.valid_from, nuts.valid_to, nuts.source) == ("nuts", START, START + 60, "user")
@@ -168,7 +168,7 @@ def test_a_whole_home_is_taken_over_once(memory, tmp_path):
     (old / "hall-notes.md").write_text("\n## shopping (2026-01-02 10:00)\nmilk\n")
     report = take(memory, old)
     assert report.added == {"facts": 700, "episodes": 500, "sessions": 100, "turns": 100, "notes": 1}
-    assert (report.refused, report.told) == ([], [])
+    assert (report.refused, report.remarks) == ([], [])
     assert sum(each.get("facts", 0) for each in report.files.values()) == 1000
     now = {f.key: f.value for f in memory.store.facts()}
     assert now == {f["key"]: f["value"] for f in facts}
@@ -221,7 +221,7 @@ def test_several_values_at_once_become_history_and_the_last_one_holds(memory, tm
         old, facts=[fact("door", value, START + n) for n, value in enumerate(("red", "blue", "green"))]
     )
     report = take(memory, old)
-    assert report.told == ["The fact 'door' (global) had 3 values at once; the last one holds."]
+    assert report.remarks == ["The fact 'door' (global) had 3 values at once; the last one holds."]
     assert memory.store.get_fact("door") == "green"
     assert [f.value for f in memory.store.fact_history("door")] == ["red", "blue", "green"]
 
@@ -231,7 +231,7 @@ def test_an_interval_that_ends_before_it_begins_is_survived(memory, tmp_path):
     old = tmp_path / "x.db"
     write_sqlite(old, facts=[fact("door", "red", START, START - 3600), fact("door", "blue", START - 3600)])
     report = take(memory, old)
-    assert "ended before it began" in report.told[0]
+    assert "ended before it began" in report.remarks[0]
     assert memory.store.get_fact("door") == "blue"
     red, blue = memory.store.fact_history("door")
     assert (red.value, red.superseded_by) == ("red", blue.id)
@@ -246,7 +246,7 @@ def test_json_that_was_cut_short_gives_its_whole_records(memory, tmp_path):
     old.write_text(text[: text.index("k13") + 40])
     report = take(memory, old)
     assert report.added == {"facts": 13}
-    assert "before the damage were read: 13." in report.told[0]
+    assert "before the damage were read: 13." in report.remarks[0]
     session = tmp_path / "s.json"
     session.write_text(json.dumps({"messages": conversation(1), "state": {}})[:-40])
     take(memory, session)
@@ -277,7 +277,7 @@ def test_what_cannot_be_taken_is_skipped_and_named(memory, tmp_path):
     now = {f.key: f.value for f in memory.store.facts()}
     assert now.items() >= {"n": "5", "nan": "x", "boot": "1970", "nul": "ab"}.items()
     assert memory.clock.now() < START + 2e8
-    told = "\n".join(report.told)
+    told = "\n".join(report.remarks)
     for word in (
         "empty",
         "20,000 bytes",
@@ -307,8 +307,8 @@ def test_an_export_of_edgemem_is_refused(memory, tmp_path):
     write_json(old / "a.json", facts=[fact("pet", "cat", START)])
     report = take(memory, old)
     assert report.added == {"facts": 1}
-    assert len(report.told) == 1
-    assert "kitchen.jsonl was skipped: it is an export of edgemem" in report.told[0]
+    assert len(report.remarks) == 1
+    assert "kitchen.jsonl was skipped: it is an export of edgemem" in report.remarks[0]
 
 
 @pytest.mark.parametrize(
@@ -338,11 +338,11 @@ def test_every_skipped_entry_is_named(memory, tmp_path):
     old.write_text(json.dumps(data))
     report = take(memory, old)
     assert report.added == {}
-    assert len(report.told) == 9
+    assert len(report.remarks) == 9
     old.write_text(json.dumps({"facts": [], "preferences": {"tone": "kurz"}, "episodes": []}))
-    assert take(memory, old).told == ["The preferences of a.json were skipped: they are no list."]
+    assert take(memory, old).remarks == ["The preferences of a.json were skipped: they are no list."]
     sessions = tmp_path / "s.db"
     write_sqlite(sessions, sessions=[("kitchen", {"no": "list"}), ("hall", conversation(1))])
-    (sentence,) = take(memory, sessions).told
+    (sentence,) = take(memory, sessions).remarks
     assert "'kitchen'" in sentence
     assert memory.sessions.list_ids() == ["hall"]

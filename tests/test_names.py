@@ -246,7 +246,7 @@ def test_a_person_is_forgotten_and_exported_under_every_spelling(memory: Memory,
     assert [line["record"] for line in lines].count("turn") == 2
     forgotten = memory.forget_person("zoë", logs=[log])
     assert forgotten.erased == {"facts": 1, "turns": 2, "log lines": 1}
-    assert [mention.text for mention in forgotten.mentions.found] == ["cake: for ZOË"]
+    assert [mention.text for mention in forgotten.mentions.quoted] == ["cake: for ZOË"]
     assert [fact.key for fact in memory.store.facts()] == ["cake"]
     assert memory.sessions.journal.read_turns("hall") == []
     assert memory.database.query("select * from names") == []

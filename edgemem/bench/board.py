@@ -106,14 +106,14 @@ def run(
         after = look_at_heat()
     named = {"board": board, "figures": figures, "heat.before": before, "heat.after": after}
     missing = {f"{part}.{name}": why for part, seen in named.items() for name, why in seen.missing.items()}
-    told = {
+    parts = {
         "format": FORMAT,
         "board": board.values,
         "heat": {"before": before.values, "after": after.values},
         "figures": figures.values,
         "missing": missing,
     }
-    return report("board", told, {})
+    return report("board", parts, {})
 
 
 def _named(board: Looked, part: str, name: str, how: Callable[[], Any]) -> Any:
@@ -156,7 +156,7 @@ def _commits(folder: Path, times: int, board: Looked) -> dict[str, float]:
 def _embed(times: int) -> dict[str, Any]:
     from edgemem.llama.embedder import LlamaEmbedder
 
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     questions = [fact.question for fact in known(times)]
     # A sentence is some 12 tokens; what is over is cut off by the embedder.
     long = [" ".join(sentences(LONG_TOKENS // 6, seed=n)) for n in range(1 + times // 5)]
@@ -165,13 +165,13 @@ def _embed(times: int) -> dict[str, Any]:
         embedder = LlamaEmbedder(real_embedder(), n_ctx=LONG_TOKENS, threads=threads)
         try:
             embedder.embed_query("Is somebody there?")  # loads the model
-            found[f"short_{name}"] = median(
+            figures[f"short_{name}"] = median(
                 timed_ms(partial(embedder.embed_query, text)) for text in questions
             )
-            found[f"long_{name}"] = median(timed_ms(partial(embedder.embed_texts, [text])) for text in long)
+            figures[f"long_{name}"] = median(timed_ms(partial(embedder.embed_texts, [text])) for text in long)
         finally:
             embedder.close()
-    return found
+    return figures
 
 
 def _sized(home: Path, size: int, times: int, embedder: NearlyReal | None, tokenizer: Any) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def _start(home: Path, embedder: NearlyReal | None) -> dict[str, float]:
         (home / PROFILE_FILE).write_text('[llama]\nembedder = ""\n')
     # The first one compiles.
     started = [measured(home, known(1)[0].question) for _ in range(1 + STARTS)][1:]
-    return {name: median(one[name] for one in started) for name in STARTED}
+    return {name: median(start[name] for start in started) for name in STARTED}
 
 
 def _fill(memory: Memory, facts: list[Known], size: int) -> None:
@@ -227,12 +227,12 @@ def _prefill(llm: str, times: int) -> dict[str, Any]:
     with LlamaChat(file_of(llm), n_ctx=1024) as chat:
         count = chat.tokenizer.count
         for n in range(times + 1):
-            said = ""
+            prompt = ""
             for sentence in sentences(PROMPT_TOKENS, seed=n):
-                if count([{"role": "user", "content": said}]) >= PROMPT_TOKENS:
+                if count([{"role": "user", "content": prompt}]) >= PROMPT_TOKENS:
                     break
-                said += f" {sentence}"
-            asked = [{"role": "user", "content": said.strip()}]
+                prompt += f" {sentence}"
+            asked = [{"role": "user", "content": prompt.strip()}]
             ms = timed_ms(lambda asked=asked: list(chat.stream(asked, max_tokens=1)))  # type: ignore[misc]
             rates.append(chat.last.evaluated_tokens / ms * 1e3)
     # The first one also brings the weights into memory.
@@ -249,7 +249,9 @@ def _spread(values: list[float]) -> dict[str, float]:
 def _compared(first: Path, second: Path) -> dict[str, Any]:
     boards = [_read(path) for path in (first, second)]
     names = [first.stem, second.stem] if first.stem != second.stem else [str(first), str(second)]
-    flat = [dict(_leaves({part: one.get(part) for part in ("board", "heat", "figures")})) for one in boards]
+    flat = [
+        dict(_leaves({part: board.get(part) for part in ("board", "heat", "figures")})) for board in boards
+    ]
     sides = {}
     for name in dict.fromkeys((*flat[0], *flat[1])):
         left, right = (values.get(name) for values in flat)
@@ -259,7 +261,7 @@ def _compared(first: Path, second: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.expanduser().read_bytes())
+        board = json.loads(path.expanduser().read_bytes())
     except OSError as error:
         raise InvalidInputError(
             f"{path} cannot be read ({error.strerror}); name what `edgemem bench board --json` wrote."
@@ -268,13 +270,13 @@ def _read(path: Path) -> dict[str, Any]:
         raise InvalidInputError(
             f"{path} is not JSON; name what `edgemem bench board --json` wrote."
         ) from error
-    if not isinstance(found, dict) or found.get("bench") != "board":
+    if not isinstance(board, dict) or board.get("bench") != "board":
         raise InvalidInputError(f"{path} is no board; name what `edgemem bench board --json` wrote.")
-    if found.get("format") != FORMAT:
+    if board.get("format") != FORMAT:
         raise InvalidInputError(
-            f"{path} has format {found.get('format')!r} and this edgemem reads {FORMAT}; measure that board again."
+            f"{path} has format {board.get('format')!r} and this edgemem reads {FORMAT}; measure that board again."
         )
-    return found
+    return board
 
 
 def _leaves(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
@@ -288,5 +290,5 @@ def _leaves(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 def _ratio(left: Any, right: Any) -> float | None:
     """Return how many times the first the second is; None where one is no number."""
-    numbers = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in (left, right))
+    numbers = all(isinstance(side, (int, float)) and not isinstance(side, bool) for side in (left, right))
     return round(right / left, 3) if numbers and left else None

@@ -97,8 +97,8 @@ def conversation(turns: int, *, seed: int = 3, size: int = 200) -> Iterator[Line
         words = own_words(i)
         plan = {"text": _prose(rng, size - 90, words[1]), "who": rng.choice(people)}
         call = ScriptedCall("keep_plan", plan, _prose(rng, size, words[2]))
-        said, answered = _prose(rng, size, words[0]), _prose(rng, size, words[3])
-        yield Line(said, speaker=SPEAKER, reply=answered, tools=(call,))
+        utterance, answered = _prose(rng, size, words[0]), _prose(rng, size, words[3])
+        yield Line(utterance, speaker=SPEAKER, reply=answered, tools=(call,))
 
 
 def own_words(turn: int) -> tuple[str, str, str, str]:

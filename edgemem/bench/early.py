@@ -160,9 +160,9 @@ def _home(folder: Path, embedder: Slowed, tokenizer: Any) -> Memory:
 def _figures(
     spoken: Sequence[Spoken], patient: Sequence[Spoken], equal: dict[Form, dict[str, float]]
 ) -> dict[str, Any]:
-    whole = [one.whole.ms for one in spoken]
-    early = [one.early.ms for one in spoken]
-    partials = [ms for one in spoken for ms in one.partial_ms]
+    whole = [turn.whole.ms for turn in spoken]
+    early = [turn.early.ms for turn in spoken]
+    partials = [ms for turn in spoken for ms in turn.partial_ms]
     n = len(spoken)
     sides = {
         "waited_p50_ms": {"whole": median(whole), "early": median(early)},
@@ -173,25 +173,25 @@ def _figures(
             "early": sum(ms <= READY_MS for ms in early) / n,
         },
         "embeddings_a_turn": {
-            "whole": sum(one.queries[0] for one in spoken) / n,
-            "early": sum(one.queries[1] for one in spoken) / n,
+            "whole": sum(turn.queries[0] for turn in spoken) / n,
+            "early": sum(turn.queries[1] for turn in spoken) / n,
         },
     }
-    outcomes = [one.early.outcome for one in spoken]
-    same = sum(one.equal for one in spoken) / n
+    outcomes = [turn.early.outcome for turn in spoken]
+    same = sum(turn.equal for turn in spoken) / n
     figures = {
         "side_by_side": sides,
         "utterances": n,
-        "with_a_block": sum(one.block for one in spoken),
+        "with_a_block": sum(turn.block for turn in spoken),
         "equal_share": same,
         "outcomes": {outcome: outcomes.count(outcome) for outcome in dict.fromkeys(outcomes)},
         "partials_a_turn": len(partials) / n,
         "partial_p50_ms": median(partials),
         "partial_p99_ms": percentile(partials, 0.99),
         "patient": {
-            "ready_share": sum(one.early.ms <= READY_MS for one in patient) / max(1, len(patient)),
+            "ready_share": sum(turn.early.ms <= READY_MS for turn in patient) / max(1, len(patient)),
             # The first shows how late the end is known.
-            "embeddings_a_turn": sum(one.queries[1] for one in patient[1:]) / max(1, len(patient) - 1),
+            "embeddings_a_turn": sum(turn.queries[1] for turn in patient[1:]) / max(1, len(patient) - 1),
         },
         "handed_over_whole": equal,
     }
@@ -222,8 +222,8 @@ def _equal(memory: Memory, embedder: Slowed, form: Form, n: int) -> dict[str, fl
             talk = _Talk(memory, embedder, f"whole {form} {number}")
         spoken.append(talk.speak(utterance._replace(partials=utterance.partials[-1:]), 0.0, None))
     return {
-        "ready": sum(one.early.outcome == "ready" for one in spoken) / n,
-        "equal": sum(one.equal for one in spoken) / n,
+        "ready": sum(turn.early.outcome == "ready" for turn in spoken) / n,
+        "equal": sum(turn.equal for turn in spoken) / n,
     }
 
 

@@ -64,7 +64,7 @@ OTHER = {
 SILENT = {10: "pizza.oven", 12: "jonas.shoes"}
 """What changes elsewhere, by the order after which it does."""
 
-TOLD = {8: "bin.day", 14: "emil.fear"}
+ANNOUNCED = {8: "bin.day", 14: "emil.fear"}
 """What the speaker says has changed, by the order in whose place that is said."""
 
 AGAIN = {18: "bin.day"}
@@ -152,19 +152,19 @@ def evening(turns: int = 40) -> list[Moment]:
     values = {fact.key: fact.value for fact in FACTS}
     out: list[Moment] = []
     while len(out) < turns:
-        out += _one(len(out) // 40, values)
+        out += _moments(len(out) // 40, values)
     return out[:turns]
 
 
-def _one(number: int, values: dict[str, str]) -> list[Moment]:
+def _moments(number: int, values: dict[str, str]) -> list[Moment]:
     """Return the turns of one evening, and leave `values` as they are at its end."""
     facts = {fact.key: fact for fact in FACTS}
     out: list[Moment] = []
     for n, (order, fact) in enumerate(zip(_ORDERS, FACTS, strict=True)):
         say, name, arguments, result, reply = order
         write = _note(2 * n, number)
-        if n in TOLD:
-            new = _turned(facts[TOLD[n]], values)
+        if n in ANNOUNCED:
+            new = _turned(facts[ANNOUNCED[n]], values)
             keep = ScriptedCall(REMEMBER_FACT, {"key": new.key, "value": new.value}, "kept")
             line = _line(_TELLINGS[new.key].format(value=new.value), reply, keep, write)
             out.append(Moment(line, changed=(new,)))

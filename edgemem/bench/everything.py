@@ -86,9 +86,9 @@ def fill(folder: Path, facts: Sequence[Known], *, embedder: Embedder | None) -> 
             json.add_fact(fact.key, fact.value, scope=fact.scope, source="said")
         while vectors.embed_pending():
             pass
-        said: list[Message] = [{"role": "user", "content": fact.question} for fact in facts[:50]]
+        messages: list[Message] = [{"role": "user", "content": fact.question} for fact in facts[:50]]
         for sessions in _sessions(stack, folder):
-            sessions.save("before", Session(said))
+            sessions.save("before", Session(messages))
 
 
 def _stores(

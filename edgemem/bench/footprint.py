@@ -154,4 +154,4 @@ def measured(home: Path, question: str, *, beside: Path | None = None) -> dict[s
 
 
 def _medians(measured: list[dict[str, float]]) -> dict[str, float]:
-    return {name: median(one[name] for one in measured) for name in measured[0]}
+    return {name: median(figures[name] for figures in measured) for name in measured[0]}

@@ -110,18 +110,18 @@ def quiet() -> Profile:
 
 def real_tokenizer() -> Any:
     """Return a real vocabulary with its chat template; estimates would measure nothing."""
-    found = find_tokenizer()
-    if found is None:
+    tokenizer = find_tokenizer()
+    if tokenizer is None:
         raise ModelError("There is no vocabulary to count with; run `make`, which keeps one in a cache.")
-    return found
+    return tokenizer
 
 
 def real_embedder() -> Path:
     """Return the file of the default embedder."""
-    found = find_model(EMBEDDER)
-    if found is None:
+    path = find_model(EMBEDDER)
+    if path is None:
         raise ModelError(f"The embedder is missing; type: edgemem models get {EMBEDDER}")
-    return found
+    return path
 
 
 class Lent(Embedder):
@@ -222,9 +222,9 @@ def store_facts(memory: Memory, facts: Sequence[Known]) -> None:
 
 def store_episodes(memory: Memory, episodes: int) -> None:
     """Store what tools did, a thousand in a transaction; the profile must keep so many."""
-    told = sentences(episodes, seed=6)
+    texts = sentences(episodes, seed=6)
     for begin in range(0, episodes, _ROWS_A_WRITE):
-        some = told[begin : begin + _ROWS_A_WRITE]
+        some = texts[begin : begin + _ROWS_A_WRITE]
 
         def write(tx: Transaction, some: Sequence[str] = some) -> None:
             for text in some:
@@ -251,9 +251,9 @@ def store_turns(memory: Memory, turns: int) -> None:
 
 
 def _turns(n: int) -> Iterator[Turn]:
-    said = iter(sentences(2 * n))
+    texts = iter(sentences(2 * n))
     for i in range(n):
-        messages = StoredMessage("user", next(said)), StoredMessage("assistant", next(said))
+        messages = StoredMessage("user", next(texts)), StoredMessage("assistant", next(texts))
         session, number = divmod(i, _TURNS_A_SESSION)
         yield Turn(f"day {session}", number, messages, owner=SPEAKER, heard=Heard(speaker=SPEAKER))
 

@@ -105,15 +105,15 @@ class ReadingModel:
     ) -> Reply:
         """Read the prompt, and return the script's next reply."""
         prompt = self._tokenizer.render(messages, tools=tools, now=now)
-        said, ids = _said(self._before, prompt), prompt.ids
+        reply, ids = _reply_ids(self._before, prompt), prompt.ids
         seen = self._before.ids if self._before is not None else []
         # The newest token was sampled and is read only now.
-        known = len(seen) + len(said) - 1 if said else common_prefix(seen, ids)
+        known = len(seen) + len(reply) - 1 if reply else common_prefix(seen, ids)
         counted = len(ids) - known
         evaluated, first_ms = counted, 0.0
         chat = self._chat
         if chat is not None:
-            spoken = _speak(chat, said)
+            spoken = _speak(chat, reply)
             first_ms = timed_ms(lambda: _read(chat, messages, tools, now))
             evaluated = chat.last.evaluated_tokens - spoken
             if self._before is None and not isinstance(chat, LlamaChat):
@@ -141,24 +141,24 @@ def _read(
     chat.cut("")
 
 
-def _speak(chat: ChatModel, said: Sequence[int]) -> int:
+def _speak(chat: ChatModel, reply: Sequence[int]) -> int:
     """Put a reply into the model's cache; return how many of its tokens are charged to the next prompt all the same.
 
     A server takes no replies from elsewhere: it reads this one as part of the next prompt.
     """
     if not isinstance(chat, LlamaChat):
-        return max(0, len(said) - 1)
-    for token in said:
+        return max(0, len(reply) - 1)
+    for token in reply:
         chat.log.append(token, chat.tokenizer.vocabulary.piece(token))
     with chat.if_quiet() as llama:
-        if len(said) > 1 and llama is not None:
-            llama.eval(said[:-1])
+        if len(reply) > 1 and llama is not None:
+            llama.eval(reply[:-1])
             # What is not waited for, llama.cpp would book with the next prompt.
             backend.llama().llama_synchronize(llama.ctx)
     return 0
 
 
-def _said(before: Prompt | None, prompt: Prompt) -> Sequence[int]:
+def _reply_ids(before: Prompt | None, prompt: Prompt) -> Sequence[int]:
     """Return the ids of the reply to one prompt as they stand in the next; none if it does not go on from there."""
     if before is None or len(before.segments) > len(prompt.segments):
         return ()
@@ -169,7 +169,7 @@ def _said(before: Prompt | None, prompt: Prompt) -> Sequence[int]:
     return answered.ids[len(asked.ids) :]
 
 
-class Told(msgspec.Struct):
+class TurnCost(msgspec.Struct):
     """What one turn cost, and whether it was shown what it asked for."""
 
     read: dict[str, int]
@@ -243,8 +243,8 @@ class Reference:
 
 def edgevox_path() -> Path | None:
     """Return the folder of the EdgeVox that the set-up of the tests keeps in the cache, if it does."""
-    found = cache_folder().glob("edgevox-*/edgevox")
-    return max((path.parent for path in found), key=lambda path: path.stat().st_mtime, default=None)
+    paths = cache_folder().glob("edgevox-*/edgevox")
+    return max((path.parent for path in paths), key=lambda path: path.stat().st_mtime, default=None)
 
 
 class EdgevoxAgent:
@@ -345,7 +345,7 @@ def play(
     tools: Sequence[Tool],
     *,
     edgevox: Path | None = None,
-) -> list[Told]:
+) -> list[TurnCost]:
     """Play the same lines with memory and without it, the first of them also through the EdgeVox in that folder."""
     with ExitStack() as stack:
         chats = [readers.chat(stack, n) for n in (WINDOW, WINDOW, *[EDGEVOX_WINDOW] * (edgevox is not None))]
@@ -367,13 +367,13 @@ def play(
             seed = EdgevoxAgent(edgevox, chats[2], tokenizer, tools, home, facts)
             stack.callback(seed.close)
             loops |= {EDGEVOX: seed, EDGEVOX_BARE: EdgevoxAgent(edgevox, None, tokenizer, tools)}
-        out: list[Told] = []
+        out: list[TurnCost] = []
         for moment in moments:
             if len(out) == EDGEVOX_TURNS:
                 loops = {name: loops[name] for name in (BARE, ONE_BY_ONE, OURS)}
             epoch = _epoch(ours.robot)
             reads = {name: loop.hear(moment.line) for name, loop in loops.items()}
-            told = Told(
+            cost = TurnCost(
                 read={name: sum(read.evaluated for read in some) for name, some in reads.items()},
                 first_ms={name: loop.hooks_ms + reads[name][0].first_ms for name, loop in loops.items()},
                 miscounted=sum(
@@ -384,9 +384,9 @@ def play(
                 late=memory.last_recall().late,
             )
             if moment.needs is not None:
-                told.needed = moment.needs.key
-                told.shown = _holds(reads[OURS][0].ids, moment.needs.value, tokenizer)
-            out.append(told)
+                cost.needed = moment.needs.key
+                cost.shown = _holds(reads[OURS][0].ids, moment.needs.value, tokenizer)
+            out.append(cost)
             for fact in moment.changed:
                 memory.store.add_fact(fact.key, fact.value, scope=fact.scope, source="said")
             for note in moment.notes:
@@ -421,9 +421,9 @@ def _holds(ids: Sequence[int], value: str, tokenizer: Tokenizer) -> bool:
     """Tell whether a value, as tokens, stands in a prompt."""
     spellings = [tokenizer.encode(" " + value), tokenizer.encode(value)]
     return any(
-        list(ids[at : at + len(wanted)]) == wanted
-        for wanted in spellings
-        for at in range(len(ids) - len(wanted) + 1)
+        list(ids[at : at + len(spelling)]) == spelling
+        for spelling in spellings
+        for at in range(len(ids) - len(spelling) + 1)
     )
 
 

@@ -90,10 +90,10 @@ def _model() -> str:
 def _cpu() -> str:
     """Return the processor's name; ARM kernels give numbers only."""
     lines = _text(Path("/proc/cpuinfo")).splitlines()
-    told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    if "model name" in told:
-        return told["model name"]
-    return f"implementer {told['CPU implementer']}, part {told['CPU part']}"
+    fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    if "model name" in fields:
+        return fields["model name"]
+    return f"implementer {fields['CPU implementer']}, part {fields['CPU part']}"
 
 
 def _temperature() -> float:
@@ -141,5 +141,5 @@ def _llama_features() -> str:
     """Return which instructions llama.cpp was built for and found."""
     from edgemem.llama import backend
 
-    told: bytes = backend.llama().llama_print_system_info()
-    return re.sub(r"\s+", " ", told.decode("utf-8", "replace")).strip(" |")
+    features: bytes = backend.llama().llama_print_system_info()
+    return re.sub(r"\s+", " ", features.decode("utf-8", "replace")).strip(" |")

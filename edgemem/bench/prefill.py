@@ -26,7 +26,7 @@ from edgemem.bench.loops import (
     ONE_BY_ONE,
     OURS,
     Readers,
-    Told,
+    TurnCost,
     edgevox_path,
     play,
 )
@@ -81,11 +81,11 @@ def run(
             for fact in askable(stored, turns)
         ]
         among_many = play(folder / "many", readers, stored, asked, ())
-    one, many = _figures(evenings), _figures(among_many)
+    of_evenings, many = _figures(evenings), _figures(among_many)
     theirs = _edgevox(evenings[:EDGEVOX_TURNS], timed=not dry) if edgevox else None
     bars = {
-        "evening_times_without_memory": at_most(one["times_without_memory"], 1.10),
-        "evening_needed_shown": at_least(one["needed_shown"], 0.95),
+        "evening_times_without_memory": at_most(of_evenings["times_without_memory"], 1.10),
+        "evening_needed_shown": at_least(of_evenings["needed_shown"], 0.95),
         "many_block_median": at_most(many["block_median"], 80),
         "many_needed_shown": at_least(many["needed_shown"], 0.95),
         "miscounted_tokens": at_most(sum(turn.miscounted for turn in [*evenings, *among_many]), 0),
@@ -96,42 +96,42 @@ def run(
         "turns": turns,
         "facts": facts,
         "evaluated_by": "nobody, counted" if dry else server or "llama.cpp",
-        "evening": one,
+        "evening": of_evenings,
         "many": many,
         "edgevox": theirs or "not here; `make server` installs it, or name its folder with --edgevox",
     }
     return report("prefill", figures, bars)
 
 
-def _figures(told: Sequence[Told]) -> dict[str, Any]:
-    read = {name: sum(turn.read[name] for turn in told) for name in (OURS, BARE, ONE_BY_ONE)}
-    asked = [turn for turn in told if turn.needed]
+def _figures(turns: Sequence[TurnCost]) -> dict[str, Any]:
+    read = {name: sum(turn.read[name] for turn in turns) for name in (OURS, BARE, ONE_BY_ONE)}
+    asked = [turn for turn in turns if turn.needed]
     parts: Counter[str] = Counter()
-    for turn in told:
+    for turn in turns:
         parts.update(turn.parts)
     return {
         "read": read,
         "times_without_memory": round(read[OURS] / read[BARE], 4),
         f"times_{ONE_BY_ONE}": round(read[OURS] / read[ONE_BY_ONE], 4),
         "block_tokens": dict(parts),
-        "block_median": median(turn.block for turn in told),
-        "compactions": sum(turn.compacted for turn in told),
-        "recall_late": sum(turn.late for turn in told),
+        "block_median": median(turn.block for turn in turns),
+        "compactions": sum(turn.compacted for turn in turns),
+        "recall_late": sum(turn.late for turn in turns),
         "asked": len(asked),
         "needed_shown": round(sum(turn.shown for turn in asked) / max(1, len(asked)), 4),
         "not_shown": [turn.needed for turn in asked if not turn.shown],
     }
 
 
-def _edgevox(told: Sequence[Told], *, timed: bool) -> dict[str, Any]:
+def _edgevox(turns: Sequence[TurnCost], *, timed: bool) -> dict[str, Any]:
     """Compare EdgeVox with its memory to EdgeVox without, and with ours, over the turns that it played."""
-    read = {name: sum(turn.read[name] for turn in told) for name in (EDGEVOX, EDGEVOX_BARE)}
+    read = {name: sum(turn.read[name] for turn in turns) for name in (EDGEVOX, EDGEVOX_BARE)}
     figures = {
-        "turns": len(told),
+        "turns": len(turns),
         "read": read,
         "times_without_memory": round(read[EDGEVOX] / read[EDGEVOX_BARE], 4),
     }
     if timed:
-        first = {name: median(turn.first_ms[name] for turn in told[-LATE:]) for name in (EDGEVOX, OURS)}
+        first = {name: median(turn.first_ms[name] for turn in turns[-LATE:]) for name in (EDGEVOX, OURS)}
         figures |= {"first_token_ms": first, "first_token_times_ours": round(first[EDGEVOX] / first[OURS], 2)}
     return figures

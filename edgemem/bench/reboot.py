@@ -108,27 +108,27 @@ def run(
         # Both remember that they were asked before: else one of them would be told of it, and the other not.
         _measured(model, homes["cold"], instructions, "first", threads)
         written = _measured(model, homes["kept"], instructions, "first", threads)
-        told: dict[str, list[dict[str, Any]]] = {"cold": [], "kept": []}
+        runs: dict[str, list[dict[str, Any]]] = {"cold": [], "kept": []}
         for n in range(processes):
-            for name, figures in told.items():
+            for name, figures in runs.items():
                 _drop_from_cache(homes[name] / "db")
                 figures.append(_measured(model, homes[name], instructions, f"run {n}", threads))
-        found = headers_in(homes["kept"] / "db")
+        states = headers_in(homes["kept"] / "db")
         sides = {
-            figure: {name: median(one[figure] for one in figures) for name, figures in told.items()}
+            figure: {name: median(took[figure] for took in figures) for name, figures in runs.items()}
             for figure in ("first_token_ms", "put_in_ms", "prompt_tokens", "evaluated_tokens")
         }
         same = [
             cold["first_token"] == kept["first_token"]
-            for cold, kept in zip(told["cold"], told["kept"], strict=True)
+            for cold, kept in zip(runs["cold"], runs["kept"], strict=True)
         ]
         times = sides["first_token_ms"]
         return report(
             "reboot",
             {
                 "side_by_side": sides,
-                "prefix_tokens": len(found[0][1].ids) if found else 0,
-                "file_bytes": found[0][0].stat().st_size if found else 0,
+                "prefix_tokens": len(states[0][1].ids) if states else 0,
+                "file_bytes": states[0][0].stat().st_size if states else 0,
                 "off": written["off"],
                 "first_run_end_ms": written["run_end_ms"],
                 "first_write_ms": written["write_ms"],

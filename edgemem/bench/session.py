@@ -43,7 +43,7 @@ MARKS = (100, 500, 1000)
 WINDOW = 20
 WARM_UP = 3
 MB = 1e6
-_SAID: tuple[Kind, ...] = ("turn", "episode")
+_KINDS: tuple[Kind, ...] = ("turn", "episode")
 
 
 def run(*, turns: int = 1000, home: Path | None = None) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def run(*, turns: int = 1000, home: Path | None = None) -> dict[str, Any]:
 def _play(home: Path, turns: int) -> dict[str, Any]:
     """Play all turns; return bytes, where they went, and what was found."""
     before = bytes_written()
-    asked = found = 0
+    asked = matched = 0
     with edgemem.open(home) as memory:
         slow = _SlowModel(memory)
         robot = Robot([*memory.hooks(session_id=SESSION), slow], tools=[KEEP_PLAN])
@@ -91,11 +91,11 @@ def _play(home: Path, turns: int) -> dict[str, Any]:
                 # A tool's call and result are found as the episode that they were. It has its own places: beside words that
                 # nobody knows, messages that look like them are near, too.
                 hits = [
-                    any(word in item.text for kind in _SAID for item in memory.recall(word, kinds={kind}))
+                    any(word in item.text for kind in _KINDS for item in memory.recall(word, kinds={kind}))
                     for word in own_words(n)
                 ]
                 asked += len(hits)
-                found += sum(hits)
+                matched += sum(hits)
             memory.idle(IDLE_S, thorough=False)
         memory.idle(IDLE_S)
         robot.check()
@@ -108,7 +108,7 @@ def _play(home: Path, turns: int) -> dict[str, Any]:
         "files_mb": {
             file.name: round(file.stat().st_size / MB, 3) for file in sorted((home / "db").iterdir())
         },
-        "found_at_once": round(found / max(1, asked), 4),
+        "found_at_once": round(matched / max(1, asked), 4),
         "found_when": "before the silence behind it, each tenth of the way",
     }
 
@@ -149,17 +149,17 @@ def _growth(folder: Path, turns: int) -> dict[str, Any]:
             memory.idle(IDLE_S)
             robots[mark] = Robot(memory.hooks(session_id=SESSION), tools=[KEEP_PLAN])
             store = stack.enter_context(SQLiteSessionStore(folder / f"saved {mark}.db"))
-            said = [message for line in lines[:before] for message in _said(line)]
-            store.save(SESSION, Session(said))
-            lists[mark] = store, said
+            messages = [message for line in lines[:before] for message in _messages(line)]
+            store.save(SESSION, Session(messages))
+            lists[mark] = store, messages
         # The first turns resume and find their rhythm; they are played, and not counted.
         for i in range(WINDOW + WARM_UP):
             for mark in marks:
-                robot, (store, said) = robots[mark], lists[mark]
+                robot, (store, messages) = robots[mark], lists[mark]
                 line = lines[mark - WINDOW // 2 + i]
                 commit_ms = robot.turn(line).commit_ms
-                said.extend(_said(line))
-                save_ms = timed_ms(partial(store.save, SESSION, Session(said)))
+                messages.extend(_messages(line))
+                save_ms = timed_ms(partial(store.save, SESSION, Session(messages)))
                 if i >= WARM_UP:
                     commits[mark].append(commit_ms)
                     saves[mark].append(save_ms)
@@ -176,7 +176,13 @@ def _growth(folder: Path, turns: int) -> dict[str, Any]:
 def _lay(memory: Memory, lines: Sequence[Line]) -> None:
     """Store turns as if they had been played, with the epoch that a long conversation is in by then."""
     turns = [
-        Turn(SESSION, n, tuple(map(stored_message, _said(line))), owner=SPEAKER, heard=Heard(speaker=SPEAKER))
+        Turn(
+            SESSION,
+            n,
+            tuple(map(stored_message, _messages(line))),
+            owner=SPEAKER,
+            heard=Heard(speaker=SPEAKER),
+        )
         for n, line in enumerate(lines)
     ]
 
@@ -190,7 +196,7 @@ def _lay(memory: Memory, lines: Sequence[Line]) -> None:
     memory.database.write(write)
 
 
-def _said(line: Line) -> list[Message]:
+def _messages(line: Line) -> list[Message]:
     """Return the four messages of a turn as a loop keeps them."""
     call = line.tools[0]
     function = {"name": call.name, "arguments": json.dumps(call.arguments)}

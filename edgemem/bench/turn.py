@@ -116,34 +116,34 @@ def run(
                             tools=more.tools,
                         )
                 default += ask(memory, embedder, stored, asked // 2)
-                there = _rows(memory)
+                counts = _rows(memory)
         finally:
             tokenizer.close()
-    one = default.figures()
+    base = default.figures()
     other = full.figures() if full is not None else {}
     limits = {"hooks_ms": BAR_MS} | ({"hooks_p95_ms": P95_BAR_MS} if rows else {})
     sides = {
         name: {
-            "default": one[name],
+            "default": base[name],
             **({"everything": other[name]} if other else {}),
             "bar": limits.get(name),
         }
-        for name in one
+        for name in base
     }
     figures = {
         "side_by_side": sides,
         "facts": facts,
         "episodes": episodes,
         "turns": turns,
-        "rows": there,
+        "rows": counts,
         "beside": 0 if rows else beside,
         "not_indexed": left,
         "asked": asked,
         "query_embedding_ms": embed_ms,
-        "with_query_embedding_ms": round(one["hooks_ms"] + embed_ms, 4),
+        "with_query_embedding_ms": round(base["hooks_ms"] + embed_ms, 4),
         "vectors": "real vectors of 300 sentences with seeded noise",
     }
-    bars: dict[str, Bar] = {name: at_most(one[name], limit) for name, limit in limits.items()}
+    bars: dict[str, Bar] = {name: at_most(base[name], limit) for name, limit in limits.items()}
     if other:
         bars["everything_hooks_ms"] = at_most(other["hooks_ms"], BAR_MS)
     return report("turn", figures, bars)
@@ -208,9 +208,9 @@ def ask(
         # Making up a query's vector is no work of the memory's; what a real one takes is reported beside.
         timed.spent_ms, before = {}, embedder.query_ms if embedder else 0.0
         hooks_ms = robot.turn(line).hooks_ms
-        made_up_ms = embedder.query_ms - before if embedder else 0.0
-        took.hot.append(hooks_ms - made_up_ms)
-        timed.spent_ms[BEFORE_LLM] -= made_up_ms
+        vector_ms = embedder.query_ms - before if embedder else 0.0
+        took.hot.append(hooks_ms - vector_ms)
+        timed.spent_ms[BEFORE_LLM] -= vector_ms
         took.spent.append(timed.spent_ms)
         memory.idle(IDLE_S)
     robot.check()

@@ -93,11 +93,11 @@ def run(
             say(f"storing {n} vectors …")
             filling = fill(folder, n, questions)
             say("asking …")
-            one = figures[str(n)] = {"fill_s": filling, **in_process(folder, n)}
-            bars.update(bars_of(n, one))
+            row = figures[str(n)] = {"fill_s": filling, **in_process(folder, n)}
+            bars.update(bars_of(n, row))
     sides = {
-        name: {n: one.get(name) for n, one in figures.items()}
-        for name in dict.fromkeys(name for one in figures.values() for name in one)
+        name: {n: row.get(name) for n, row in figures.items()}
+        for name in dict.fromkeys(name for row in figures.values() for name in row)
     }
     return report(
         "vectors",
@@ -106,19 +106,19 @@ def run(
     )
 
 
-def bars_of(n: int, one: dict[str, float]) -> dict[str, Any]:
+def bars_of(n: int, row: dict[str, float]) -> dict[str, Any]:
     """Return what is promised for one size; at 10,000 nothing is."""
     bars = {}
     if n in RECALL:
-        bars[f"recall_{n}"] = at_least(one["recall"], RECALL[n])
-        bars[f"recall_filtered_{n}"] = at_least(one["recall_filtered"], RECALL[n])
-        bars[f"bytes_a_vector_{n}"] = at_most(one["bytes_a_vector"], BYTES)
-        bars[f"filtered_of_unfiltered_{n}"] = at_most(one["filtered_of_unfiltered"], 1.0)
+        bars[f"recall_{n}"] = at_least(row["recall"], RECALL[n])
+        bars[f"recall_filtered_{n}"] = at_least(row["recall_filtered"], RECALL[n])
+        bars[f"bytes_a_vector_{n}"] = at_most(row["bytes_a_vector"], BYTES)
+        bars[f"filtered_of_unfiltered_{n}"] = at_most(row["filtered_of_unfiltered"], 1.0)
     if n == 100_000:
-        bars[f"of_vec0_{n}"] = at_most(one["of_vec0"], FIFTEENTH)
-        bars[f"of_vec0_filtered_{n}"] = at_most(one["of_vec0_filtered"], FIFTEENTH)
+        bars[f"of_vec0_{n}"] = at_most(row["of_vec0"], FIFTEENTH)
+        bars[f"of_vec0_filtered_{n}"] = at_most(row["of_vec0_filtered"], FIFTEENTH)
     if n == 1_000_000:
-        bars[f"peak_rss_mb_{n}"] = at_most(one["peak_rss_mb"], RSS_MB)
+        bars[f"peak_rss_mb_{n}"] = at_most(row["peak_rss_mb"], RSS_MB)
     return bars
 
 
@@ -183,13 +183,13 @@ def measure(folder: Path, n: int) -> dict[str, float]:
         before = rss_mb("VmRSS")
         figures["build_s"] = timed_ms(ours.warm) / 1e3
         figures["rss_bytes_a_vector"] = (rss_mb("VmRSS") - before) * 1e6 / n
-        made = packed(np.load(folder / _BASES), n)
+        vectors = packed(np.load(folder / _BASES), n)
         allowed = numbers_in(SCOPE, np.load(folder / _BASES), n)
-        figures["bytes_a_vector"] = made.nbytes / n
+        figures["bytes_a_vector"] = vectors.nbytes / n
         ways: dict[str, Way] = {
             "": lambda query: ours.nearest(query, K),
-            "_filtered": lambda query: made.nearest(query, K, allowed, partial(ours.cosines, query)),
-            "_estimated": lambda query: made.nearest(query, K),
+            "_filtered": lambda query: vectors.nearest(query, K, allowed, partial(ours.cosines, query)),
+            "_estimated": lambda query: vectors.nearest(query, K),
         }
         if n <= VEC0_UP_TO:
             ways["_vec0"] = partial(_ask_vec0, other)
@@ -199,7 +199,7 @@ def measure(folder: Path, n: int) -> dict[str, float]:
         figures["peak_rss_mb"] = rss_mb("VmHWM")
     figures["ms_cold"] = _cold(
         partial(_ours, folder, n),
-        lambda file, query: made.nearest(
+        lambda file, query: vectors.nearest(
             query, K, exact=partial(ExactVectors(file, dimensions).cosines, query)
         ),
         asked,
@@ -223,7 +223,7 @@ def _compare(
     Each time another way comes first: whatever follows vec0 finds the caches of the processor full of its table.
     """
     spent: dict[str, list[float]] = {name: [] for name in ways}
-    found: dict[str, list[float]] = {name: [] for name in ways}
+    shares: dict[str, list[float]] = {name: [] for name in ways}
     for number, query in enumerate(asked):
         names = list(ways)
         first = number % len(names)
@@ -231,10 +231,10 @@ def _compare(
             started = perf_counter()
             answer = ways[name](query)
             spent[name].append((perf_counter() - started) * 1e3)
-            wanted = (true_filtered if name.endswith("_filtered") else true)[number]
-            found[name].append(len({id_ for id_, _ in answer}.intersection(wanted.tolist())) / len(wanted))
+            nearest = (true_filtered if name.endswith("_filtered") else true)[number]
+            shares[name].append(len({id_ for id_, _ in answer}.intersection(nearest.tolist())) / len(nearest))
     times = {f"ms{name}": median(values) for name, values in spent.items()}
-    return times | {f"recall{name}": mean(values) for name, values in found.items()}
+    return times | {f"recall{name}": mean(values) for name, values in shares.items()}
 
 
 def _cold(
@@ -319,9 +319,9 @@ def between(
     dice = np.random.default_rng(seed)
     for begin in range(0, n, _SLICE):
         many = min(_SLICE, n - begin)
-        one, other = dice.integers(0, len(bases), (2, many))
+        first, other = dice.integers(0, len(bases), (2, many))
         share = dice.random((many, 1), np.float32)
-        rows = _unit(share * bases[one] + (1 - share) * bases[other])
+        rows = _unit(share * bases[first] + (1 - share) * bases[other])
         rows += dice.standard_normal(rows.shape, np.float32) * np.float32(NOISE / rows.shape[1] ** 0.5)
         yield _unit(rows), dice.integers(0, SCOPES, many)
 
@@ -330,11 +330,11 @@ def packed(bases: NDArray[np.float32], n: int) -> PackedVectors:
     """Return the vectors in memory, numbered from 1."""
     import numpy as np
 
-    made = PackedVectors(bases.shape[1])
+    vectors = PackedVectors(bases.shape[1])
     for rows, _ in between(bases, n, seed=SEED):
-        ids = np.arange(len(made) + 1, len(made) + 1 + len(rows))
-        made.append(ids, ids, rows)
-    return made
+        ids = np.arange(len(vectors) + 1, len(vectors) + 1 + len(rows))
+        vectors.append(ids, ids, rows)
+    return vectors
 
 
 def numbers_in(scope: int, bases: NDArray[np.float32], n: int) -> NDArray[np.int64]:

@@ -116,10 +116,10 @@ def in_a_sentence(error: click.UsageError) -> click.ClickException:
         error, getattr(click.exceptions, "NoArgsIsHelpError", ())
     ):  # click from 8.2 on; it is a page of help
         return error
-    told = error.format_message()
-    if error.ctx is None or told.endswith("?"):  # it says already what was meant
-        return Misuse(told)
-    return Misuse(f"{told.rstrip('.')}; {error.ctx.command_path} --help tells how it is called.")
+    message = error.format_message()
+    if error.ctx is None or message.endswith("?"):  # it says already what was meant
+        return Misuse(message)
+    return Misuse(f"{message.rstrip('.')}; {error.ctx.command_path} --help tells how it is called.")
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

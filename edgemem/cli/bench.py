@@ -95,8 +95,8 @@ def _print(figures: Mapping[str, Any]) -> None:
         print_table(("bar", "figure", "limit", ""), held)
     alike: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     single = []
-    for name, said in _said(rest):
-        alike.setdefault(tuple(said), []).append((name, *map(_shown, said.values())))
+    for name, row in _levels(rest):
+        alike.setdefault(tuple(row), []).append((name, *map(_shown, row.values())))
     for columns, rows in alike.items():
         if len(columns) > 1 and len(rows) > 1:
             print_table(("figure", *columns), rows, wide=("figure",))
@@ -127,18 +127,20 @@ def _option(parameter: inspect.Parameter) -> click.Option:
         return click.Option([f"{flag}/--no-{flag[2:]}"], default=parameter.default, show_default=True)
     named, _, rest = str(parameter.annotation).partition(" ")
     if named.startswith("tuple["):  # "tuple[Path, Path] | None"
-        each = f"{named}{rest}".removeprefix("tuple[").partition("]")[0].split(",")
-        return click.Option([flag], type=tuple(TYPES[one] for one in each), default=parameter.default)
+        types = f"{named}{rest}".removeprefix("tuple[").partition("]")[0].split(",")
+        return click.Option(
+            [flag], type=tuple(TYPES[type_name] for type_name in types), default=parameter.default
+        )
     return click.Option([flag], type=TYPES.get(named, str), default=parameter.default, show_default=True)
 
 
-def _said(figures: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def _levels(figures: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what is said at each level of nested mappings, under its dotted name."""
-    if single := {each: value for each, value in figures.items() if not isinstance(value, dict)}:
+    if single := {key: value for key, value in figures.items() if not isinstance(value, dict)}:
         yield name, single
-    for each, value in figures.items():
+    for key, value in figures.items():
         if isinstance(value, dict):
-            yield from _said(value, f"{name}.{each}" if name else each)
+            yield from _levels(value, f"{name}.{key}" if name else key)
 
 
 def _shown(value: Any) -> str:

@@ -35,9 +35,9 @@ def check(llm: Path | None, server: str | None, acknowledge: bool, home: Path, a
     if acknowledge:
         with open_existing(home, worker=False, watch=False) as memory:
             memory.truth.acknowledge()
-    found = _checked(home, file_at(llm, home), server)
+    checks = _checked(home, file_at(llm, home), server)
     if as_json:
-        print_json(found)
+        print_json(checks)
     else:
         from rich.table import Table
         from rich.text import Text
@@ -46,13 +46,13 @@ def check(llm: Path | None, server: str | None, acknowledge: bool, home: Path, a
         grid.add_column(width=4)
         grid.add_column(no_wrap=True)
         grid.add_column(ratio=1, overflow="fold")
-        for one in found:
-            detail = Text(plain(one.detail))
-            if one.advice:
-                detail.append(f"\n{plain(one.advice)}", style="bold")
-            grid.add_row(Text(one.state, style=COLOURS.get(one.state, "")), Text(plain(one.name)), detail)
+        for row in checks:
+            detail = Text(plain(row.detail))
+            if row.advice:
+                detail.append(f"\n{plain(row.advice)}", style="bold")
+            grid.add_row(Text(row.state, style=COLOURS.get(row.state, "")), Text(plain(row.name)), detail)
         console().print(grid)
-    if any(one.state == "fail" for one in found):
+    if any(row.state == "fail" for row in checks):
         sys.exit(1)
 
 
@@ -78,6 +78,6 @@ def _checked(home: Path, file: Path | None, server: str | None) -> list[Check]:
 def _with_model(memory: Memory, file: Path | None, server: str | None) -> list[Check]:
     with tokenizer_of(file, server, memory) as tokenizer:
         using = tokenizer and memory.budget(tokenizer=tokenizer)
-        found = memory.check()
+        checks = memory.check()
         del using  # until now: of what nobody holds, the check tells nothing
-        return found
+        return checks

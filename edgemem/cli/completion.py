@@ -33,10 +33,10 @@ def completion(shell: str) -> None:
 
     from edgemem.cli import main
 
-    made = get_completion_class(shell)
-    if made is None:
+    shell_class = get_completion_class(shell)
+    if shell_class is None:
         raise InvalidInputError(f"This version of click cannot complete in {shell}; update click.")
-    click.echo(made(main, {}, "edgemem", "_EDGEMEM_COMPLETE").source())
+    click.echo(shell_class(main, {}, "edgemem", "_EDGEMEM_COMPLETE").source())
 
 
 def fact_keys(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

@@ -90,10 +90,10 @@ def demo(home: Path | None, llm: Path | None, as_json: bool) -> None:
             if tokenizer is not None:
                 stack.callback(tokenizer.close)
         show = None if as_json else Show(ROBOT, kept)
-        told = play(home, tokenizer=tokenizer, model=model, show=show)
+        report = play(home, tokenizer=tokenizer, model=model, show=show)
     if as_json:
-        print_json(told)
-    if not told["summary"]["ok"]:
+        print_json(report)
+    if not report["summary"]["ok"]:
         sys.exit(1)
 
 
@@ -149,15 +149,15 @@ def play(
                 show.turn(stage.scene)
             scenes.append(stage.scene)
         first_night = lines[0].local.replace(hour=23, minute=59).timestamp()
-        told = {
-            "turns": [scene.told() for scene in scenes],
+        report = {
+            "turns": [scene.as_dict() for scene in scenes],
             "facts": memory.store.facts(),
             "facts_believed_on_day_one": memory.store.facts_as_of(first_night, known_at=first_night),
             "summary": summary(scenes, stage, scripted=model is None),
         }
         if show is not None:
-            show.closing(told)
-    return told
+            show.closing(report)
+    return report
 
 
 def summary(scenes: list[Scene], stage: Stage, *, scripted: bool) -> dict[str, Any]:
@@ -165,17 +165,17 @@ def summary(scenes: list[Scene], stage: Stage, *, scripted: bool) -> dict[str, A
     memory = stage.memory
     memory.database.checkpoint()
     played = [scene.played for scene in scenes]
-    hooks = sorted(one.result.hooks_ms for one in played)
-    failures = [f"{one.hook}, {one.point}: {one.message}" for one in stage.failures]
-    failures += [f"{one.step}: {one.message}" for one in memory.diagnostics.idle_failures()]
-    leaked = any(one.leaked for one in played)
+    hooks = sorted(turn.result.hooks_ms for turn in played)
+    failures = [f"{failure.hook}, {failure.point}: {failure.message}" for failure in stage.failures]
+    failures += [f"{failure.step}: {failure.message}" for failure in memory.diagnostics.idle_failures()]
+    leaked = any(turn.leaked for turn in played)
     # What must be found is written for recall by words and meaning; what must stay hidden holds always.
-    missed = memory.embedder is not None and any(one.played.missing and not one.late for one in scenes)
+    missed = memory.embedder is not None and any(scene.played.missing and not scene.late for scene in scenes)
     return {
         "ok": not failures and not (scripted and (leaked or missed)),
         "scripted": scripted,
         "turns": len(played),
-        "days": len({one.line.local.date() for one in played}),
+        "days": len({turn.line.local.date() for turn in played}),
         "checks": sum(scene.checks for scene in scenes),
         "checks_passed": sum(scene.checks - scene.failed for scene in scenes),
         "compactions": sum(scene.compacted for scene in scenes),
@@ -184,8 +184,8 @@ def summary(scenes: list[Scene], stage: Stage, *, scripted: bool) -> dict[str, A
         "failures": failures,
         "exact_tokens": memory.tokenizer.exact,
         "embedder": memory.embedder is not None,
-        "tokens_evaluated": sum(one.new_tokens for one in played),
-        "tokens_memory": sum(one.block_tokens for one in played),
+        "tokens_evaluated": sum(turn.new_tokens for turn in played),
+        "tokens_memory": sum(turn.block_tokens for turn in played),
         "tokens_memory_in_system_message": sum(scene.seed_tokens for scene in scenes),
         "hooks_ms_median": hooks[len(hooks) // 2],
         "bytes_of_truth": (memory.home / "db" / "memory.db").stat().st_size,
@@ -265,7 +265,7 @@ class Scene(msgspec.Struct, frozen=True):
         """Return how many of them were missing, or there against the script."""
         return len(self.played.missing) + len(self.played.leaked)
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the turn for JSON, without the prompts, which are long and mostly the same."""
         played, line = self.played, self.played.line
         return {
@@ -313,13 +313,13 @@ class Stage(Player):
         self._stands = ("", 0)
         self.deadline_ms = deadline_ms
 
-    def _told(self, line: Line, loop: AgentLoop, result: TurnResult) -> PlayedTurn:
-        played = super()._told(line, loop, result)
+    def _played(self, line: Line, loop: AgentLoop, result: TurnResult) -> PlayedTurn:
+        played = super()._played(line, loop, result)
         turn = conversation_of(loop.ctx).layout.turns[-1]
-        found = {f"{item.kind}:{item.id}": item for item in played.recalled}
+        recalled = {f"{item.kind}:{item.id}": item for item in played.recalled}
         shown = []
         for item in turn.shown:
-            why = found[item.item].why if item.item in found else ("changed",) if item.fact else ()
+            why = recalled[item.item].why if item.item in recalled else ("changed",) if item.fact else ()
             shown.append(ShownLine(item.line.removeprefix("- ") or IN_A_LINE_ABOVE, why))
         compacted = self._stands[0] == line.session and played.epoch > self._stands[1]
         self._stands = (line.session, played.epoch)

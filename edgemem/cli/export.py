@@ -78,9 +78,9 @@ def _write(lines: Iterable[str], given: str) -> tuple[int, str]:
     file = Path(os.path.realpath(file))
     folder = file if given.endswith("/") else file.parent
     if not folder.is_dir():  # a stick that is not mounted, say
-        told = plain(str(folder))
+        place = plain(str(folder))
         raise InvalidInputError(
-            f"There is no directory {told}; make it with `mkdir -p {told}`, or name another."
+            f"There is no directory {place}; make it with `mkdir -p {place}`, or name another."
         )
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     create_private(part)

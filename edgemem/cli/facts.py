@@ -110,18 +110,18 @@ def list_facts(
     reader = None if speaker is None else Reader(speaker)
     with open_existing(home) as memory:
         if as_of is None and known_at is None:
-            found = memory.store.facts(scope=scope, reader=reader)
+            entries = memory.store.facts(scope=scope, reader=reader)
         else:
             when = as_of if as_of is not None else memory.clock.now()
-            found = memory.store.facts_as_of(when, scope=scope, known_at=known_at, reader=reader)
+            entries = memory.store.facts_as_of(when, scope=scope, known_at=known_at, reader=reader)
     if as_json:
-        print_json(found)
-    elif not found:
+        print_json(entries)
+    elif not entries:
         if scope is not None:
             checked_scope(scope)  # what was mistyped is no answer
         click.echo("There are no facts to show.")
     else:
-        print_facts(found)
+        print_facts(entries)
 
 
 @facts.command(short_help="Tell a fact; what was believed before stays as history.")
@@ -168,11 +168,11 @@ def add(
             valid_to=valid_to,
             heard=Heard(speaker=speaker) if speaker else None,
         )
-        told = memory.store.fact_history(key, scope=scope)
-    newest = told[-1]
+        versions = memory.store.fact_history(key, scope=scope)
+    newest = versions[-1]
     if as_json:
         print_json(newest)
-    elif len(told) == len(before):
+    elif len(versions) == len(before):
         click.echo(f"{plain(key)} had that value already; nothing was written.")
     else:
         until = f" until {moment(newest.valid_to)}" if newest.valid_to is not None else ""
@@ -203,15 +203,15 @@ def history(key: str, scope: str | None, last: int, ascii_only: bool, home: Path
     """
     with open_existing(home) as memory:
         scopes = [_written(memory, scope)] if scope is not None else _scopes(memory, key)
-        found = {one: memory.store.fact_history(key, scope=one) for one in scopes}
-        beliefs = {one: beliefs_of(memory.database, key, one) for one in scopes}
+        histories = {name: memory.store.fact_history(key, scope=name) for name in scopes}
+        beliefs = {name: beliefs_of(memory.database, key, name) for name in scopes}
         now = memory.clock.now()
         if not any(beliefs.values()):
             raise _unknown(memory, key, scope)
     if as_json:
-        print_json([version for one in found.values() for version in one])
+        print_json([version for versions in histories.values() for version in versions])
         return
-    print_histories(key, found, beliefs, now=now, last=last, ascii_only=ascii_only)
+    print_histories(key, histories, beliefs, now=now, last=last, ascii_only=ascii_only)
 
 
 @facts.command(short_help="Erase a fact with its whole history.")
@@ -229,17 +229,17 @@ def forget(key: str, scope: str | None, yes: bool, home: Path, as_json: bool) ->
         scopes = _scopes(memory, key)
         if scope is None and len(scopes) > 1:
             raise InvalidInputError(f"{key!r} is known in {', '.join(scopes)}; say which one with --scope.")
-        one = _written(memory, scope) if scope is not None else next(iter(scopes), "")
-        if one not in scopes:
+        written = _written(memory, scope) if scope is not None else next(iter(scopes), "")
+        if written not in scopes:
             raise _unknown(memory, key, scope)
-        told = memory.store.fact_history(key, scope=one)
-        quoted = ", ".join(f"“{plain(version.value)}”" for version in told[-3:])
-        what = f"{plain(key)} ({plain(one)}): {count(len(told), 'version')}, last {quoted}"
+        versions = memory.store.fact_history(key, scope=written)
+        quoted = ", ".join(f"“{plain(version.value)}”" for version in versions[-3:])
+        what = f"{plain(key)} ({plain(written)}): {count(len(versions), 'version')}, last {quoted}"
         if not yes:
             agreed(f"Erase {what}?")
-        forgotten = memory.forget(key, scope=one)
+        forgotten = memory.forget(key, scope=written)
     if as_json:
-        print_json({"key": key, "scope": one, "versions": len(told), "pending": forgotten.pending})
+        print_json({"key": key, "scope": written, "versions": len(versions), "pending": forgotten.pending})
     else:
         click.echo(f"Erased {what}.")
     tell_pending(forgotten)
@@ -282,20 +282,20 @@ facts.add_command(
 )
 
 
-def print_facts(found: list[Fact]) -> None:
+def print_facts(entries: list[Fact]) -> None:
     """Print facts as a table."""
     print_table(
         ("fact", "value", "scope", "since"),
-        ((fact.key, shortened(fact.value), fact.scope, moment(fact.valid_from)) for fact in found),
+        ((fact.key, shortened(fact.value), fact.scope, moment(fact.valid_from)) for fact in entries),
         wide=("value",),
     )
 
 
 def _unknown(memory: Memory, key: str, scope: str | None) -> InvalidInputError:
     """Return the error about a fact that is not there, with what was probably meant."""
-    there = _scopes(memory, key)
-    if scope is not None and there:
-        return InvalidInputError(f"{key!r} is known in {', '.join(there)}, not in {scope!r}.")
+    scopes = _scopes(memory, key)
+    if scope is not None and scopes:
+        return InvalidInputError(f"{key!r} is known in {', '.join(scopes)}, not in {scope!r}.")
     rows = memory.store.database.query(
         "select distinct key from fact_keys order by id desc limit ?", (_LOOKED_AT,)
     )

@@ -101,8 +101,8 @@ def _forget_session(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
         turns = memory.sessions.journal.read_turns(name)
         if not turns and name not in memory.sessions.list_ids():
             raise InvalidInputError(f"There is no conversation {name!r}; `edgemem sessions` lists them.")
-        said = [message.content for turn in turns for message in turn.messages if message.content]
-        quoted = f", last “{plain(said[-1]):.60}”" if said else ""
+        texts = [message.content for turn in turns for message in turn.messages if message.content]
+        quoted = f", last “{plain(texts[-1]):.60}”" if texts else ""
         what = f"the conversation {plain(name)}: {count(len(turns), 'turn')}{quoted}"
         if not yes:
             agreed(f"Erase {what}?")
@@ -118,9 +118,9 @@ def _forget_person(name: str, *, logs: tuple[Path, ...], yes: bool, home: Path, 
     check_key(name, what="a name")
     with open_existing(home) as memory:
         held = _held(memory.export(speaker=name))
-        told = ", ".join(count(held[kind], kind) for kind in _KINDS if held[kind])
+        counts = ", ".join(count(held[kind], kind) for kind in _KINDS if held[kind])
         if not yes:
-            what = f"what {plain(name)} said or owns ({told or 'only parts of what others own'})"
+            what = f"what {plain(name)} said or owns ({counts or 'only parts of what others own'})"
             agreed(f"Erase {what}, and the summaries of those conversations?")
         forgotten = memory.forget_person(name, logs=logs)
     erased = forgotten.erased
@@ -129,8 +129,8 @@ def _forget_person(name: str, *, logs: tuple[Path, ...], yes: bool, home: Path, 
     if as_json:
         print_json({"speaker": name, **msgspec.to_builtins(forgotten)})
     else:
-        told = ", ".join(count(number, kind.removesuffix("s")) for kind, number in erased.items())
-        click.echo(f"Erased what {plain(name)} said or owned: {told or 'nothing was there'}.")
+        counts = ", ".join(count(number, kind.removesuffix("s")) for kind, number in erased.items())
+        click.echo(f"Erased what {plain(name)} said or owned: {counts or 'nothing was there'}.")
         _tell_what_stays(name, forgotten)
     tell_pending(forgotten)
 
@@ -139,11 +139,11 @@ def _tell_what_stays(name: str, forgotten: Forgotten) -> None:
     mentions = forgotten.mentions
     if mentions.count:
         click.echo(f"The name {plain(name)} still stands in {count(mentions.count, 'place')}; you decide:")
-        for mention in mentions.found:
+        for mention in mentions.quoted:
             by = f" ({plain(mention.by)})" if mention.by else ""
             click.echo(f"  {mention.kind} {plain(mention.where)}{by}: {plain(mention.text)}")
-        if mentions.count > len(mentions.found):
-            click.echo(f"  and {mentions.count - len(mentions.found)} more")
+        if mentions.count > len(mentions.quoted):
+            click.echo(f"  and {mentions.count - len(mentions.quoted)} more")
     for file in forgotten.files:
         click.echo(f"  a damaged file that may hold anything: {file}")
 

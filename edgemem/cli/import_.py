@@ -94,7 +94,7 @@ def edgevox(path: Path, home: Path, as_json: bool) -> None:
         return
     for name, records in report.files.items():
         click.echo(f"{plain(name)}: {_sum(records) or 'empty'}")
-    _print(report.added, report.known, [*report.refused, *report.told])
+    _print(report.added, report.known, [*report.refused, *report.remarks])
 
 
 def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
@@ -116,9 +116,9 @@ def _index(memory: Memory) -> None:
         pass
 
 
-def _print(added: dict[str, int], known: dict[str, int], told: Sequence[str]) -> None:
+def _print(added: dict[str, int], known: dict[str, int], sentences: Sequence[str]) -> None:
     click.echo(f"Added: {_sum(added) or 'nothing'}. Here already: {_sum(known) or 'nothing'}.")
-    for sentence in told:
+    for sentence in sentences:
         click.echo(f"- {plain(sentence)}")
 
 

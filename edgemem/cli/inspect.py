@@ -84,7 +84,7 @@ def prompt(
 
         # So that the figures of the recall are those of a robot that runs: the model and the index are in memory.
         memory.recall("Is anybody there?", k=1)
-        found = inspect_prompt(
+        inspection = inspect_prompt(
             memory.hooks(session_id=session, speaker=speaker, tokenizer=tokenizer),
             utterance,
             speaker=speaker,
@@ -96,10 +96,16 @@ def prompt(
         )
         waiting = memory.pending().get("vectors", 0)
     if as_json:
-        told = {"plan": found.plan, "division": found.division, "free_tokens": found.free_tokens}
-        print_json({**_as_dict(found), **told, "over_tokens": found.over_tokens, "waiting": waiting})
+        plan = {
+            "plan": inspection.plan,
+            "division": inspection.division,
+            "free_tokens": inspection.free_tokens,
+        }
+        print_json(
+            {**_as_dict(inspection), **plan, "over_tokens": inspection.over_tokens, "waiting": waiting}
+        )
     else:
-        _print(found, chars=None if whole else SHORT, most=None if whole else MOST_LEFT_OUT)
+        _print(inspection, chars=None if whole else SHORT, most=None if whole else MOST_LEFT_OUT)
         if waiting:
             click.echo(f"{count(waiting, 'record')} wait for their vectors; until then only words find them.")
 
@@ -122,78 +128,78 @@ def output(pointer: str, speaker: str | None, home: Path, as_json: bool) -> None
     name = pointer.strip().lower()
     with open_existing(home) as memory:
         reader = None if speaker is None else Reader(speaker)
-        found = read_output(memory.database, name, length=MAX_OUTPUT, reader=reader)
-    if found is None:
+        piece = read_output(memory.database, name, length=MAX_OUTPUT, reader=reader)
+    if piece is None:
         may = "" if speaker is None else f" that {plain(speaker)} may read"
         raise InvalidInputError(
             f"Nothing is kept under {plain(pointer)!r}{may}; `edgemem sessions NAME` shows the names in shortened results,"
             " and the oldest texts go first."
         )
-    level = LEVELS[found.level]
+    level = LEVELS[piece.level]
     if as_json:
-        told = {"session": found.session, "turn": found.turn, "level": level, "owner": found.owner}
-        print_json({"pointer": name, **told, "characters": found.of, "text": found.text})
+        place = {"session": piece.session, "turn": piece.turn, "level": level, "owner": piece.owner}
+        print_json({"pointer": name, **place, "characters": piece.of, "text": piece.text})
         return
-    for line in found.text.splitlines():
+    for line in piece.text.splitlines():
         click.echo(harmless(line.expandtabs()))
-    owner = f" of {plain(found.owner)}" if found.owner and level == "private" else ""
+    owner = f" of {plain(piece.owner)}" if piece.owner and level == "private" else ""
     click.echo(
-        f"{count(found.of, 'character')}, from turn {found.turn} of {plain(found.session)} ({level}{owner})",
+        f"{count(piece.of, 'character')}, from turn {piece.turn} of {plain(piece.session)} ({level}{owner})",
         err=True,
     )
 
 
-def _as_dict(found: Inspection) -> dict[str, object]:
-    return {field: getattr(found, field) for field in found.__struct_fields__}
+def _as_dict(inspection: Inspection) -> dict[str, object]:
+    return {field: getattr(inspection, field) for field in inspection.__struct_fields__}
 
 
-def _print(found: Inspection, *, chars: int | None, most: int | None) -> None:
+def _print(inspection: Inspection, *, chars: int | None, most: int | None) -> None:
     """Print the parts in the order in which the model reads them, what is left out of them, and the sums."""
-    for part in found.parts:
-        lines = {"memory": found.lines, "notes": found.note_lines}.get(part.name)
+    for part in inspection.parts:
+        lines = {"memory": inspection.lines, "notes": inspection.note_lines}.get(part.name)
         _row(part.tokens, _name(part), part.text if lines is None else "", chars)
         if lines is not None:
             _print_lines(lines, chars)
             around = part.tokens - sum(line.tokens for line in lines)
             limit = (
-                f"; at most {found.block_limit:,} in all"
-                if part.name == "memory" and found.block_limit
+                f"; at most {inspection.block_limit:,} in all"
+                if part.name == "memory" and inspection.block_limit
                 else ""
             )
             _row(around, f"  around them{limit}", "", None, style="dim")
-    if found.left_out:
+    if inspection.left_out:
         click.echo("\nRemembered, and not put before the model:")
-        _print_lines(found.left_out[:most], chars)
-        if most is not None and len(found.left_out) > most:
-            click.echo(f"         and {len(found.left_out) - most:,} more; --whole shows them")
-    _print_plan(found)
-    for note in found.notes:
+        _print_lines(inspection.left_out[:most], chars)
+        if most is not None and len(inspection.left_out) > most:
+            click.echo(f"         and {len(inspection.left_out) - most:,} more; --whole shows them")
+    _print_plan(inspection)
+    for note in inspection.notes:
         click.echo(plain(note))
 
 
-def _print_plan(found: Inspection) -> None:
+def _print_plan(inspection: Inspection) -> None:
     """Print how the window is divided: what each part takes of it, between which bounds, and what of its share is free."""
-    about = "" if found.exact else "about "
-    click.echo(f"\nThe window: {about}{found.tokens:,} of {found.window_tokens:,} tokens")
+    about = "" if inspection.exact else "about "
+    click.echo(f"\nThe window: {about}{inspection.tokens:,} of {inspection.window_tokens:,} tokens")
     click.echo(f"{'tokens':>8}{'free':>8}{'least':>8}{'most':>10}")
-    for row in found.division:
-        most = "all left" if row.ceiling >= found.window_tokens else f"{row.ceiling:,}"
+    for row in inspection.division:
+        most = "all left" if row.ceiling >= inspection.window_tokens else f"{row.ceiling:,}"
         click.echo(f"{row.tokens:>8,}{row.free:>8,}{row.floor:>8,}{most:>10}  {row.part}")
-    taken, free = sum(row.tokens for row in found.division), sum(row.free for row in found.division)
-    if taken + free == found.window_tokens:
-        click.echo(f"{taken:>8,}{free:>8,}{'':>18}  together {found.window_tokens:,}")
-    if found.over_tokens:
+    taken, free = sum(row.tokens for row in inspection.division), sum(row.free for row in inspection.division)
+    if taken + free == inspection.window_tokens:
+        click.echo(f"{taken:>8,}{free:>8,}{'':>18}  together {inspection.window_tokens:,}")
+    if inspection.over_tokens:
         click.echo(
-            f"{found.over_tokens:,} tokens too many for an answer of {found.reply_tokens:,}: {found.over_advice}"
+            f"{inspection.over_tokens:,} tokens too many for an answer of {inspection.reply_tokens:,}: {inspection.over_advice}"
         )
-    recall = found.recall
+    recall = inspection.recall
     by = " and ".join(recall.signals) or "neither words nor meaning"
     again = f", {recall.rerank_ms:.1f} to read {recall.reranked} again" if recall.reranked else ""
     click.echo(
         f"recall {recall.embed_ms + recall.search_ms + recall.rerank_ms:.1f} ms ({recall.embed_ms:.1f} to embed the question"
         f"{again}): {count(recall.candidates, 'candidate')} by {by}"
     )
-    if not found.exact:
+    if not inspection.exact:
         click.echo("Tokens are estimates; --llm or --server counts those of your chat model.")
 
 
@@ -221,8 +227,8 @@ def _row(tokens: int | None, name: str, text: str, chars: int | None, *, style: 
     lead = Text(" " * 9 if tokens is None else f"{tokens:>7,}  ")
     inset = len(name) - len(name.lstrip())
     print_hanging(on, lead + Text(" " * inset), Text(plain(name), style=style or "bold"))
-    told = plain(text)
-    if chars is not None and len(told) > chars:
-        told = f"{told[: chars - 1]}…"
-    if told:
-        print_hanging(on, Text(" " * (11 + inset)), Text(told, style="dim"))
+    shown = plain(text)
+    if chars is not None and len(shown) > chars:
+        shown = f"{shown[: chars - 1]}…"
+    if shown:
+        print_hanging(on, Text(" " * (11 + inset)), Text(shown, style="dim"))

@@ -102,7 +102,7 @@ def get(name: str, quiet: bool, home: Path, as_json: bool) -> None:
     pinned: its checksum is kept beside it, and holds from then on.
     """
     entry = entry_of(name)
-    path, fetched = _right_one(entry, home), False
+    path, fetched = _right_file(entry, home), False
     if path is None:
         from edgemem.llama.models.fetch import fetch_model
 
@@ -138,22 +138,22 @@ def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home:
 
     folder = make_home(home) / "models"
     with _ended_by_sigterm(), _progress(plain(file.name)) as tell:
-        name, path, told = add_model(
+        name, path, description = add_model(
             file, folder, name=name, query_prefix=query_prefix, text_prefix=text_prefix, progress=tell
         )
     _, sha256 = expected(find_entry(name), path) or (0, "")
     if as_json:
-        print_json({**describe_added(name, told, path), "chat_template": told.chat_template})
+        print_json({**describe_added(name, description, path), "chat_template": description.chat_template})
         return
     click.echo(f"{name} is ready: {plain(str(path))}")
-    click.echo(f"{in_words(told)}; sha256 {sha256}")
+    click.echo(f"{in_words(description)}; sha256 {sha256}")
     use = {
         "embedder": f'embedder = "{name}" under [llama] of the profile',
         "reranker": f'rerank = "{name}" under [recall] of the profile',
         "chat": f"edgemem chat --llm {name}",
         "base": "nothing here: it has no chat template, so it completes text and cannot be talked to",
     }
-    click.echo(f"Use: {use[told.kind]}")
+    click.echo(f"Use: {use[description.kind]}")
 
 
 @models.command(short_help="Compare model files with their checksums, byte for byte.")
@@ -165,7 +165,7 @@ def verify(name: str | None, home: Path, as_json: bool) -> None:
     own = added_models(home)
     if name is None:
         here = [entry.name for entry in load_catalogue() if find_model(entry.name, home=home)]
-        rows = [_verify(each, home) for each in (*here, *own)]
+        rows = [_verify(model, home) for model in (*here, *own)]
     else:
         if name not in own:
             entry_of(name)
@@ -195,7 +195,7 @@ def remove(name: str, home: Path, as_json: bool) -> None:
         # without a file there may still be a pin, or a part
         path = find_model(name, home=home) or folder_to_write() / entry.file
     if path is None:
-        known = [*(each.name for each in load_catalogue()), *added_models(home)]
+        known = [*(listed.name for listed in load_catalogue()), *added_models(home)]
         raise ModelError(
             f"There is no model {plain(name)[:100]}; `edgemem models` lists what there is.{did_you_mean(name, known)}"
         )
@@ -209,7 +209,7 @@ def remove(name: str, home: Path, as_json: bool) -> None:
         click.echo(f"{name} is removed ({freed / 1e6:,.0f} MB): {plain(str(path))}")
 
 
-def _right_one(entry: ModelEntry, home: Path) -> Path | None:
+def _right_file(entry: ModelEntry, home: Path) -> Path | None:
     """Return the file that would be used, if it is what the catalogue or its pin says."""
     from edgemem.llama.models.fetch import is_right
 
@@ -312,39 +312,39 @@ _ROW = (
 )
 
 
-def describe_added(name: str, told: Description, path: Path) -> dict[str, Any]:
+def describe_added(name: str, description: Description, path: Path) -> dict[str, Any]:
     """Return what a model's header says, under the keys that models of the catalogue have."""
     entry = find_entry(name)
     return {
         "name": name,
-        "kind": told.kind,
-        "bytes": told.bytes,
+        "kind": description.kind,
+        "bytes": description.bytes,
         "quantisation": "",
-        "dimensions": told.dimensions,
-        "context": told.context,
-        "ram_mb": told.ram_mb,
-        "licence": plain(told.licence),
+        "dimensions": description.dimensions,
+        "context": description.context,
+        "ram_mb": description.ram_mb,
+        "licence": plain(description.licence),
         "sha256": (expected(entry, path) or (0, ""))[1],
         "state": state_of(entry, path),
         "path": str(path),
-        "architecture": plain(told.architecture),
-        "pooling": told.pooling,
+        "architecture": plain(description.architecture),
+        "pooling": description.pooling,
     }
 
 
-def in_words(told: Description) -> str:
+def in_words(description: Description) -> str:
     """Return what a model's header says as a line."""
     parts = [
-        f"{told.kind} ({plain(told.architecture)})",
-        f"{told.bytes / 1e6:,.0f} MB",
-        f"context {told.context:,}",
+        f"{description.kind} ({plain(description.architecture)})",
+        f"{description.bytes / 1e6:,.0f} MB",
+        f"context {description.context:,}",
     ]
-    if told.kind == "embedder":
-        parts.append(f"{told.dimensions} dimensions, {told.pooling} pooling")
-    elif told.kind != "reranker":
-        parts.append("with a chat template" if told.chat_template else "without a chat template")
-    if told.ram_mb:
-        parts.append(f"about {told.ram_mb:,} MB of RAM")
+    if description.kind == "embedder":
+        parts.append(f"{description.dimensions} dimensions, {description.pooling} pooling")
+    elif description.kind != "reranker":
+        parts.append("with a chat template" if description.chat_template else "without a chat template")
+    if description.ram_mb:
+        parts.append(f"about {description.ram_mb:,} MB of RAM")
     return ", ".join(parts)
 
 

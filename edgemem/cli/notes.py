@@ -40,11 +40,11 @@ def print_all(home: Path, as_json: bool) -> None:
 def show(heading: str, home: Path, as_json: bool) -> None:
     """Print what stands under HEADING, the oldest first."""
     with open_existing(home) as memory:
-        path, text, there = memory.notes.path, memory.notes.read_section(heading), memory.notes.sections()
+        path, text, headings = memory.notes.path, memory.notes.read_section(heading), memory.notes.sections()
     if not text:
-        known = ", ".join(there) if there else "none yet"
+        known = ", ".join(headings) if headings else "none yet"
         raise InvalidInputError(
-            f"Nothing stands under the heading {heading!r}; there are: {known}.{did_you_mean(heading, there)}"
+            f"Nothing stands under the heading {heading!r}; there are: {known}.{did_you_mean(heading, headings)}"
         )
     _print(path, text, as_json=as_json, heading=heading)
 
@@ -74,14 +74,14 @@ def add(words: tuple[str, ...], heading: str | None, home: Path, as_json: bool) 
     text = " ".join(words)
     if text == "-" and sys.stdin is None:
         raise InvalidInputError("There is no standard input to read from; write the text behind the command.")
-    said = sys.stdin.read() if text == "-" else text
-    if not said.strip():
+    note = sys.stdin.read() if text == "-" else text
+    if not note.strip():
         raise InvalidInputError("An empty note is not written; give some text.")
     with open_home(home) as memory:
-        memory.notes.append(said, heading=heading)
+        memory.notes.append(note, heading=heading)
         path = memory.notes.path
     if as_json:
-        print_json({"path": str(path), "text": said, "heading": heading})
+        print_json({"path": str(path), "text": note, "heading": heading})
     else:
         click.echo(f"Noted in {path}.")
 
@@ -104,11 +104,11 @@ def sections(home: Path, as_json: bool) -> None:
     """List the headings, and how many lines stand under each."""
     with open_existing(home) as memory:
         held = {name: memory.notes.read_section(name) for name in memory.notes.sections()}
-    found = {name: sum(bool(line.strip()) for line in text.splitlines()) for name, text in held.items()}
+    counts = {name: sum(bool(line.strip()) for line in text.splitlines()) for name, text in held.items()}
     if as_json:
-        print_json([{"heading": name, "lines": lines} for name, lines in found.items()])
-    elif found:
-        click.echo("\n".join(f"{plain(name)} ({count(lines, 'line')})" for name, lines in found.items()))
+        print_json([{"heading": name, "lines": lines} for name, lines in counts.items()])
+    elif counts:
+        click.echo("\n".join(f"{plain(name)} ({count(lines, 'line')})" for name, lines in counts.items()))
     else:
         click.echo("The notes have no sections; `edgemem notes add TEXT --heading H` opens one.")
 

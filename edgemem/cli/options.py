@@ -138,8 +138,8 @@ def did_you_mean(word: str, valid: Iterable[str]) -> str:
     """Return the end of a sentence that names what was probably meant; empty if nothing is near."""
     import difflib
 
-    found = difflib.get_close_matches(word, list(valid), n=1)
-    return f" Did you mean {plain(found[0])}?" if found else ""
+    matches = difflib.get_close_matches(word, list(valid), n=1)
+    return f" Did you mean {plain(matches[0])}?" if matches else ""
 
 
 def agreed(question: str, *, otherwise: str = "Nothing was erased") -> None:
@@ -206,8 +206,8 @@ def open_home(home: Path, **settings: Any) -> Memory:
     import edgemem
 
     memory: Memory = edgemem.open(home, **settings)
-    for told in _newly_joined(memory):
-        click.echo(told, err=True)
+    for sentence in _newly_joined(memory):
+        click.echo(sentence, err=True)
     if memory.database.read_only:
         click.echo(f"edgemem: {plain(str(memory.home))} is read-only; nothing can be stored.", err=True)
     return memory

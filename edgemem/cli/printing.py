@@ -48,9 +48,9 @@ def console(*, stderr: bool = False) -> Console:
     """Return a console of at most 80 columns on what stdout is now."""
     from rich.console import Console
 
-    made = Console(stderr=stderr, highlight=False, emoji=False, markup=False)
-    made.width = min(WIDTH, made.width)
-    return made
+    terminal = Console(stderr=stderr, highlight=False, emoji=False, markup=False)
+    terminal.width = min(WIDTH, terminal.width)
+    return terminal
 
 
 def print_hanging(on: Console, lead: Text, body: Text) -> None:

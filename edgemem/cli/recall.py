@@ -61,23 +61,23 @@ def recall(
     if sessions and valid_at is not None:
         raise InvalidInputError("What was said is true of no time; leave out --valid-at, or --sessions.")
     who = UNSET if speaker is None else speaker
-    found: Sequence[Recalled | RecalledSession]
+    results: Sequence[Recalled | RecalledSession]
     with open_existing(home) as memory:
         if sessions:
-            found = memory.recall_sessions(query, speaker=who, k=k, known_at=known_at)
+            results = memory.recall_sessions(query, speaker=who, k=k, known_at=known_at)
         else:
-            found = memory.recall(query, speaker=who, k=k, valid_at=valid_at, known_at=known_at)
+            results = memory.recall(query, speaker=who, k=k, valid_at=valid_at, known_at=known_at)
         missing = memory.profile.llama.embedder if memory.embedder is None else ""
     if as_json:
-        print_json(found)
-    elif not found:
+        print_json(results)
+    elif not results:
         click.echo("Nothing is remembered about that.")
         if find_entry(missing) is not None:
             # A newcomer who asks in other words than were said would think that nothing was kept.
             click.echo(
                 f"Only words were looked for; to find by meaning: edgemem models get {missing}", err=True
             )
-    for item in () if as_json else found:
+    for item in () if as_json else results:
         if isinstance(item, RecalledSession):
             _print_session(item)
         else:
@@ -90,21 +90,21 @@ def _print(item: Recalled) -> None:
 
     # What is said and known is forgotten by its conversation or name, an episode by its id.
     name = (f"episode {item.id}",) if item.kind == "episode" else ()
-    what = _said(item).append(f" ({', '.join((*item.why, *name))})", style="dim italic")
+    what = _speech(item).append(f" ({', '.join((*item.why, *name))})", style="dim italic")
     day = _day(item.event_time or item.recorded_at)
     print_hanging(console(), Text(f"{item.score:.2f}  {item.kind:<10}  {day:<10}  "), what)
 
 
-def _print_session(found: RecalledSession) -> None:
+def _print_session(session: RecalledSession) -> None:
     """Print a session, and what was said there."""
     from rich.text import Text
 
-    said = Text(" / ", style="dim").join(_said(item) for item in found.messages)
-    name = Text(f" ({plain(found.session)})", style="dim italic")
-    print_hanging(console(), Text(f"{found.score:.2f}  {_day(found.at):<10}  "), said.append_text(name))
+    words = Text(" / ", style="dim").join(_speech(item) for item in session.messages)
+    name = Text(f" ({plain(session.session)})", style="dim italic")
+    print_hanging(console(), Text(f"{session.score:.2f}  {_day(session.at):<10}  "), words.append_text(name))
 
 
-def _said(item: Recalled) -> Text:
+def _speech(item: Recalled) -> Text:
     from rich.text import Text
 
     who = f"{item.speaker}: " if item.speaker and item.kind == "turn" else ""

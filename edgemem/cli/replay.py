@@ -69,10 +69,10 @@ def replay(file: Path, sample: str | None, k: int, session: str | None, home: Pa
             "messages": sum(1 + bool(line.reply) for line in lines),
             "sessions": len({line.session for line in lines}),
             "checks": sum(len(line.must) + len(line.must_not) for line in lines),
-            "checks_failed": sum(len(one.missing) + len(one.leaked) for one in played),
-            "tokens_evaluated": sum(one.new_tokens for one in played),
-            "tokens_memory": sum(one.block_tokens for one in played),
-            "longest_prompt": max(one.tokens for one in played),
+            "checks_failed": sum(len(turn.missing) + len(turn.leaked) for turn in played),
+            "tokens_evaluated": sum(turn.new_tokens for turn in played),
+            "tokens_memory": sum(turn.block_tokens for turn in played),
+            "longest_prompt": max(turn.tokens for turn in played),
             "exact_tokens": memory.tokenizer.exact,
             "hook_failures": list(player.failures),
             "questions": len(questions),
@@ -114,12 +114,12 @@ def measure(
     shares: dict[int, list[float]] = defaultdict(list)
     with progress(questions, "asking", len(questions)) as asked:
         for question in asked:
-            wanted = [places[id_] for id_ in question.evidence if id_ in places]
-            if not wanted:
+            evidence = [places[id_] for id_ in question.evidence if id_ in places]
+            if not evidence:
                 continue
-            found = memory.recall(question.text, k=k)
-            hits = sum(any(_holds(item, *place) for item in found) for place in wanted)
-            shares[question.category].append(hits / len(wanted))
+            items = memory.recall(question.text, k=k)
+            hits = sum(any(_holds(item, *place) for item in items) for place in evidence)
+            shares[question.category].append(hits / len(evidence))
     every = [share for group in shares.values() for share in group]
     return {
         "asked": len(every),

@@ -52,5 +52,5 @@ def restore(source: Path | None, empty: bool, yes: bool, home: Path, as_json: bo
         until = datetime.fromtimestamp(replaced.until).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
         newest = f"; its newest record is of {until}" if replaced.until else ""
         click.echo(f"Put back {plain(what)}{newest}.")
-    for each in replaced.aside:
-        click.echo(f"Put aside: {plain(str(each))}")
+    for aside in replaced.aside:
+        click.echo(f"Put aside: {plain(str(aside))}")

@@ -51,7 +51,7 @@ def list_sessions(home: Path, as_json: bool) -> None:
             "select s.name, count(*), min(t.recorded), max(t.recorded), sum(t.state in (0, 3))"
             " from sessions s join turns t on t.session_id = s.id group by s.id order by s.id"
         )
-    found = [
+    listed = [
         {
             "session": name,
             "number": named(name),
@@ -63,8 +63,8 @@ def list_sessions(home: Path, as_json: bool) -> None:
         for name, turns, first, last, unfinished in rows
     ]
     if as_json:
-        print_json(found)
-    elif not found:
+        print_json(listed)
+    elif not listed:
         click.echo("There are no conversations yet.")
     else:
         print_table(
@@ -77,7 +77,7 @@ def list_sessions(home: Path, as_json: bool) -> None:
                     moment(s["last"]),
                     str(s["unfinished"] or ""),
                 )
-                for s in found
+                for s in listed
             ),
             wide=("session",),
         )
@@ -97,10 +97,10 @@ def show(name: str, blocks: bool, speaker: str | None, home: Path, as_json: bool
 
     check_session_id(name)
     with open_existing(home) as memory:
-        there = memory.sessions.list_ids()
-        if name not in there:
+        known = memory.sessions.list_ids()
+        if name not in known:
             raise InvalidInputError(
-                f"There is no conversation {name!r}; `edgemem sessions` lists them.{did_you_mean(name, there)}"
+                f"There is no conversation {name!r}; `edgemem sessions` lists them.{did_you_mean(name, known)}"
             )
         reader = None if speaker is None else Reader(speaker)
         turns = read_turns(memory.store.database, name, reader=reader)
@@ -140,9 +140,9 @@ def _print_turn(on: Console, turn: Turn, *, blocks: bool) -> None:
 def _times(turn: Turn) -> Iterator[str]:
     """Yield when a turn was said, and when it was kept where that is another time."""
     kept = moment(turn.recorded_at)
-    said = moment(turn.heard.event_time if turn.heard else None) or kept
-    yield said
-    if said != kept:
+    spoken = moment(turn.heard.event_time if turn.heard else None) or kept
+    yield spoken
+    if spoken != kept:
         yield f"kept {kept}"
 
 

@@ -155,11 +155,11 @@ class Show:
         else:
             self._row("", "tool", f"{tool.name}: {tool.result}", style="cyan", dim=True)
 
-    def closing(self, told: dict[str, Any]) -> None:
+    def closing(self, report: dict[str, Any]) -> None:
         """Print what is held to be true, the figures, and what to try next."""
-        self._facts(f"What {self._robot} holds to be true now", told["facts"])
-        self._facts(f"What {self._robot} believed on the first night", told["facts_believed_on_day_one"])
-        self._figures(told["summary"])
+        self._facts(f"What {self._robot} holds to be true now", report["facts"])
+        self._facts(f"What {self._robot} believed on the first night", report["facts_believed_on_day_one"])
+        self._figures(report["summary"])
         self._console.print()
         home = self._home or Path("/tmp/pip")  # noqa: S108 - an example to type
         self._say("Look into it:" if self._home else "Keep the memory, and look into it:")

@@ -45,36 +45,36 @@ def stats(textfile: Path | None, home: Path, as_json: bool) -> None:
     from edgemem.memory.stats import gather
 
     with open_existing(home) as memory:
-        found = gather(memory)
+        figures = gather(memory)
     if textfile is not None:
-        write_textfile(textfile, render(metrics_of(found)))
+        write_textfile(textfile, render(metrics_of(figures)))
     if as_json:
-        print_json(found)
+        print_json(figures)
     elif textfile is None:
-        print_table(("figure", "value"), _rows(found), wide=("value",))
+        print_table(("figure", "value"), _rows(figures), wide=("value",))
 
 
-def _rows(found: Stats) -> Iterator[tuple[str, str]]:
+def _rows(figures: Stats) -> Iterator[tuple[str, str]]:
     """Yield what a person wants to know, most important first."""
-    for name, n in found.counts.items():
+    for name, n in figures.counts.items():
         yield name.replace("_", " "), f"{n:,}"
-    for name, size in found.disk_bytes.items():
+    for name, size in figures.disk_bytes.items():
         if size:
             yield f"{name} on disk", _bytes(size)
-    for name, value in found.per_day.items():
+    for name, value in figures.per_day.items():
         yield f"{name.replace('_', ' ')} a day", _bytes(value) if name == "bytes" else f"{value:,.1f}"
-    for name, n in found.waiting.items():
+    for name, n in figures.waiting.items():
         yield f"{name} waiting", f"{n:,}"
-    yield "oldest waits for", f"{found.lag_s:,.0f} s"
-    for failure in found.failures:
+    yield "oldest waits for", f"{figures.lag_s:,.0f} s"
+    for failure in figures.failures:
         yield (
             "failed",
             f"{failure.hook} at {failure.point}, {failure.count:,} times; `edgemem check` tells more",
         )
-    if not found.clock_trusted:
+    if not figures.clock_trusted:
         yield "clock", "not trusted; `edgemem check` tells more"
-    if found.last_turn is not None:
-        yield from _turn_rows(found.last_turn)
+    if figures.last_turn is not None:
+        yield from _turn_rows(figures.last_turn)
 
 
 def _turn_rows(turn: TurnFigures) -> Iterator[tuple[str, str]]:
@@ -127,15 +127,21 @@ def metrics_of(stats: Stats) -> list[Metric]:
 def _metrics(stats: Stats) -> list[Metric]:
     growth = dict(stats.per_day)
     growth_bytes = growth.pop("bytes", 0.0)
-    made = [
+    metrics = [
         Metric("edgemem_info", "gauge", "The version that looked.", [({"version": stats.version}, 1)]),
-        _each("edgemem_records", "What is remembered, by kind.", "kind", stats.counts),
-        _each("edgemem_disk_bytes", "Size on disk, by part of the home.", "part", stats.disk_bytes),
-        _each("edgemem_growth_rows_per_day", "Rows that came in each day of the last week.", "kind", growth),
-        _one("edgemem_growth_bytes_per_day", "Bytes that came in each day of the last week.", growth_bytes),
-        _each("edgemem_index_waiting", "What idle time has still to do.", "kind", stats.waiting),
-        _one("edgemem_index_lag_seconds", "How long the oldest row has waited for the index.", stats.lag_s),
-        _one("edgemem_clock_trusted", "Whether the wall clock can be believed.", stats.clock_trusted),
+        _labelled("edgemem_records", "What is remembered, by kind.", "kind", stats.counts),
+        _labelled("edgemem_disk_bytes", "Size on disk, by part of the home.", "part", stats.disk_bytes),
+        _labelled(
+            "edgemem_growth_rows_per_day", "Rows that came in each day of the last week.", "kind", growth
+        ),
+        _single(
+            "edgemem_growth_bytes_per_day", "Bytes that came in each day of the last week.", growth_bytes
+        ),
+        _labelled("edgemem_index_waiting", "What idle time has still to do.", "kind", stats.waiting),
+        _single(
+            "edgemem_index_lag_seconds", "How long the oldest row has waited for the index.", stats.lag_s
+        ),
+        _single("edgemem_clock_trusted", "Whether the wall clock can be believed.", stats.clock_trusted),
         Metric(
             "edgemem_hook_failures_total",
             "counter",
@@ -148,28 +154,28 @@ def _metrics(stats: Stats) -> list[Metric]:
         stages = ("recall", "embed", "hooks", "model", "commit")
         took = {stage: getattr(turn, f"{stage}_ms") / 1e3 for stage in stages}
         tokens = {kind: getattr(turn, f"{kind}_tokens") for kind in ("new", "reused", "block")}
-        made += [
-            _one("edgemem_last_turn_timestamp_seconds", "When the newest turn ended.", turn.at),
-            _each("edgemem_last_turn_seconds", "What the stages of the newest turn took.", "stage", took),
-            _each("edgemem_last_turn_tokens", "Tokens of the newest turn's prompts.", "kind", tokens),
-            _one("edgemem_last_turn_candidates", "What the newest recall weighed.", turn.candidates),
-            _one("edgemem_last_turn_late", "Whether the newest recall hit its deadline.", turn.late),
-            _each(
+        metrics += [
+            _single("edgemem_last_turn_timestamp_seconds", "When the newest turn ended.", turn.at),
+            _labelled("edgemem_last_turn_seconds", "What the stages of the newest turn took.", "stage", took),
+            _labelled("edgemem_last_turn_tokens", "Tokens of the newest turn's prompts.", "kind", tokens),
+            _single("edgemem_last_turn_candidates", "What the newest recall weighed.", turn.candidates),
+            _single("edgemem_last_turn_late", "Whether the newest recall hit its deadline.", turn.late),
+            _labelled(
                 "edgemem_early_turns",
                 "Turns of the newest process that were heard before their end, and those with recall ready then.",
                 "kind",
                 {"heard": turn.heard_early, "ready": turn.ready_early},
             ),
         ]
-    return made
+    return metrics
 
 
 def render(metrics: Iterable[Metric]) -> str:
     """Return metrics in the text format, version 0.0.4."""
     lines = []
     for metric in metrics:
-        told = metric.help.replace("\\", "\\\\").replace("\n", "\\n")
-        lines += [f"# HELP {metric.name} {told}", f"# TYPE {metric.name} {metric.kind}"]
+        help_text = metric.help.replace("\\", "\\\\").replace("\n", "\\n")
+        lines += [f"# HELP {metric.name} {help_text}", f"# TYPE {metric.name} {metric.kind}"]
         for labels, value in metric.samples:
             named = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
             lines.append(f"{metric.name}{{{named}}} {value:.15g}" if named else f"{metric.name} {value:.15g}")
@@ -193,11 +199,11 @@ def write_textfile(path: Path, text: str) -> None:
         part.unlink(missing_ok=True)
 
 
-def _each(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
+def _labelled(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
     return Metric(name, "gauge", help_text, [({label: key}, value) for key, value in values.items()])
 
 
-def _one(name: str, help_text: str, value: float) -> Metric:
+def _single(name: str, help_text: str, value: float) -> Metric:
     return Metric(name, "gauge", help_text, [({}, value)])
 
 

@@ -41,7 +41,7 @@ _DAY = 86400.0
 class Belief(NamedTuple):
     """A rectangle: what was believed of a stretch of time, for a while. All times in seconds since the epoch."""
 
-    said: int
+    statement: int
     """Which statement it is a piece of."""
     value: str | None
     """None: there was no value."""
@@ -100,7 +100,7 @@ def panels(beliefs: Sequence[Belief], *, now: float, width: int = WIDTH, last: i
     """Lay the versions of one fact out, the oldest first.
 
     Args:
-        beliefs: every rectangle of the key; the statements of a version are those whose `said` appears there first.
+        beliefs: every rectangle of the key; the statements of a version are those whose `statement` appears there first.
         now: stands on the axis, in seconds since the epoch.
         width: cells of a line.
         last: so many versions, the newest; 0: all.
@@ -114,7 +114,7 @@ def panels(beliefs: Sequence[Belief], *, now: float, width: int = WIDTH, last: i
             groups.append(({now}, []))
         groups[-1][0].update(edges)
         groups[-1][1].append((number, belief))
-    numbers = {belief.said: number for number, belief in enumerate(statements, start=1)}
+    numbers = {belief.statement: number for number, belief in enumerate(statements, start=1)}
     laid = []
     for edges, group in groups:
         axis = [-math.inf, *sorted(edges), math.inf]
@@ -133,10 +133,10 @@ def versions(beliefs: Sequence[Belief]) -> list[Belief]:
     """
     begun: dict[int, float] = {}
     for belief in beliefs:
-        begun[belief.said] = min(belief.learnt, begun.get(belief.said, math.inf))
+        begun[belief.statement] = min(belief.learnt, begun.get(belief.statement, math.inf))
     newest: dict[float, Belief] = {}
-    for belief in sorted(beliefs, key=lambda one: (one.learnt, one.said)):
-        if belief.learnt == begun[belief.said]:
+    for belief in sorted(beliefs, key=lambda belief: (belief.learnt, belief.statement)):
+        if belief.learnt == begun[belief.statement]:
             newest[belief.learnt] = belief
     return [newest[learnt] for learnt in sorted(newest)]
 
@@ -153,17 +153,17 @@ def _cells(
     cells = []
     for begin, end in pairwise(axis):
         first = max(0, bisect_right(starts, begin) - 1)
-        there = [
+        standing = [
             belief
             for belief in believed[first : bisect_right(starts, end)]
             if belief.valid_from < end and belief.valid_to > begin
         ]
-        values = {belief.said for belief in there if belief.value is not None}
+        values = {belief.statement for belief in standing if belief.value is not None}
         if len(values) > 1:
             cells.append(Cell(None, several=True))
             continue
-        is_new = any(belief.said == new.said for belief in there)
-        number = next((numbers.get(said) for said in values), None)
+        is_new = any(belief.statement == new.statement for belief in standing)
+        number = next((numbers.get(statement) for statement in values), None)
         cells.append(Cell(number, is_new))
     return cells
 
@@ -203,18 +203,18 @@ def legend(lines: Sequence[str] = (), *, ascii_only: bool = False, width: int = 
     parts.append(f"{glyphs.nothing} nothing known")
     if glyphs.several in drawn:
         parts.append(f"{glyphs.several} several older ones")
-    told = ""
+    text = ""
     for part in parts:
-        begun = told.rpartition("\n")[2]
-        gap = "" if not told else "  " if len(begun) + len(part) + 2 <= width else "\n"
-        told += gap + part
-    return told
+        begun = text.rpartition("\n")[2]
+        gap = "" if not text else "  " if len(begun) + len(part) + 2 <= width else "\n"
+        text += gap + part
+    return text
 
 
 def _widths(stretches: int, room: int) -> list[int]:
     """Share the cells among the stretches; those on the right get what is left over."""
-    each, over = divmod(room, stretches)
-    return [each + (n >= stretches - over) for n in range(stretches)]
+    cells, over = divmod(room, stretches)
+    return [cells + (n >= stretches - over) for n in range(stretches)]
 
 
 def _axis(panel: Panel, widths: Sequence[int], glyphs: Glyphs, *, now: float, width: int) -> list[str]:
@@ -228,7 +228,7 @@ def _axis(panel: Panel, widths: Sequence[int], glyphs: Glyphs, *, now: float, wi
     labels[taken[0][0] : taken[0][0] + len("now")] = "now"
     for edge, place in zip(inner, places, strict=True):
         ticks[place] = glyphs.tick
-        text = _label(edge, [each for each in inner if each != now])
+        text = _label(edge, [other for other in inner if other != now])
         begin = _left(place, len(text), width)
         if all(begin + len(text) < first or begin > last for first, last in taken):
             labels[begin : begin + len(text)] = text
@@ -284,7 +284,7 @@ def _stretch(cell: Cell, width: int, value: str | None, glyphs: Glyphs) -> str:
     if cell.new:
         if value is None:
             return glyphs.ended * width
-        label, fill = _told(cell, value, width - 3, glyphs), glyphs.new
+        label, fill = _numbered(cell, value, width - 3, glyphs), glyphs.new
     elif cell.number is not None:
         label, fill = str(cell.number), glyphs.still
     else:
@@ -294,7 +294,7 @@ def _stretch(cell: Cell, width: int, value: str | None, glyphs: Glyphs) -> str:
     return fill + label + fill * rest if rest > 0 else fill * width
 
 
-def _told(cell: Cell, value: str, room: int, glyphs: Glyphs) -> str:
+def _numbered(cell: Cell, value: str, room: int, glyphs: Glyphs) -> str:
     """Return the number of a version, and of its value what there is room for."""
     from rich.cells import cell_len, set_cell_size
 
@@ -319,7 +319,7 @@ _NARROWEST = 40
 
 def print_histories(
     key: str,
-    told: dict[str, list[Fact]],
+    histories: dict[str, list[Fact]],
     beliefs: dict[str, list[Belief]],
     *,
     now: float,
@@ -329,7 +329,7 @@ def print_histories(
     """Draw what is known under a key, one scope after the other, and print what was said.
 
     Args:
-        told: each scope's versions.
+        histories: each scope's versions.
         beliefs: each scope's rectangles.
         now: stands on the axis, in seconds since the epoch.
         last: so many versions of each, the newest; 0: all.
@@ -338,15 +338,15 @@ def print_histories(
     ascii_only = ascii_only or not _can_draw()
     width = max(_NARROWEST, console().width)
     drawn: list[str] = []
-    for one, there in beliefs.items():
-        said = versions(there)
-        older = len(said) - last if last else 0
+    for scope, rectangles in beliefs.items():
+        statements = versions(rectangles)
+        older = len(statements) - last if last else 0
         left_out = f", the newest {last} drawn; --last 0 draws all" if older > 0 else ""
-        click.echo(f"{plain(key)} ({plain(one)}), {count(len(said), 'version')}{left_out}\n")
-        lines = draw(there, now=now, width=width, last=last, ascii_only=ascii_only, paint=_paint)
+        click.echo(f"{plain(key)} ({plain(scope)}), {count(len(statements), 'version')}{left_out}\n")
+        lines = draw(rectangles, now=now, width=width, last=last, ascii_only=ascii_only, paint=_paint)
         click.echo("\n".join(lines))
-        _print_versions(said, told[one], after=max(0, older))
-        _print_doubts([version for version in told[one] if version.doubtful])
+        _print_versions(statements, histories[scope], after=max(0, older))
+        _print_doubts([version for version in histories[scope] if version.doubtful])
         drawn += lines
     click.echo(legend(drawn, ascii_only=ascii_only, width=width))
 
@@ -376,12 +376,12 @@ def _paint(drawn: str, number: int) -> str:
     return click.style(drawn, fg=_COLOURS[number % len(_COLOURS)])
 
 
-def _print_versions(said: list[Belief], told: list[Fact], *, after: int) -> None:
+def _print_versions(statements: list[Belief], facts: list[Fact], *, after: int) -> None:
     """Print what the numbers of the drawing stand for, leaving out the first `after` ones."""
-    known = {fact.id: fact for fact in told}
+    known = {fact.id: fact for fact in facts}
     rows = []
-    for number, belief in enumerate(said[after:], start=after + 1):
-        fact = known.get(str(belief.said))
+    for number, belief in enumerate(statements[after:], start=after + 1):
+        fact = known.get(str(belief.statement))
         if fact is None:
             rows.append((str(number), "(no value)", moment(belief.valid_from), _end(belief), ""))
             continue
@@ -391,14 +391,14 @@ def _print_versions(said: list[Belief], told: list[Fact], *, after: int) -> None
     print_table(("", "value", "true from", "until", "told by"), rows, wide=("value", "told by"))
 
 
-def _print_doubts(told: list[Fact]) -> None:
+def _print_doubts(facts: list[Fact]) -> None:
     """Print what was heard badly and not believed, and what became of it."""
-    for fact in told:
+    for fact in facts:
         became = "confirmed" if fact.superseded_by else "refuted" if fact.invalidated_at else "undecided"
         sure = fact.heard.asr_confidence if fact.heard is not None else None
         how = "" if sure is None else f", {sure:.0%} sure"
         click.echo(f"perhaps misheard: {plain(fact.value)} ({moment(fact.recorded_at)}{how}; {became})")
-    if told:
+    if facts:
         click.echo()
 
 

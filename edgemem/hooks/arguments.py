@@ -20,11 +20,11 @@ def needs(hook: object, given: Any, *methods: str, what: str) -> None:
         what: what is wanted, such as `a memory store`.
     """
     if isinstance(given, type) or not all(callable(getattr(given, method, None)) for method in methods):
-        said = "a class" if isinstance(given, type) else type(given).__name__
-        raise InvalidInputError(f"{type(hook).__name__} needs {what}, not {said}; open one and pass it.")
+        kind = "a class" if isinstance(given, type) else type(given).__name__
+        raise InvalidInputError(f"{type(hook).__name__} needs {what}, not {kind}; open one and pass it.")
 
 
-def one_store(hook: object, store: Any, memory_store: Any) -> Any:
+def given_store(hook: object, store: Any, memory_store: Any) -> Any:
     """Return the memory store that a hook was given under one of its two names; EdgeVox calls it `memory_store`.
 
     Raises:

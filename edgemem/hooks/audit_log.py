@@ -138,8 +138,8 @@ class AuditLogHook:
 
     def _answer(self, payload: dict[str, Any]) -> dict[str, Any]:
         content, calls = payload.get("content") or "", payload.get("tool_calls") or ()
-        said = {"hop": payload.get("hop", 0), "chars": len(content), "tool_calls": len(calls)}
-        return said if self.text is None else {**said, "content": _short(content)}
+        figures = {"hop": payload.get("hop", 0), "chars": len(content), "tool_calls": len(calls)}
+        return figures if self.text is None else {**figures, "content": _short(content)}
 
     def _call(self, payload: Any, allowed: bool, offered: dict[str, frozenset[str]]) -> dict[str, Any]:
         known = offered.get(payload.name)
@@ -167,20 +167,20 @@ class AuditLogHook:
             ended["error"] = _short(error) if allowed else _name(str(error).partition(":")[0])
         return {**ended, "reply": _short(reply)} if allowed else ended
 
-    def _may_quote(self, ctx: Any, said: Iterable[str]) -> bool:
+    def _may_quote(self, ctx: Any, speeches: Iterable[str]) -> bool:
         """Tell whether words of this turn may be written; where nobody says how private it is, it is private.
 
         Args:
-            said: what the model said that its session may not have yet.
+            speeches: what the model said that its session may not have yet.
         """
         if self.text is None:
             return False
-        found = ctx.session.state.get(STATE_KEY)
-        if not isinstance(found, Conversation):
+        conversation = ctx.session.state.get(STATE_KEY)
+        if not isinstance(conversation, Conversation):
             return self.text == "private"
-        layout = found.layout
+        layout = conversation.layout
         if layout.running is not None:
-            level = layout.level_of(layout.running, *said)[0]
+            level = layout.level_of(layout.running, *speeches)[0]
         elif layout.turns:
             # The turn's end comes after its session was kept: the newest turn is the one that has just ended.
             level = layout.turns[-1].level
@@ -220,16 +220,16 @@ class AuditLogHook:
         while True:
             fcntl.flock(self._file, fcntl.LOCK_SH)
             status = os.fstat(self._file)
-            there = self._is_there(status)
-            if there and (status.st_size == 0 or status.st_size + size <= self._max_bytes):
+            current = self._is_current(status)
+            if current and (status.st_size == 0 or status.st_size + size <= self._max_bytes):
                 return
             # Full, or moved away by somebody: closing the old one lets its lock go.
-            if there:
+            if current:
                 self._shift()
             self._close_file()
             self._open()
 
-    def _is_there(self, status: os.stat_result) -> bool:
+    def _is_current(self, status: os.stat_result) -> bool:
         try:
             return os.path.samestat(os.stat(self.path), status)  # noqa: PTH116 - twice as fast, at each line
         except FileNotFoundError:
@@ -263,11 +263,11 @@ class AuditLogHook:
 
 def _where(ctx: Any) -> dict[str, Any]:
     """Return who spoke in which session and turn, as far as the context knows."""
-    found = ctx.session.state.get(STATE_KEY)
+    conversation = ctx.session.state.get(STATE_KEY)
     where: dict[str, Any] = {}
     speaker = getattr(ctx, "speaker", None)
-    if isinstance(found, Conversation):
-        layout = found.layout
+    if isinstance(conversation, Conversation):
+        layout = conversation.layout
         turn = layout.running or (layout.turns[-1] if layout.turns else None)
         where = {"session": layout.session, "turn": turn.n if turn is not None else None}
         speaker = layout.reader.speaker if layout.reader is not None else speaker
@@ -299,8 +299,8 @@ def _offered(schemas: Any) -> dict[str, frozenset[str]]:
 
 def _name(text: Any) -> str:
     """Return a name as programs have it."""
-    found = str(text)
-    return found if _NAME.fullmatch(found) else "?"
+    name = str(text)
+    return name if _NAME.fullmatch(name) else "?"
 
 
 def _text(value: Any) -> str:

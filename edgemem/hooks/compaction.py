@@ -241,9 +241,9 @@ class ContextCompactionHook:
         messages: list[Message] = payload["messages"]
         # The loop's list still begins with what was compacted. That stays compacted, byte for byte and at every hop:
         # to compact it anew with each turn would change the prompt's head each time.
-        said, shown = ctx.hook_state.get(id(self), ([], []))
-        stands = bool(said) and messages[: len(said)] == said
-        view = [*shown, *messages[len(said) :]] if stands else messages
+        source, shown = ctx.hook_state.get(id(self), ([], []))
+        stands = bool(source) and messages[: len(source)] == source
+        view = [*shown, *messages[len(source) :]] if stands else messages
         if payload.get("hop", 0) == 0 and self.compactor.should_compact(view, llm):
             view = self.compactor.compact(view, llm)
             ctx.hook_state[id(self)] = (list(messages), view)

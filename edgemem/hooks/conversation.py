@@ -107,7 +107,7 @@ class Conversation:
         self.caller: Session | None = None
         """The loop's session while one of its tools runs."""
         self._committed: tuple[PromptTurn, Future[int]] | None = None
-        self._told: dict[str, Any] | None = None
+        self._report: dict[str, Any] | None = None
         """What a voice told of the running turn when it was cut off; the rest of its reply may still come."""
         self._running: list[Future[Any]] = []
 
@@ -227,7 +227,7 @@ class Conversation:
         self.answered = None
         self.called_tools = False
         self.caller = None
-        self._told = None
+        self._report = None
         self._erased_now = []
         self._forgotten = None
 
@@ -314,33 +314,33 @@ class Conversation:
             future.result()
 
     def interrupt(
-        self, told: dict[str, Any], *, prepared: bool | None = None
+        self, report: dict[str, Any], *, prepared: bool | None = None
     ) -> tuple[list[str], PromptTurn | None]:
         """Keep of a turn's speech what was heard; return that, message by message, and the turn if it was committed.
 
         Args:
-            told: what the voice tells, as `heard_speeches` takes it.
+            report: what the voice tells, as `heard_speeches` takes it.
             prepared: whether the turn that is still open was being spoken, and not the one before; None: its words tell.
 
         Raises:
             InvalidInputError: what is told is no text, no number, or no word with its times.
         """
-        heard_part("", **told)  # what makes no sense is refused before anything is changed
-        turn = self._spoken(told, prepared)
+        heard_part("", **report)  # what makes no sense is refused before anything is changed
+        turn = self._spoken(report, prepared)
         if turn is None:
             return [], None
         if turn is self.layout.running:
-            self._told = told
-        return self._hear(turn, told)
+            self._report = report
+        return self._hear(turn, report)
 
     def hear_out(self) -> bool:
         """Cut the turn that ends, if it was cut off before all of it was there; return whether it was."""
-        if self._told is None or self.layout.running is None:
+        if self._report is None or self.layout.running is None:
             return False
-        self._hear(self.layout.running, self._told)
+        self._hear(self.layout.running, self._report)
         return True
 
-    def _spoken(self, told: dict[str, Any], prepared: bool | None) -> PromptTurn | None:
+    def _spoken(self, report: dict[str, Any], prepared: bool | None) -> PromptTurn | None:
         """Return the turn that a voice was cut off in: the reply before may still play while the next is prepared."""
         running = self.layout.running
         committed = self.layout.turns[-1] if self.layout.turns else None
@@ -349,13 +349,13 @@ class Conversation:
         if prepared is None and committed is not None:
             # A voice that was cut off is silent.
             silent = committed.heard_until is not None
-            prepared = silent or not tells_of_earlier(_speeches(committed), _speeches(running), **told)
+            prepared = silent or not tells_of_earlier(_speeches(committed), _speeches(running), **report)
             return running if prepared else committed
         return running
 
-    def _hear(self, turn: PromptTurn, told: dict[str, Any]) -> tuple[list[str], PromptTurn | None]:
+    def _hear(self, turn: PromptTurn, report: dict[str, Any]) -> tuple[list[str], PromptTurn | None]:
         spoken = speeches_of(turn.messages)
-        heard = heard_speeches(_speeches(turn), **told)
+        heard = heard_speeches(_speeches(turn), **report)
         # A committed turn without a reply is one in which the model failed: it stays as it is.
         if turn is not self.layout.running and all(tool_calls(turn.messages[n]) for n in spoken):
             return heard, None
@@ -408,35 +408,35 @@ def conversation_of(ctx: Any, given: Conversation | None = None) -> Conversation
     if given is not None and (given.caller is None or given.caller.state is state):
         state[STATE_KEY] = given
         return given
-    found = state.get(STATE_KEY)
-    if isinstance(found, Conversation):
-        return found
-    made = Conversation()
-    state[STATE_KEY] = made
-    return made
+    kept = state.get(STATE_KEY)
+    if isinstance(kept, Conversation):
+        return kept
+    conversation = Conversation()
+    state[STATE_KEY] = conversation
+    return conversation
 
 
 def reader_of(ctx: Any, payload: Any, *, speaker: str | None = None) -> Reader:
     """Return who will hear the answer: the payload says it, else the context, else the hook's own setting."""
-    said: dict[str, Any] = payload if isinstance(payload, dict) else {}
-    names = (said.get("speaker"), getattr(ctx, "speaker", None), speaker)
+    fields: dict[str, Any] = payload if isinstance(payload, dict) else {}
+    names = (fields.get("speaker"), getattr(ctx, "speaker", None), speaker)
     # A voice may be called 0.
-    name = next((one for one in names if one is not None and one != ""), None)
-    audience = said.get("audience") or getattr(ctx, "audience", None) or ()
+    name = next((candidate for candidate in names if candidate is not None and candidate != ""), None)
+    audience = fields.get("audience") or getattr(ctx, "audience", None) or ()
     return Reader(name, frozenset(audience))
 
 
 def _heard(ctx: Any, payload: Any, reader: Reader | None) -> Heard | None:
-    said: dict[str, Any] = payload if isinstance(payload, dict) else {}
-    heard = said.get("heard") or getattr(ctx, "heard", None)
+    fields: dict[str, Any] = payload if isinstance(payload, dict) else {}
+    heard = fields.get("heard") or getattr(ctx, "heard", None)
     if isinstance(heard, Heard):
         return heard
     return Heard(speaker=reader.speaker) if reader is not None and reader.speaker else None
 
 
 def _level(ctx: Any, payload: Any) -> Level | None:
-    said: dict[str, Any] = payload if isinstance(payload, dict) else {}
-    return "private" if said.get("private") or getattr(ctx, "private", False) else None
+    fields: dict[str, Any] = payload if isinstance(payload, dict) else {}
+    return "private" if fields.get("private") or getattr(ctx, "private", False) else None
 
 
 def task_of(payload: Any) -> str | None:

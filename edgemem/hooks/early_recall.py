@@ -107,16 +107,16 @@ class EarlyRecallHook:
         self._learn(utterance)
         arguments = self._arguments(reader)
         taken = self._ahead.take(self, utterance, arguments)
-        found = taken.items
-        if found is None:
+        recalled = taken.items
+        if recalled is None:
             if arguments.get("deadline_s") is not None:
                 # What was waited for in vain is gone; with less than a part of it, not even words are found.
                 least = arguments["deadline_s"] * _LEAST
                 left = max(least, arguments["deadline_s"] - (perf_counter() - begun))
                 arguments = {**arguments, "deadline_s": left}
-            found = self._ahead.search(utterance, **arguments)
+            recalled = self._ahead.search(utterance, **arguments)
         self.last = Waited(taken.outcome, (perf_counter() - begun) * 1e3)
-        return found
+        return recalled
 
     def _ask(self) -> None:
         if self._heard is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.context.level import values_in
 from edgemem.fence import storable
-from edgemem.hooks.arguments import attachable, needs, one_store
+from edgemem.hooks.arguments import attachable, given_store, needs
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import AFTER_TOOL, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.records import MEMORY_TOOLS
@@ -47,7 +47,7 @@ class EpisodeLoggerHook:
         conversation: Conversation | None = None,
     ) -> None:
         """Make the hook; `memory_store` is `store`, as EdgeVox calls it."""
-        store = one_store(self, store, memory_store)
+        store = given_store(self, store, memory_store)
         needs(self, store, "add_episode", what="a memory store")
         self.store: MemoryStore = store
         self.agent_name = agent_name

@@ -23,7 +23,7 @@ from edgemem.context.block.select import Floors, Within, floors_of, within, wort
 from edgemem.context.prompt.turn import interruption
 from edgemem.context.size import TokenCache
 from edgemem.fence import CLOSE, OPEN, clean, storable
-from edgemem.hooks.arguments import attachable, header_line, needs, one_store
+from edgemem.hooks.arguments import attachable, given_store, header_line, needs
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.llama.tokens.estimate import EstimateTokenizer
@@ -101,7 +101,7 @@ class MemoryInjectionHook:
             sizes: what `tokenizer` has counted already, for others too; None: nothing.
             now: seconds since the epoch; with it a day long past is said with its year.
         """
-        store = one_store(self, store, memory_store)
+        store = given_store(self, store, memory_store)
         needs(self, store, "facts", "get_fact", "recent_episodes", what="a memory store")
         self.store: MemoryStore = store
         self._later = Later(store)
@@ -158,10 +158,10 @@ class MemoryInjectionHook:
         layout.take(payload["messages"])
         if payload.get("hop", 0) == 0:
             conversation.lay_out(None if self._is_joined(conversation) else self._kept)
-            said = self._lines(conversation)
-            block = layout.put("memory", said.lines, header=self.header, tokens=said.tokens)
+            chosen = self._lines(conversation)
+            block = layout.put("memory", chosen.lines, header=self.header, tokens=chosen.tokens)
             if block and len(layout.sections) == 1:
-                self._sizes.note(block, said.tokens)
+                self._sizes.note(block, chosen.tokens)
         shown = {"messages": layout.view(), "now": layout.epoch.started_at or None}
         return HookResult.replace({**payload, **shown}, reason="memory")
 
@@ -185,7 +185,7 @@ class MemoryInjectionHook:
         self.last = list(self._recall(layout.utterance, layout.reader))
         considered = self.considered(worth_saying(self.last, self.floors, utterance=layout.utterance))
         now = None if self._now is None else self._now()
-        found = lines_for(
+        candidates = lines_for(
             considered,
             visible=visible,
             visible_turns=layout.visible_turns(),
@@ -195,8 +195,8 @@ class MemoryInjectionHook:
             question=layout.utterance,
             now=now,
         )
-        told = {line.about for line in lines if line.about is not None}
-        lines += [line for line in found if line.about is None or line.about not in told]
+        abouts = {line.about for line in lines if line.about is not None}
+        lines += [line for line in candidates if line.about is None or line.about not in abouts]
         spent = self._fence_tokens()
         most = math.inf if self.block_tokens is None else self.block_tokens
         return within(
@@ -247,47 +247,49 @@ class MemoryInjectionHook:
         now = version() if version is not None else None
         if now is not None and self._unchanged.get(reader) == now:
             return []
-        found = changes(visible, lambda wanted: self.current(wanted, reader), kept=kept)
+        changed = changes(visible, lambda abouts: self.current(abouts, reader), kept=kept)
         seen = conversation.layout.seen()
-        told = [line for line in found if line.fact is None or not seen.holds_fact(line.fact[1], line.value)]
-        if not found and now is not None:
+        fresh = [
+            line for line in changed if line.fact is None or not seen.holds_fact(line.fact[1], line.value)
+        ]
+        if not changed and now is not None:
             self._unchanged[reader] = now
         if gone and conversation.kept is not None and conversation.journal is not None:
             # The store could not reach the blocks of this file when it erased.
             pairs = {item.fact or item.preference or ("", "") for item in gone}
             conversation.opening.append(EraseBlocks(tuple(sorted(pairs))))
-        return told
+        return fresh
 
-    def current(self, wanted: Collection[About], reader: Reader | None) -> dict[About, Held]:
+    def current(self, abouts: Collection[About], reader: Reader | None) -> dict[About, Held]:
         """Return for several facts and preferences whether a reader may know what holds now, and if so, the value."""
-        pairs = [(scope, key) for kind, scope, key in wanted if kind == "fact"]
-        found = {("fact", *pair): held for pair, held in self._facts_now(pairs, reader).items()}
-        wishes = [about for about in wanted if about[0] == "preference"]
+        pairs = [(scope, key) for kind, scope, key in abouts if kind == "fact"]
+        values = {("fact", *pair): held for pair, held in self._facts_now(pairs, reader).items()}
+        wishes = [about for about in abouts if about[0] == "preference"]
         if wishes:
-            found.update(dict.fromkeys(wishes, Held(True, None)))
+            values.update(dict.fromkeys(wishes, Held(True, None)))
             for wish in self._preferences():
                 about = ("preference", wish.scope, storable(wish.key or ""))
-                if about in found:
+                if about in values:
                     may = readable(reader, wish.level, wish.owner)
-                    found[about] = (
+                    values[about] = (
                         Held(True, wish.value, wish.level, wish.owner) if may else Held(False, None)
                     )
-        return found
+        return values
 
     def _facts_now(self, pairs: Collection[Pair], reader: Reader | None) -> Mapping[Pair, Held]:
         read = getattr(self.store, "read_values", None)
         if read is not None and pairs:
             # A store of the user's own may tell no more than whether it may be read, and the value.
             return {pair: Held(*held) for pair, held in read(pairs, reader=reader).items()}
-        found = {}
+        values = {}
         for scope, key in pairs:
             level, owner = level_of_scope(scope)
             may, value = readable(reader, level, owner), self.store.get_fact(key, scope=scope)
-            found[scope, key] = Held(may, value, level, owner)
-        return found
+            values[scope, key] = Held(may, value, level, owner)
+        return values
 
     def _preferences(self) -> list[Recalled]:
-        return [value_as_recalled(as_ours(one, Preference)) for one in self.store.preferences()]
+        return [value_as_recalled(as_ours(preference, Preference)) for preference in self.store.preferences()]
 
     def _kept(self, item: BlockLine) -> bool:
         """Tell whether the store still holds the value that was shown, at least as history: it was not erased."""
@@ -299,9 +301,9 @@ class MemoryInjectionHook:
             values = {version.value for version in versions} or {self.store.get_fact(key, scope=scope)}
             return item.value in {storable(value) for value in values if value is not None}
         if any(
-            (one.scope, storable(one.key or "")) == item.preference
-            and storable(one.value or "") == item.value
-            for one in self._preferences()
+            (wish.scope, storable(wish.key or "")) == item.preference
+            and storable(wish.value or "") == item.value
+            for wish in self._preferences()
         ):
             return True
         # A preference has no history. Its id is the time at which it was written: nothing was forgotten since?
@@ -345,9 +347,11 @@ class Listing:
     ) -> list[Recalled]:
         """Return at most so many facts and episodes that a reader may know, best first, and all preferences."""
         facts = self._near(utterance, reader, max_facts)
-        there = {fact.id for fact in facts}
-        facts += [fact for fact in self._by_words(utterance, reader) if fact.id not in there]
-        wishes = [value_as_recalled(as_ours(one, Preference)) for one in self._store.preferences()]
+        ids = {fact.id for fact in facts}
+        facts += [fact for fact in self._by_words(utterance, reader) if fact.id not in ids]
+        wishes = [
+            value_as_recalled(as_ours(preference, Preference)) for preference in self._store.preferences()
+        ]
         return [
             *facts[:max_facts],
             *(wish for wish in wishes if readable(reader, wish.level, wish.owner)),
@@ -357,9 +361,9 @@ class Listing:
     def _near(self, utterance: str, reader: Reader | None, most: int) -> list[Recalled]:
         """Return what the store itself finds by words and meaning, if it can."""
         recall = getattr(self._store, "recall_facts", None)
-        found: Sequence[Recalled] = recall(utterance, k=most, reader=reader) if recall is not None else ()
+        facts: Sequence[Recalled] = recall(utterance, k=most, reader=reader) if recall is not None else ()
         # Their order is what counts: all are said that have room, as in EdgeVox.
-        return [msgspec.structs.replace(fact, score=0.5) for fact in found]
+        return [msgspec.structs.replace(fact, score=0.5) for fact in facts]
 
     def _by_words(self, utterance: str, reader: Reader | None) -> list[Recalled]:
         """Return all facts that a reader may know: what shares most words with the utterance first, then the newest."""
@@ -384,17 +388,17 @@ class Listing:
         self._version = now
 
     def _episodes(self, reader: Reader | None, most: int) -> list[Recalled]:
-        told = [as_ours(one, Episode) for one in self._store.recent_episodes(most)]
+        episodes = [as_ours(episode, Episode) for episode in self._store.recent_episodes(most)]
         return [
             Recalled(
                 "episode",
-                f"{one.timestamp}",
-                f"{one.kind} {one.payload.get('name', '')}: {one.outcome}",
+                f"{episode.timestamp}",
+                f"{episode.kind} {episode.payload.get('name', '')}: {episode.outcome}",
                 0.4,
-                recorded_at=one.timestamp,
-                level=one.level,
-                owner=one.owner,
+                recorded_at=episode.timestamp,
+                level=episode.level,
+                owner=episode.owner,
             )
-            for one in told
-            if readable(reader, one.level, one.owner)
+            for episode in episodes
+            if readable(reader, episode.level, episode.owner)
         ]

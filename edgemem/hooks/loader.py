@@ -125,12 +125,12 @@ def load_entry_points(groups: Sequence[str] = GROUPS, *, only: Sequence[str] | N
 
     offers = _offers(groups, failed)
     # Sorted, because the order in which packages stand on the disk would else decide who acts first.
-    found = [
+    points = [
         point
         for group in groups
-        for point in sorted((each for each in offers if each.group == group), key=lambda p: p.name)
+        for point in sorted((offer for offer in offers if offer.group == group), key=lambda p: p.name)
     ]
-    for point in found:
+    for point in points:
         if only is not None and point.name not in only:
             continue
         if point.name in hooks:
@@ -143,13 +143,13 @@ def load_entry_points(groups: Sequence[str] = GROUPS, *, only: Sequence[str] | N
         try:
             offered = point.load()
             several = list(offered) if isinstance(offered, (list, tuple, HookRegistry)) else [offered]
-            made = [adapted(_made(each)) for each in several]
+            loaded = [adapted(_hook_from(item)) for item in several]
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's package may raise anything; it is named
             failed(point.name, f"{type(error).__name__}: {error}", _package(point))
             continue
-        for n, each in enumerate(made, 1):
-            hooks[point.name if n == 1 else f"{point.name}.{n}"] = each
-    names = {point.name for point in found}
+        for n, entry in enumerate(loaded, 1):
+            hooks[point.name if n == 1 else f"{point.name}.{n}"] = entry
+    names = {point.name for point in points}
     for name in sorted(set(only or ()) - names):
         failed(name, f"no installed package offers it; there are: {', '.join(sorted(names)) or 'none'}")
     return LoadedHooks(hooks, tuple(failures.values()))
@@ -183,13 +183,13 @@ def _package(point: EntryPoint) -> str:
         return ""
 
 
-def _made(offered: Any) -> Any:
-    made = offered
+def _hook_from(offered: Any) -> Any:
+    instance = offered
     if isinstance(offered, type) or (callable(offered) and not hasattr(offered, "points")):
-        made = offered()
-    if not callable(made) or not hasattr(made, "points"):
-        raise InvalidInputError(f"{made!r} is not a hook: it needs `points` and to be callable")
-    return made
+        instance = offered()
+    if not callable(instance) or not hasattr(instance, "points"):
+        raise InvalidInputError(f"{instance!r} is not a hook: it needs `points` and to be callable")
+    return instance
 
 
 class HookFile:
@@ -293,7 +293,7 @@ IN_WORDS = "in-words-"
 _CALLER: Message = {"role": "assistant", "content": ""}
 
 
-class ToldInWords(dict[str, Any]):
+class ResultsInWords(dict[str, Any]):
     """A message that tells a model the results of its calls, and knows them."""
 
     def __init__(self, calls: list[Any], results: list[Message]) -> None:
@@ -302,7 +302,7 @@ class ToldInWords(dict[str, Any]):
         self.calls, self.results = calls, results
 
 
-def told_in_words(outcomes: Sequence[Any], hop: int) -> ToldInWords:
+def results_in_words(outcomes: Sequence[Any], hop: int) -> ResultsInWords:
     """Return the message for what the tools of a hop answered."""
     calls, results = [], []
     for n, outcome in enumerate(outcomes):
@@ -320,14 +320,14 @@ def told_in_words(outcomes: Sequence[Any], hop: int) -> ToldInWords:
         results.append(
             {"role": "tool", "tool_call_id": name, "name": outcome.name, "content": _as_json(answer)}
         )
-    return ToldInWords(calls, results)
+    return ResultsInWords(calls, results)
 
 
 def inward(messages: Iterable[Message]) -> list[Message]:
     """Return messages of a loop as memory keeps them."""
     inner: list[Message] = []
     for message in messages:
-        if isinstance(message, ToldInWords):
+        if isinstance(message, ResultsInWords):
             caller = inner.pop() if inner and inner[-1].get("role") == "assistant" else _CALLER
             inner += [{**caller, "tool_calls": message.calls}, *message.results]
         else:
@@ -345,14 +345,14 @@ def outward(messages: Iterable[Message]) -> list[Message]:
             results.append(message)
             continue
         if results:
-            outer.append(ToldInWords(calls, results))
+            outer.append(ResultsInWords(calls, results))
         message_calls = message.get("tool_calls") or ()
         in_words = message_calls and all(str(call.get("id")).startswith(IN_WORDS) for call in message_calls)
         calls, results = list(message_calls) if in_words else [], []
         outer.append(
             {key: value for key, value in message.items() if key != "tool_calls"} if in_words else message
         )
-    return [*outer, ToldInWords(calls, results)] if results else outer
+    return [*outer, ResultsInWords(calls, results)] if results else outer
 
 
 def _as_json(value: Any) -> str:
@@ -397,7 +397,7 @@ def hook(*points: str, priority: int = 0) -> Callable[[Callable[..., HookResult 
     if unknown:
         raise InvalidInputError(f"There is no point {unknown[0]!r}; there are: {known}")
 
-    def made(act: Callable[..., HookResult | None]) -> FunctionHook:
+    def decorate(act: Callable[..., HookResult | None]) -> FunctionHook:
         return FunctionHook(act, frozenset(points), priority)
 
-    return made
+    return decorate

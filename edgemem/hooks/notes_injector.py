@@ -67,7 +67,7 @@ class NotesInjectorHook:
         self.speaker = speaker
         self.note = ""
         """Why the notes are not in the newest prompt; empty where they may be read."""
-        self._told = False
+        self._warned = False
         self._conversation = conversation
 
     @property
@@ -95,9 +95,9 @@ class NotesInjectorHook:
         level = self.notes.level
         self.note = "" if readable(layout.reader, level, None) else CLOSED.format(file=self.notes.path.name)
         if self.note:
-            if not self._told:
+            if not self._warned:
                 log.warning(self.note)
-                self._told = True
+                self._warned = True
             return None
         tail = self._tail()
         if not tail:

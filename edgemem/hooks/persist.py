@@ -285,13 +285,13 @@ class PersistSessionHook:
         running, reply = conversation.layout.running, conversation.answered
         if running is None or not running.messages or conversation.journal is None:
             return
-        said = [*running.messages, {"role": "assistant", "content": reply}] if reply else running.messages
+        messages = [*running.messages, {"role": "assistant", "content": reply}] if reply else running.messages
         closing: Closing | None = None
-        if conversation.called_tools or any(map(tool_calls, said)):
+        if conversation.called_tools or any(map(tool_calls, messages)):
             # How private it is depends on what its tools tell; if nobody lives to know, it stays the speaker's.
             closing = "private", conversation.layout.level_told(running)[1]
         conversation.accept(
-            conversation.record(msgspec.structs.replace(running, messages=said), "open", closing)
+            conversation.record(msgspec.structs.replace(running, messages=messages), "open", closing)
         )
 
     def _commit(self, ctx: Any, conversation: Conversation, payload: Any) -> None:
@@ -331,9 +331,9 @@ class PersistSessionHook:
         layout = conversation.layout
         if layout.running is not None:
             layout.take(ctx.session.messages)
-        told = {name: payload.get(name) for name in ("heard_text", "heard_ms", "words")}
+        report = {name: payload.get(name) for name in ("heard_text", "heard_ms", "words")}
         heard, changed = conversation.interrupt(
-            {**told, "chars_per_s": self._settings.now.context.speech_chars_s},
+            {**report, "chars_per_s": self._settings.now.context.speech_chars_s},
             prepared=payload.get("prepared"),
         )
         if conversation.journal is None:
@@ -383,10 +383,10 @@ def turns_of(session: str, messages: Sequence[Message], state: dict[str, Any], d
     else:
         # Somebody has changed the messages: all of them are as closed as the most private of them was.
         cut = list(split_turns(messages)[1])
-        closing = joined([(default, None), *(each[1:] for each in kept)])
+        closing = joined([(default, None), *(turn[1:] for turn in kept)])
         kept = [(0, *closing)] * len(cut)
     return [
-        Turn(session, n, tuple(stored_message(message) for message in said), level=level, owner=owner)
-        for n, (said, (_, level, owner)) in enumerate(zip(cut, kept, strict=True))
-        if said
+        Turn(session, n, tuple(stored_message(message) for message in part), level=level, owner=owner)
+        for n, (part, (_, level, owner)) in enumerate(zip(cut, kept, strict=True))
+        if part
     ]

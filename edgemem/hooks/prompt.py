@@ -153,8 +153,8 @@ class WindowPlanHook:
         if not any(sign in error for sign in _SIGNS) or not self._fits():
             return
         self._overflows += 1
-        told = error.removeprefix("ContextOverflowError: ")
-        self._note(HookFailure(WINDOW, ON_RUN_END, self._overflows, told))
+        message = error.removeprefix("ContextOverflowError: ")
+        self._note(HookFailure(WINDOW, ON_RUN_END, self._overflows, message))
 
 
 log = logging.getLogger("edgemem.hooks")

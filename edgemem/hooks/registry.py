@@ -82,7 +82,8 @@ class HookRegistry:
             entry = _Entry(hook, rank, len(self._entries), closed)
             self._entries = sorted([*self._entries, entry], key=lambda e: (-e.priority, e.order))
             self._at = {
-                point: tuple(each for each in self._entries if point in each.hook.points) for point in POINTS
+                point: tuple(entry for entry in self._entries if point in entry.hook.points)
+                for point in POINTS
             }
             timer = getattr(hook, "note_timing", None)
             if timer is not None:

@@ -132,14 +132,14 @@ class ToolOutputTruncatorHook:
                 left.ask(payload)
             return None
         fired = self._shortened(ctx, payload, left)
-        told = _told(fired.payload if fired is not None else payload)
-        if left is not None and told is not None:
-            left.answers.append(told)
+        answer = _answer_text(fired.payload if fired is not None else payload)
+        if left is not None and answer is not None:
+            left.answers.append(answer)
             left.calls -= 1
         return fired
 
     def _shortened(self, ctx: Any, payload: Any, left: _Left | None) -> HookResult | None:
-        text = _told(payload)
+        text = _answer_text(payload)
         if text is None:
             return None
         # The memory's own tools know their bounds, and can be asked again; so theirs are cut only where nothing else helps.
@@ -219,7 +219,7 @@ class ToolOutputTruncatorHook:
         if self._markers is None:
             self._markers = measure_markers(tokenizer)
         measure = size or tokens
-        answers = sum(measure(told) + MARGIN for told in left.answers)
+        answers = sum(measure(answer) + MARGIN for answer in left.answers)
         return upper_bound(left.asked, self._markers, measure) + answers
 
     def _room(self, text: str, most_tokens: int | None, most_chars: int) -> int:
@@ -261,7 +261,7 @@ def _bytes(text: str) -> int:
     return len(text.encode(errors="replace"))
 
 
-def _told(payload: Any) -> str | None:
+def _answer_text(payload: Any) -> str | None:
     """Return what the model is told of a call: its result, or, where it failed, why."""
     if payload.result is None:
         error = getattr(payload, "error", None)
@@ -289,29 +289,29 @@ def shorten(value: Any, max_chars: int, *, pointer: str = "") -> Any:
     Args:
         pointer: the name under which the whole of it can be read; said at the end.
     """
-    told = POINTS_TO.format(pointer=pointer) if pointer else ""
-    room = max_chars - len(told) - 6 if told else max_chars  # with quotes, a comma and spaces
+    hint = POINTS_TO.format(pointer=pointer) if pointer else ""
+    room = max_chars - len(hint) - 6 if hint else max_chars  # with quotes, a comma and spaces
     if not isinstance(value, str):
-        return _telling(_shortened(json.loads(as_text(value)), room, depth=0), told)
+        return _telling(_shortened(json.loads(as_text(value)), room, depth=0), hint)
     if value.lstrip()[:1] in ("{", "["):
         try:
             parsed = json.loads(value)
         except (ValueError, RecursionError):
-            return _telling(_cut(value, room), told)
-        return as_text(_telling(_shortened(parsed, room, depth=0), told))
-    return _telling(_cut(value, room), told)
+            return _telling(_cut(value, room), hint)
+        return as_text(_telling(_shortened(parsed, room, depth=0), hint))
+    return _telling(_cut(value, room), hint)
 
 
-def _telling(value: Any, told: str) -> Any:
+def _telling(value: Any, hint: str) -> Any:
     """Return a shortened value that says where the rest is."""
-    if not told:
+    if not hint:
         return value
     if isinstance(value, list):
-        return [*value, told]
+        return [*value, hint]
     if isinstance(value, dict):
-        key, _, rest = told.partition(": ")
+        key, _, rest = hint.partition(": ")
         return {**value, key: rest}
-    return f"{value}\n{told}"
+    return f"{value}\n{hint}"
 
 
 def _shortened(value: Any, room: int, *, depth: int) -> Any:

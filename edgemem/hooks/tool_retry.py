@@ -55,10 +55,10 @@ class ToolErrorRetryHook:
             failures.pop(payload.name, None)
             return None
         if payload.error is None or (payload.name not in failures and len(failures) >= _MOST_TOOLS):
-            return self._told(payload, self.max_retries + 1)
+            return self._advised(payload, self.max_retries + 1)
         # Appending is one step for the interpreter; adding to a number that two threads read is not.
         failures.setdefault(payload.name, []).append(None)
-        return self._told(payload, len(failures[payload.name]))
+        return self._advised(payload, len(failures[payload.name]))
 
     def _refused(self, payload: Any, failed: int) -> HookResult | None:
         if failed <= self.max_retries or payload.skip_dispatch:
@@ -69,14 +69,14 @@ class ToolErrorRetryHook:
         refused.synthetic_result = {"error": _NOT_CALLED.format(failed), **self._advice(failed)}
         return HookResult.replace(refused, reason="retries_exhausted")
 
-    def _told(self, payload: Any, failed: int) -> HookResult:
+    def _advised(self, payload: Any, failed: int) -> HookResult:
         advice = self._advice(failed)
-        told = copy.copy(payload)
+        advised = copy.copy(payload)
         # A refused call has a result in the tool's place; whoever keeps outcomes shall see that it failed.
-        told.error = payload.error if payload.error is not None else payload.result["error"]
-        told.result = advice
+        advised.error = payload.error if payload.error is not None else payload.result["error"]
+        advised.result = advice
         return HookResult.replace(
-            told, reason="retries_exhausted" if advice["retries_exhausted"] else "retry"
+            advised, reason="retries_exhausted" if advice["retries_exhausted"] else "retry"
         )
 
     def _advice(self, failed: int) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class _Running(msgspec.Struct):
     ending: float | None = None
     new_tokens: int = 0
     reused_tokens: int = 0
-    told: bool = True
+    has_counts: bool = True
     block_tokens: int = 0
     messages: list[Message] = []
     generated: Any = None
@@ -212,20 +212,20 @@ class TurnLogHook:
         running.hops += 1
         running.model_ms += ((running.answered or self._clock()) - running.called) * 1e3
         running.answered = 0.0
-        made = _generation(getattr(ctx, "llm", None))
-        if made is None or made is running.generated:
-            running.told = False
+        generation = _generation(getattr(ctx, "llm", None))
+        if generation is None or generation is running.generated:
+            running.has_counts = False
             return
-        running.generated = made
-        running.new_tokens += made.evaluated_tokens
+        running.generated = generation
+        running.new_tokens += generation.evaluated_tokens
         # Who was cut off before the first word has left a part of the prompt unread, neither new nor reused.
-        unread = getattr(made, "stopped", "") == "interrupted" and not getattr(made, "ids", ())
+        unread = getattr(generation, "stopped", "") == "interrupted" and not getattr(generation, "ids", ())
         if not unread:
-            running.reused_tokens += made.prompt_tokens - made.evaluated_tokens
+            running.reused_tokens += generation.prompt_tokens - generation.evaluated_tokens
 
     def _ended(self, talk: _Talk, running: _Running, ctx: Any, payload: Any) -> None:
         commit_ms = 0.0 if running.ending is None else (self._clock() - running.ending) * 1e3
-        counted = running.told and running.hops > 0
+        counted = running.has_counts and running.hops > 0
         new, reused = running.new_tokens, running.reused_tokens
         if running.hops and not counted:
             new, reused = _compared(talk, running)
@@ -274,9 +274,9 @@ def _compared(talk: _Talk, running: _Running) -> tuple[int, int]:
 def _generation(llm: Any) -> Any:
     """Return what a chat model tells about its last answer; None if it tells nothing."""
     for model in (llm, getattr(llm, "chat", None)):
-        made = getattr(model, "last", None)
-        if hasattr(made, "evaluated_tokens") and hasattr(made, "prompt_tokens"):
-            return made
+        generation = getattr(model, "last", None)
+        if hasattr(generation, "evaluated_tokens") and hasattr(generation, "prompt_tokens"):
+            return generation
     return None
 
 
@@ -485,14 +485,14 @@ class TimingHook:
 
     def _since(self) -> dict[str, dict[str, float]]:
         """Return what was measured since the last call, by point and hook."""
-        told: dict[str, dict[str, float]] = {}
+        spent: dict[str, dict[str, float]] = {}
         with self._lock:
             for key, timing in self._timings.items():
                 took = timing.total_ms - self._logged.get(key, 0.0)
                 if took > 0:
-                    told.setdefault(timing.point, {})[timing.hook] = round(took, 3)
+                    spent.setdefault(timing.point, {})[timing.hook] = round(took, 3)
                 self._logged[key] = timing.total_ms
-        return told
+        return spent
 
     def _dropped(self, context: int) -> None:
         """Forget what began in a turn that is over: a context's number may be given to another one."""

@@ -245,12 +245,12 @@ class Warming:
         self._reads = True
         turns = len(self._layout.turns)
         view = self._layout.view_in(epoch)
-        told = self.prefix.read(view, tools=self._tools, now=epoch.started_at or None, stop=stop)
+        outcome = self.prefix.read(view, tools=self._tools, now=epoch.started_at or None, stop=stop)
         with self._lock:
-            if told == "reading":
+            if outcome == "reading":
                 self._read = None
-            if told != "ready":
-                return told == "reading"
+            if outcome != "ready":
+                return outcome == "reading"
             # Whoever began to speak meanwhile finds the old epoch as it was, and what was read lacks that turn.
             spoke = self._layout.running is not None or len(self._layout.turns) != turns or stop()
             self._read = None if spoke else epoch

@@ -32,11 +32,11 @@ def candidates(look: Look, *, speaker: str | None) -> list[Recalled]:
     Args:
         speaker: None: an unknown voice.
     """
-    found: dict[str, Recalled] = {}
+    items: dict[str, Recalled] = {}
     # As the speaker first: what "my" means is part of a score.
     for item in (*look(speaker=speaker), *look()):
-        found.setdefault(_name(item), item)
-    return sorted(found.values(), key=lambda item: -item.score)
+        items.setdefault(_name(item), item)
+    return sorted(items.values(), key=lambda item: -item.score)
 
 
 class Judge:
@@ -68,7 +68,9 @@ class Judge:
         What is closed to the speaker matters only where it would else be said.
         """
         about = _about(item)
-        if any(one.item == _name(item) or (about is not None and one.about == about) for one in self._shown):
+        if any(
+            line.item == _name(item) or (about is not None and line.about == about) for line in self._shown
+        ):
             return False
         return self.is_near(item) or not self.is_closed(item)
 
@@ -119,7 +121,7 @@ class Judge:
         """Return under which name it is before the model; a value that changed was told under another one."""
         name, about = _name(item), _about(item)
         if about is None or name in self._visible:
-            return name if any(one.item == name for one in self._visible.values()) else None
+            return name if any(line.item == name for line in self._visible.values()) else None
         last = newest_values(self._visible).get(about)
         return last.id if last is not None and last.value == storable(item.value or "") else None
 

@@ -295,11 +295,13 @@ def _resume(hooks: Iterable[Hook], ctx: TurnContext, conversation: Conversation)
 
 def _line(item: BlockLine, recalled: Sequence[Recalled], size_of: Callable[[str], int]) -> InspectedLine:
     tokens = size_of(item.line) if item.line else 0
-    told = item.line or IN_A_LINE_ABOVE
-    found = next((one for one in recalled if f"{one.kind}:{one.id}" == item.item), None)
-    if found is not None:
-        return InspectedLine(item.id, told, tokens, found.score, found.why)
-    return InspectedLine(item.id, told, tokens, why=(WHY.get(item.id.partition(":")[0], "told anyway"),))
+    text = item.line or IN_A_LINE_ABOVE
+    match = next(
+        (candidate for candidate in recalled if f"{candidate.kind}:{candidate.id}" == item.item), None
+    )
+    if match is not None:
+        return InspectedLine(item.id, text, tokens, match.score, match.why)
+    return InspectedLine(item.id, text, tokens, why=(WHY.get(item.id.partition(":")[0], "told anyway"),))
 
 
 def _left_out(item: Recalled, judge: Judge) -> InspectedLine:
@@ -402,7 +404,9 @@ def _block_parts(
     notes = layout.sections.get("notes")
     if not block or notes is None:
         return [Part("memory", tokens, block)] if block else []
-    others = [line for each in layout.sections.values() if each is not notes for line in _lines_of(each)]
+    others = [
+        line for section in layout.sections.values() if section is not notes for line in _lines_of(section)
+    ]
     bare = fence(others)
     noted = size([*before, *turn]) - size([*before, *_without(turn, block, bare)])
     parts = [Part("memory", tokens - noted, bare)] if bare else []
@@ -437,8 +441,8 @@ def _without(turn: Sequence[Message], lead: str, instead: str = "") -> list[Mess
 
 
 def _turn_part(turn: Sequence[Message], laid: PromptTurn | None, tokens: int, block_tokens: int) -> Part:
-    said = laid.messages if laid is not None else turn
-    text = " / ".join(filter(None, (text_of(message) for message in said)))
+    messages = laid.messages if laid is not None else turn
+    text = " / ".join(filter(None, (text_of(message) for message in messages)))
     if laid is None:
         return Part("turn", tokens, text)
     speaker = laid.heard.speaker if laid.heard is not None else None

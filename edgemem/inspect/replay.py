@@ -157,8 +157,8 @@ class Player:
         )
         if line.interrupted is not None:
             loop.interrupt(line.interrupted)
-        self.failures = [failure for each in self._loops.values() for failure in each.hooks.failures()]
-        return self._told(line, loop, result)
+        self.failures = [failure for running in self._loops.values() for failure in running.hooks.failures()]
+        return self._played(line, loop, result)
 
     def _loop(self, session: str) -> AgentLoop:
         loop = self._loops.get(session)
@@ -174,7 +174,7 @@ class Player:
             self._loops[session] = loop
         return loop
 
-    def _told(self, line: Line, loop: AgentLoop, result: TurnResult) -> PlayedTurn:
+    def _played(self, line: Line, loop: AgentLoop, result: TurnResult) -> PlayedTurn:
         injection = next(hook for hook in loop.hooks if isinstance(hook, MemoryInjectionHook))
         handed = result.handed[0] if result.handed else []
         schemas = [tool.schema() for tool in self._tools.values()]

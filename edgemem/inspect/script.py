@@ -168,8 +168,8 @@ def read_locomo(path: Path, sample: str | None = None) -> tuple[list[Line], list
         data = msgspec.json.decode(_read(path), type=list[_Sample])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"{path.name} is not in LoCoMo's form: {_plain(error)}.") from None
-    names = [one.sample_id for one in data]
-    chosen = next((one for one in data if sample in (None, one.sample_id)), None)
+    names = [conversation.sample_id for conversation in data]
+    chosen = next((conversation for conversation in data if sample in (None, conversation.sample_id)), None)
     if chosen is None:
         raise InvalidInputError(f"{path.name} has no sample {sample!r}; it has {', '.join(names) or 'none'}.")
     lines = [line for session in _sessions(chosen, path) for line in session]
@@ -180,7 +180,7 @@ def read_locomo(path: Path, sample: str | None = None) -> tuple[list[Line], list
     ]
 
 
-class _Said(msgspec.Struct):
+class _Speech(msgspec.Struct):
     speaker: str
     dia_id: str
     text: str
@@ -210,25 +210,27 @@ def _sessions(sample: _Sample, path: Path) -> Iterator[list[Line]]:
     for number in numbers:
         where = f"{path.name}, {sample.sample_id}, session {number}"
         try:
-            said = msgspec.convert(talk[f"session_{number}"], type=list[_Said])
+            speeches = msgspec.convert(talk[f"session_{number}"], type=list[_Speech])
             date = talk[f"session_{number}_date_time"]
             start = datetime.strptime(date, "%I:%M %p on %d %B, %Y").replace(tzinfo=timezone.utc)
         except (KeyError, ValueError, TypeError) as error:
             raise InvalidInputError(f"{where} cannot be read: {_plain(error)}.") from None
-        yield _turns(said, start, f"{sample.sample_id}-{number}")
+        yield _turns(speeches, start, f"{sample.sample_id}-{number}")
 
 
-def _turns(said: list[_Said], start: datetime, session: str) -> list[Line]:
+def _turns(speeches: list[_Speech], start: datetime, session: str) -> list[Line]:
     """Pair what the user of a session says with the answers."""
     lines: list[Line] = []
-    for one in said:
-        if one.speaker == said[0].speaker:
+    for speech in speeches:
+        if speech.speaker == speeches[0].speaker:
             at = start + _PAUSE * len(lines)
-            lines.append(Line(say=one.words, at=at, speaker=one.speaker, session=session, id=one.dia_id))
+            lines.append(
+                Line(say=speech.words, at=at, speaker=speech.speaker, session=session, id=speech.dia_id)
+            )
         else:
-            reply = f"{lines[-1].reply}\n{one.words}".strip()
+            reply = f"{lines[-1].reply}\n{speech.words}".strip()
             lines[-1] = msgspec.structs.replace(
-                lines[-1], reply=reply, reply_id=lines[-1].reply_id or one.dia_id
+                lines[-1], reply=reply, reply_id=lines[-1].reply_id or speech.dia_id
             )
     return lines
 

@@ -119,33 +119,37 @@ def _backups(memory: Memory) -> Check:
         hours = memory.database.now() / 3600 - memory.database.born() / 3.6e9
         if hours < every_h:
             return Check("backups", "ok", "none yet; one is made when nobody speaks")
-        told = f"there is none, and the memory is {age_of(hours)} old"
-        return Check("backups", "warn", told, "Leave the robot idle for a minute; if it stays, see `upkeep`.")
+        detail = f"there is none, and the memory is {age_of(hours)} old"
+        return Check(
+            "backups", "warn", detail, "Leave the robot idle for a minute; if it stays, see `upkeep`."
+        )
     hours = (memory.database.now() - stamp_of(newest) / 1e6) / 3600
     age = age_of(hours)
     count = len(memory.backups.own())
     others = len(backup_paths(memory.backups.folder)) - count
-    told = f"{count} kept, the newest is {age} old and was good when it was made: {newest.name}"
+    detail = f"{count} kept, the newest is {age} old and was good when it was made: {newest.name}"
     if others:
-        told += f"; {others} of another memory, or damaged, stay until you remove them"
+        detail += f"; {others} of another memory, or damaged, stay until you remove them"
     changed = memory.database.high_water() > stamp_of(newest)
     if every_h and changed and hours > 2 * every_h:
-        return Check("backups", "warn", told, "Leave the robot idle for a minute; if it stays, see `upkeep`.")
-    return Check("backups", "ok", told)
+        return Check(
+            "backups", "warn", detail, "Leave the robot idle for a minute; if it stays, see `upkeep`."
+        )
+    return Check("backups", "ok", detail)
 
 
 def _erasing(memory: Memory) -> Check:
     pending = memory.erasing()
     if not pending:
         return Check("erasing", "ok", "what was forgotten is gone from every file")
-    told = "; ".join(
+    files = "; ".join(
         f"{', '.join(name for name, reason in pending.items() if reason == why)} ({why})"
         for why in dict.fromkeys(pending.values())
     )
     return Check(
         "erasing",
         "warn",
-        f"what was forgotten may still stand in {told}; nobody recalls it",
+        f"what was forgotten may still stand in {files}; nobody recalls it",
         "It goes by itself when nobody speaks. If it stays, end other programs that read these files.",
     )
 
@@ -183,16 +187,16 @@ def _moment(at: float) -> str:
 def _names(memory: Memory) -> Check:
     """Tell which scopes nobody but the operator reads, and which names became one person's."""
     stray, joined = stray_scopes(memory.database), joined_names(memory.database)
-    told = [f"{pair.other} and {pair.kept} were written as two people, and are one" for pair in joined]
+    sentences = [f"{pair.other} and {pair.kept} were written as two people, and are one" for pair in joined]
     if not stray:
-        return Check("names", "ok", "; ".join(told) or "every scope has a known form")
-    listed = ", ".join(f"{one.scope} ({one.facts + one.preferences})" for one in stray[:_LISTED])
+        return Check("names", "ok", "; ".join(sentences) or "every scope has a known form")
+    listed = ", ".join(f"{row.scope} ({row.facts + row.preferences})" for row in stray[:_LISTED])
     more = f" and {len(stray) - _LISTED} more" if len(stray) > _LISTED else ""
     first = stray[0].scope
     return Check(
         "names",
         "warn",
-        "; ".join([f"scopes of unknown forms, which the operator alone reads: {listed}{more}", *told]),
+        "; ".join([f"scopes of unknown forms, which the operator alone reads: {listed}{more}", *sentences]),
         f"Move what stands there: edgemem facts move {shlex.quote(first)} {shlex.quote(meant_by(first) or 'user:NAME')}",
     )
 
@@ -230,12 +234,12 @@ def _embedder(memory: Memory) -> Check:
             f"{name or 'none'}: not here; recall goes by words alone",
             advice,
         )
-    told = f"{name}, {memory.embedder.dimensions} dimensions, {memory.profile.llama.embed_threads} thread"
+    detail = f"{name}, {memory.embedder.dimensions} dimensions, {memory.profile.llama.embed_threads} thread"
     path = getattr(memory.embedder, "path", None)  # one of the caller's own may have no file
     if path is not None and not path.is_file():
         gone = f"{path} is gone; without it recall goes by words alone, and its vectors are kept until it is back"
         return Check("embedder", "warn", gone, advice)
-    return Check("embedder", "ok", "; ".join([told, *_spaces(memory)]))
+    return Check("embedder", "ok", "; ".join([detail, *_spaces(memory)]))
 
 
 def _reranker(memory: Memory) -> Check:
@@ -250,11 +254,11 @@ def _reranker(memory: Memory) -> Check:
     if memory.reranker is None:
         return Check("reranker", "ok", "none ([recall] rerank)")
     name = settings.rerank or "the caller's own"
-    told = f"{name}, reads {RERANK_MOST} at most in {settings.rerank_ms:g} ms"
+    detail = f"{name}, reads {RERANK_MOST} at most in {settings.rerank_ms:g} ms"
     if last.reranked or last.rerank_late:
         late = ", and was late for more" if last.rerank_late else ""
-        told += f"; read {last.reranked} in the newest recall, in {last.rerank_ms:.0f} ms{late}"
-    return Check("reranker", "ok", told)
+        detail += f"; read {last.reranked} in the newest recall, in {last.rerank_ms:.0f} ms{late}"
+    return Check("reranker", "ok", detail)
 
 
 def _spaces(memory: Memory) -> list[str]:
@@ -262,19 +266,19 @@ def _spaces(memory: Memory) -> list[str]:
     progress = memory.index.progress()
     if progress is None:
         return []
-    told = []
+    sentences = []
     if progress.waiting:
-        made = max(0, progress.docs - progress.waiting)
-        told.append(
-            f"{made:,} of {progress.docs:,} texts have its vectors, the others are found by words until idle time has made"
+        done = max(0, progress.docs - progress.waiting)
+        sentences.append(
+            f"{done:,} of {progress.docs:,} texts have its vectors, the others are found by words until idle time has made"
             " theirs"
         )
     kept = [
         f"{model.rpartition(':')[0] or model} ({vectors:,})" for model, vectors in progress.others.items()
     ]
     if kept:
-        told.append(f"vectors of other models are kept: {', '.join(kept)}")
-    return told
+        sentences.append(f"vectors of other models are kept: {', '.join(kept)}")
+    return sentences
 
 
 def _ahead(memory: Memory) -> Check:
@@ -365,11 +369,11 @@ def _profile(memory: Memory) -> Check:
     names = removed_keys(source) if source is not None and source.is_file() else ()
     if not names:
         return Check("profile", "ok", "every key is known")
-    told = f"{', '.join(names)} in {source.name if source else ''}: edgemem has {'this key' if len(names) == 1 else 'these keys'}"
+    subject = f"{', '.join(names)} in {source.name if source else ''}: edgemem has {'this key' if len(names) == 1 else 'these keys'}"
     return Check(
         "profile",
         "warn",
-        f"{told} no more, and ignores {'it' if len(names) == 1 else 'them'}",
+        f"{subject} no more, and ignores {'it' if len(names) == 1 else 'them'}",
         removed_note(names),
     )
 

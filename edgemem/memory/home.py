@@ -24,10 +24,10 @@ def is_home(home: Path) -> bool:
 
 def meant_instead(home: Path) -> str:
     """Return what to do where a directory is no home: it may hold the one that was meant."""
-    there = next((each for each in sorted(home.iterdir()) if each.is_dir() and is_home(each)), None)
-    if there is None:
+    inner = next((folder for folder in sorted(home.iterdir()) if folder.is_dir() and is_home(folder)), None)
+    if inner is None:
         return "name a memory's home, or a new directory, with --home"
-    return f"there is one at {clean(str(there), max_chars=4096)}: name it with --home, or in EDGEMEM_HOME"
+    return f"there is one at {clean(str(inner), max_chars=4096)}: name it with --home, or in EDGEMEM_HOME"
 
 
 def checked_home(home: Path) -> Path:
@@ -40,7 +40,7 @@ def checked_home(home: Path) -> Path:
             f"{home} is a file; a memory's home is a directory. Name another with --home."
         )
     if home.is_dir() and not is_home(home):
-        foreign = sorted(each.name for each in home.iterdir() if each.name not in _READY)
+        foreign = sorted(entry.name for entry in home.iterdir() if entry.name not in _READY)
         if any(not name.startswith(".") for name in foreign):
             name = clean(foreign[-1], max_chars=_NAME_CHARS)
             raise InvalidInputError(f"{home} holds other things, such as {name}; {meant_instead(home)}.")

@@ -285,7 +285,7 @@ class Memory:
         """
         most, least = self._most(k), checked_number(min_score, "min_score")
         self._check_open()
-        found = self._parts.recall.recall(
+        messages = self._parts.recall.recall(
             checked_text(query, "the query"),
             reader=None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker),
             k=MESSAGES,
@@ -294,7 +294,7 @@ class Memory:
             known_at=known_at,
             repeated=True,
         )
-        return [session for session in sessions_of(found) if session.score >= least][:most]
+        return [session for session in sessions_of(messages) if session.score >= least][:most]
 
     def hooks(
         self,

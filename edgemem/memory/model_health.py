@@ -24,15 +24,15 @@ def check_tokenizer(memory: Memory) -> Check:
     """Tell what the chat templates in use cost: that of the memory's own tokenizer, and those of the models of its sessions."""
     own = [memory.tokenizer] if memory.tokenizer.exact else []
     using = [budget.tokenizer for budget in memory.diagnostics.budgets() if budget.tokenizer.exact]
-    told = dict(filter(None, map(_growth, [*own, *using])))
-    if not told:
+    costs = dict(filter(None, map(_growth, [*own, *using])))
+    if not costs:
         return Check(
             "tokenizer",
             "ok",
             "none of its own: counts are exact where a chat model lends its tokenizer, and estimates elsewhere",
         )
-    detail = "; ".join(told)
-    if any(told.values()):
+    detail = "; ".join(costs)
+    if any(costs.values()):
         advice = "Replies are right, only later; pass another chat template if that is too slow."
         return Check("tokenizer", "warn", detail, advice)
     return Check("tokenizer", "ok", detail)
@@ -119,7 +119,7 @@ def check_state(memory: Memory) -> Check:
     if memory.profile.chat.keep_state == "off":
         return Check(name, "ok", "switched off ([chat] keep_state)")
     what = {"prefix": "instructions and tools", "whole": "the whole conversation"}
-    told = [
+    states = [
         f"{what[header.kind]} of {header.name}: {len(header.ids):,} tokens, {path.stat().st_size / 1e6:.1f} MB,"
         f" {age_of((memory.database.now() - header.at) / 3600)} old"
         for path, header in headers_in(memory.home / "db")
@@ -128,18 +128,18 @@ def check_state(memory: Memory) -> Check:
     faults += [kept.fault for kept in here if kept.fault and not kept.ignored]
     if faults:
         advice = "The prompt is evaluated anew; the state is kept again by itself."
-        return Check(name, "warn", "; ".join([*faults, *told]), advice)
+        return Check(name, "warn", "; ".join([*faults, *states]), advice)
     none = "none yet; a chat model that edgemem renders for in this process writes it after a turn, EdgeVox's does not"
-    return Check(name, "ok", "; ".join(told) or none)
+    return Check(name, "ok", "; ".join(states) or none)
 
 
 def check_compaction(memory: Memory) -> Check:
     """Tell how summaries are made, what that costs, and why the model's were not used."""
     settings = memory.profile.compaction
-    told, slotless = _writer(memory)
+    writer, slotless = _writer(memory)
     counts = SummaryCounts.of(count_reasons(memory.database))
     ahead = _read_ahead(memory, counts) if settings.warm else ""
-    detail = "; ".join(filter(None, (told, counts.as_text(), ahead)))
+    detail = "; ".join(filter(None, (writer, counts.as_text(), ahead)))
     faults = [prefix.off for prefix in memory.diagnostics.prefixes() if prefix.off]
     if faults:
         advice = "The first turn of a new epoch reads its whole prompt, as without [compaction] warm."
@@ -155,25 +155,25 @@ def check_compaction(memory: Memory) -> Check:
 def _writer(memory: Memory) -> tuple[str, str]:
     """Return how summaries are made, and why the chat model does not write them although the profile says so."""
     settings, chat = memory.profile.compaction, memory.profile.chat
-    said, elsewhere = "summaries are made of sentences that were said", "in another slot of its server"
+    extractive, elsewhere = "summaries are made of sentences that were said", "in another slot of its server"
     if settings.summarizer == "extractive":
-        return said, ""
+        return extractive, ""
     here = f"in a second context of {settings.summary_ctx:,} tokens ({memory_of(settings.summary_ctx)}, while it writes)"
     used = memory.diagnostics.summarizers()
     if used:  # what the sessions of this process really have
-        writers = [one.model for one in used if isinstance(one, ModelSummarizer)]
+        writers = [summarizer.model for summarizer in used if isinstance(summarizer, ModelSummarizer)]
         if writers:
-            place = elsewhere if any(isinstance(one, HttpSide) for one in writers) else here
+            place = elsewhere if any(isinstance(model, HttpSide) for model in writers) else here
             return f"the chat model writes summaries {place}", ""
         why = (chat.server and find_no_slot(chat)) or (
             "no session has a chat model that could write them; give the hooks one (`hooks(model=…)`), in this process or"
             " with a second slot of its server (-np 2)"
         )
-        return f"{said}: {why}", why
+        return f"{extractive}: {why}", why
     if chat.server:
         slotless = find_no_slot(chat)
         if slotless:
-            return f"{said}: {slotless}", slotless
+            return f"{extractive}: {slotless}", slotless
         return f"the chat model writes summaries {elsewhere}", ""
     return f"the chat model writes summaries {here}", ""
 
@@ -182,14 +182,14 @@ def _read_ahead(memory: Memory, counts: SummaryCounts) -> str:
     """Tell what reading new prompts in idle time comes to."""
     epochs = counts.model + counts.extractive
     tokens = memory.profile.context.window_tokens * 3 // 4
-    told = f"a model in this process reads a new epoch's prompt in idle time ({memory_of(tokens)}, while it reads)"
+    sentence = f"a model in this process reads a new epoch's prompt in idle time ({memory_of(tokens)}, while it reads)"
     if epochs:
-        told += f", before {counts.ahead} of {epochs} epochs"
+        sentence += f", before {counts.ahead} of {epochs} epochs"
     here = [prefix.counts for prefix in memory.diagnostics.prefixes()]
     if not here:
-        return told
-    tokens, stopped = (sum(getattr(one, name) for one in here) for name in ("tokens", "stopped"))
-    return f"{told}; {tokens:,} tokens since it was opened, stopped {stopped} times"
+        return sentence
+    tokens, stopped = (sum(getattr(figures, name) for figures in here) for name in ("tokens", "stopped"))
+    return f"{sentence}; {tokens:,} tokens since it was opened, stopped {stopped} times"
 
 
 def age_of(hours: float) -> str:

@@ -122,8 +122,8 @@ class Parts:
 
     def warm(self, stop: Callable[[], bool]) -> bool:
         """Make, and bring into memory, what the next question is answered with; return whether anything was missing."""
-        made = lay_in(stop)
-        return self.index.warm(stop=stop) or made
+        worked = lay_in(stop)
+        return self.index.warm(stop=stop) or worked
 
     def adopt(self, embedder: Embedder) -> None:
         """Index and find by meaning from now on."""

@@ -156,15 +156,15 @@ class Reload:
     def _take_settings(self, path: Path, files: dict[Path, HookFile]) -> None:
         profile, restart = self._held(path, load_profile(path))
         self._named = self._hook_paths(profile)
-        stamps = {each: stamp(each) for each in self._named if each not in files}
-        self.hook_files = [files.get(each) or HookFile(each) for each in self._named]
+        stamps = {file: stamp(file) for file in self._named if file not in files}
+        self.hook_files = [files.get(file) or HookFile(file) for file in self._named]
         self._taken.update(stamps)
         changed = sorted(_differing(self._newest, profile))
         self._newest = self._profile = profile
         self.restart = restart
         # What is named no more is no problem any more.
         counting = set(self._files())
-        self.problems = {each: told for each, told in self.problems.items() if each in counting}
+        self.problems = {file: fault for file, fault in self.problems.items() if file in counting}
         for key in changed:
             log.info("%s: %s is now %s.", path.name, key, _value(profile, key))
         if restart:
@@ -236,9 +236,9 @@ def _merged(*parts: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]
     return merged
 
 
-def _differing(one: Profile, other: Profile) -> set[str]:
+def _differing(profile: Profile, other: Profile) -> set[str]:
     """Return the keys in which two profiles differ, as `section.key`."""
-    before, after = msgspec.to_builtins(one), msgspec.to_builtins(other)
+    before, after = msgspec.to_builtins(profile), msgspec.to_builtins(other)
     return {
         f"{section}.{key}"
         for section in before

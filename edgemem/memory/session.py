@@ -243,23 +243,23 @@ class Extras:
 
     def hooks(self, profile: Profile) -> list[Hook]:
         """Return the hooks of one session."""
-        settings, made = profile.hooks, list[Hook]()
+        settings, hooks = profile.hooks, list[Hook]()
         # Imported here: most robots need none of them.
         if settings.tool_retries:
             from edgemem.hooks.tool_retry import ToolErrorRetryHook
 
-            made.append(ToolErrorRetryHook(settings.tool_retries))
+            hooks.append(ToolErrorRetryHook(settings.tool_retries))
         if profile.log.hooks:
             from edgemem.hooks.turn_log import TimingHook
 
-            made.append(TimingHook(log=True))
+            hooks.append(TimingHook(log=True))
         if settings.packages:
             loaded = load_entry_points(only=settings.packages)
-            made += loaded.hooks.values()
+            hooks += loaded.hooks.values()
             for failure in loaded.failures:
                 self._note(failure)
         audit = self._audit_log(settings)
-        return [*made, audit] if audit is not None else made
+        return [*hooks, audit] if audit is not None else hooks
 
     def logs(self, profile: Profile) -> tuple[Path, ...]:
         """Return the files in which words of a person may stand."""
@@ -284,7 +284,7 @@ class Extras:
         from edgemem.hooks.audit_log import AuditLogHook
 
         try:
-            made = AuditLogHook(
+            audit_log = AuditLogHook(
                 path,
                 max_bytes=AUDIT_BYTES,
                 keep=AUDIT_FILES,
@@ -296,8 +296,8 @@ class Extras:
             self._note(HookFailure("AuditLogHook", LOADING, 1, str(error)))
             return None
         # Sessions that began with an older one go on with it; it is closed with the last of them.
-        self._audit, self._audited = made, settings
-        return made
+        self._audit, self._audited = audit_log, settings
+        return audit_log
 
 
 def searching(profile: Profile, conversation: Conversation, reader: Reader | None) -> dict[str, Any]:

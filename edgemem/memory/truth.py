@@ -160,7 +160,7 @@ class TruthFile:
 
     def _open(self, settings: StoreSettings, *, thorough: bool = False) -> Database:
         mark = read_mark(self.folder)
-        had_one = mark is not None or backup_paths(self.backups) or truth_of(self.folder / "index.db")
+        existed = mark is not None or backup_paths(self.backups) or truth_of(self.folder / "index.db")
         database = Database(
             self.path,
             migrations=self._migrations,
@@ -168,7 +168,7 @@ class TruthFile:
             busy_timeout_s=settings.busy_timeout_s,
             wal_limit_mb=settings.wal_limit_mb,
             backups=self.backups,
-            create=not had_one,
+            create=not existed,
         )
         try:
             if thorough and (faults := database.quick_check()):

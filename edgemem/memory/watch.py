@@ -166,7 +166,7 @@ class Watcher:
             observer = self._observer = Observer()
             observer.start()
         gone, self._gone = self._gone, set()
-        for folder in [each for each in self._watches if each not in folders or each[0] in gone]:
+        for folder in [folder for folder in self._watches if folder not in folders or folder[0] in gone]:
             with suppress(KeyError):  # a folder that was deleted has taken its watch along
                 observer.unschedule(self._watches.pop(folder))
         for folder in folders - self._watches.keys():
@@ -219,7 +219,7 @@ def _schedule(observer: BaseObserver, handler: Any, folder: str) -> ObservedWatc
     from watchdog import events
 
     # What is only read or whose rights change is not asked for, so the kernel does not wake us for it.
-    wanted: list[type[FileSystemEvent]] = [
+    kinds: list[type[FileSystemEvent]] = [
         events.FileClosedEvent,
         events.FileCreatedEvent,
         events.FileDeletedEvent,
@@ -228,7 +228,7 @@ def _schedule(observer: BaseObserver, handler: Any, folder: str) -> ObservedWatc
         events.DirDeletedEvent,
         events.DirMovedEvent,
     ]
-    return observer.schedule(handler, folder, recursive=False, event_filter=wanted)
+    return observer.schedule(handler, folder, recursive=False, event_filter=kinds)
 
 
 def stamp(path: Path) -> Stamp:

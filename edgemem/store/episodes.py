@@ -119,10 +119,10 @@ def episode_text(kind: str, payload: Any, outcome: str) -> str:
         called = " ".join(
             [spell_out(payload["name"]), *_flat(values), *([] if outcome == "ok" else [outcome])]
         )
-        told = " ".join(_flat(payload.get("error" if outcome == "failed" else "result")))
-        return f"{called}: {told}" if told else called
-    said = " ".join(_flat(payload))
-    return f"{spell_out(kind)}: {said} ({outcome})" if said else f"{spell_out(kind)} ({outcome})"
+        answer = " ".join(_flat(payload.get("error" if outcome == "failed" else "result")))
+        return f"{called}: {answer}" if answer else called
+    words = " ".join(_flat(payload))
+    return f"{spell_out(kind)}: {words} ({outcome})" if words else f"{spell_out(kind)} ({outcome})"
 
 
 def spell_out(key: str) -> str:
@@ -219,14 +219,14 @@ def _plain(value: Any, depth: int = 0) -> Any:
         if depth == _MAX_DEPTH:  # or something that contains itself
             return "…"
         if isinstance(value, dict):
-            return {storable(str(key)): _plain(each, depth + 1) for key, each in value.items()}
-        return [_plain(each, depth + 1) for each in value]
+            return {storable(str(key)): _plain(part, depth + 1) for key, part in value.items()}
+        return [_plain(part, depth + 1) for part in value]
     return storable(str(value))
 
 
 def _flat(value: Any) -> list[str]:
     if isinstance(value, dict):
-        return [word for key, each in value.items() for word in (spell_out(str(key)), *_flat(each))]
+        return [word for key, part in value.items() for word in (spell_out(str(key)), *_flat(part))]
     if isinstance(value, list):
-        return [word for each in value for word in _flat(each)]
+        return [word for part in value for word in _flat(part)]
     return [] if value is None else [str(value)]

@@ -82,14 +82,14 @@ def get_fact(db: Database, key: str, *, scope: str, t: float) -> str | None:
 
 
 def read_values(
-    db: Database, wanted: Collection[tuple[str, str]], *, t: float, reader: Reader | None
+    db: Database, keys: Collection[tuple[str, str]], *, t: float, reader: Reader | None
 ) -> dict[tuple[str, str], Held]:
     """Return what is believed to hold at `t` of several (scope, key), in one statement.
 
     For each, whether the reader may read it, and if so, its value (None: there is none) and who else may read that.
     """
     rule, values = reading_rule(reader, "f.")
-    asked, pairs = list(wanted), []
+    asked, pairs = list(keys), []
     for n, (scope, key) in enumerate(asked):
         at, value = scope_in_sql(scope, f"s{n}")
         values |= value | {f"k{n}": lookup(key)}
@@ -106,11 +106,11 @@ def read_values(
         """,  # noqa: S608 - our own constants
         {"t": t, **values},
     )
-    found = {
+    held = {
         asked[n]: Held(True, value, LEVELS[level], owner) if readable else Held(False, None)
         for n, readable, value, level, owner in rows
     }
-    return {pair: found.get(pair, Held(True, None)) for pair in asked}
+    return {pair: held.get(pair, Held(True, None)) for pair in asked}
 
 
 def facts_as_of(
@@ -149,9 +149,9 @@ def as_of(
         at, value = scope_in_sql(scope)
         where.insert(0, f"k.scope = {at}")
         values |= value
-    found, moments = believed_at(known_at)
+    believed, moments = believed_at(known_at)
     values |= moments
-    sql = f"select {columns} from fact_keys k cross join facts f on f.id = ({found}) where {' and '.join(where)}"  # noqa: S608 - our own constants
+    sql = f"select {columns} from fact_keys k cross join facts f on f.id = ({believed}) where {' and '.join(where)}"  # noqa: S608 - our own constants
     return sql, values
 
 
@@ -175,11 +175,11 @@ class HeldWithin(NamedTuple):
 
 def keys_of(db: Database, origins: Sequence[int]) -> dict[int, int]:
     """Return which key each of some statements is about, by the numbers of what was said."""
-    found: dict[int, int] = {}
+    keys: dict[int, int] = {}
     for some in _at_once(origins):
         sql = f"select id, key_id from facts where id in ({','.join('?' * len(some))})"  # noqa: S608 - our own marks
-        found.update(db.query(sql, some))
-    return found
+        keys.update(db.query(sql, some))
+    return keys
 
 
 def held_within(
@@ -193,13 +193,13 @@ def held_within(
     for n, (since, till) in enumerate(times):
         values |= {f"since{n}": since, f"till{n}": till}
     asked = ", ".join(f"({n}, :since{n}, :till{n})" for n in range(len(times)))
-    found: list[HeldWithin] = []
+    stretches: list[HeldWithin] = []
     for some in _at_once(list(keys)):
         marks = ",".join(f":k{n}" for n in range(len(some)))
         sql = WITHIN.format(times=asked, keys=marks, rule=rule, most=MOST_WITHIN)
         rows = db.query(sql, values | {f"k{n}": key for n, key in enumerate(some)})
-        found += map(HeldWithin._make, rows)
-    return found
+        stretches += map(HeldWithin._make, rows)
+    return stretches
 
 
 def _at_once(ids: Sequence[int]) -> Iterator[list[int]]:
@@ -236,7 +236,7 @@ def history_of(rows: Sequence[tuple[Any, ...]], misheard: Collection[int]) -> li
         misheard: the versions that were perhaps misheard.
     """
     left: dict[int, tuple[float, float | None]] = {}
-    said: dict[int, int] = {}
+    numbers: dict[int, int] = {}
     for row in rows:
         origin, valid_from, valid_to, known_to, row_id, recorded = *_origin_and_times(row), *row[-2:]
         if known_to is None:
@@ -244,12 +244,12 @@ def history_of(rows: Sequence[tuple[Any, ...]], misheard: Collection[int]) -> li
             later = None if end is None or valid_to is None else max(end, valid_to)
             left[origin] = min(begin, valid_from), later
         if row_id == origin:
-            said[recorded] = row_id
+            numbers[recorded] = row_id
     history = []
     for row in rows:
         origin, valid_from, valid_to, known_to, row_id = *_origin_and_times(row), row[-2]
         if row_id == origin:
-            by = said.get(known_to) if known_to is not None else None
+            by = numbers.get(known_to) if known_to is not None else None
             begin, end = left.get(origin, (valid_from, valid_to))
             whole = (*row[:5], begin, end, *row[7:-2])
             history.append(fact_of(whole, superseded_by=by, misheard=origin in misheard))

@@ -78,7 +78,7 @@ def assert_fact(
         doubtful_below: what a recogniser was less sure of than this becomes a doubt where it contradicts what was
             heard well, and is not believed before it is heard again.
     """
-    said = checked_fact(
+    statement = checked_fact(
         key,
         value,
         scope=scope,
@@ -89,18 +89,18 @@ def assert_fact(
         level=level,
         owner=owner,
     )
-    owner, heard = spell_both(tx, said.owner, heard)
-    said = said._replace(owner=owner, heard=heard_columns(heard))
+    owner, heard = spell_both(tx, statement.owner, heard)
+    statement = statement._replace(owner=owner, heard=heard_columns(heard))
     key_id = ensure_key(tx, scope, key)
     if valid_from is None:
-        said = since_first_heard(tx, key_id, said)
-    return believe(tx, key_id, said, badly=partial(heard_badly, below=doubtful_below))
+        statement = since_first_heard(tx, key_id, statement)
+    return believe(tx, key_id, statement, badly=partial(heard_badly, below=doubtful_below))
 
 
 def believe(
     tx: Transaction,
     key_id: int,
-    said: Rectangle,
+    statement: Rectangle,
     *,
     badly: Callable[[Rectangle], bool],
     number: int | None = None,
@@ -113,27 +113,27 @@ def believe(
         number: the id that its row gets; None: a new one.
         recorded: the tick at which it was learnt; None: now.
     """
-    touched = _believed_between(tx, key_id, said.valid_from, said.valid_to)
-    again = first_heard(tx, key_id, said) is not None
-    if not again and is_doubtful(tx, key_id, said, touched, badly):
-        note_doubt(tx, key_id, said, number=number)
+    touched = _believed_between(tx, key_id, statement.valid_from, statement.valid_to)
+    again = first_heard(tx, key_id, statement) is not None
+    if not again and is_doubtful(tx, key_id, statement, touched, badly):
+        note_doubt(tx, key_id, statement, number=number)
         return False
-    well = not badly(said)
+    well = not badly(statement)
     # The same value is news all the same when it is heard well at last: then it is safe from what is heard badly.
-    if not is_news(touched, said) and not (well and any(map(badly, touched))):
+    if not is_news(touched, statement) and not (well and any(map(badly, touched))):
         if well:
-            settle_doubts(tx, key_id, said, touched[0].origin)
+            settle_doubts(tx, key_id, statement, touched[0].origin)
         return False
     recorded, version = _next_version(tx, key_id, recorded)
     _close(tx, touched, recorded, version)
-    *rest, new = cut(touched, said._replace(version=version))
+    *rest, new = cut(touched, statement._replace(version=version))
     for row in rest:
         _insert(tx, key_id, row, recorded)
     number = _insert(tx, key_id, new, recorded, number)
     if again and not well:
         # The second bad hearing stays a doubt as well, behind the fact that it makes: that marks the fact.
-        note_doubt(tx, key_id, said)
-    settle_doubts(tx, key_id, said, number)
+        note_doubt(tx, key_id, statement)
+    settle_doubts(tx, key_id, statement, number)
     return True
 
 
@@ -210,20 +210,20 @@ def storable_value(value: str, *, what: str = "the value of a fact") -> str:
 def find_key(tx: Transaction, scope: str, key: str) -> int | None:
     """Return the id of a key in a scope, however the name of a person in it is written; None if there is none."""
     at, values = scope_in_sql(scope)
-    found = tx.execute(
+    rows = tx.execute(
         f"select id from fact_keys where scope = {at} and key = :key",  # noqa: S608 - our own constants
         {**values, "key": key},
     )
-    return int(found[0][0]) if found else None
+    return int(rows[0][0]) if rows else None
 
 
 def ensure_key(tx: Transaction, scope: str, key: str) -> int:
     """Return the id of a key in a scope, making it if there is none."""
     scope = spell_scope(tx, without_spaces(scope))
-    found = tx.execute("select id from fact_keys where scope = ? and key = ?", (scope, key))
-    if not found:
-        found = tx.execute("insert into fact_keys (scope, key) values (?, ?) returning id", (scope, key))
-    return int(found[0][0])
+    rows = tx.execute("select id from fact_keys where scope = ? and key = ?", (scope, key))
+    if not rows:
+        rows = tx.execute("insert into fact_keys (scope, key) values (?, ?) returning id", (scope, key))
+    return int(rows[0][0])
 
 
 def _believed_between(tx: Transaction, key_id: int, begin: float, end: float | None) -> list[Rectangle]:
@@ -319,24 +319,24 @@ class Rectangle(NamedTuple):
     """Whether it was heard badly, as decided when it was said; None: the recogniser's confidence decides."""
 
 
-def is_news(touched: Sequence[Rectangle], said: Rectangle) -> bool:
+def is_news(touched: Sequence[Rectangle], statement: Rectangle) -> bool:
     """Tell whether anything is different in what was said from the believed rectangles that it touches."""
-    what = (said.value, said.level, said.owner)
+    what = (statement.value, statement.level, statement.owner)
     return not touched or any((old.value, old.level, old.owner) != what for old in touched)
 
 
-def cut(touched: Sequence[Rectangle], said: Rectangle) -> list[Rectangle]:
+def cut(touched: Sequence[Rectangle], statement: Rectangle) -> list[Rectangle]:
     """Return what to believe in place of `touched`: what is left of it on both sides, and what was said, last."""
-    begin, end = said.valid_from, said.valid_to
+    begin, end = statement.valid_from, statement.valid_to
     before = next((old.origin for old in touched if old.valid_from <= begin and old.value is not None), None)
     if not touched:
         # Nothing was known of this key: say so for all other times, so that a search finds that at once.
-        nothing = said._replace(value=None, source="", heard=NOTHING_HEARD, badly=None)
+        nothing = statement._replace(value=None, source="", heard=NOTHING_HEARD, badly=None)
         touched = [nothing._replace(valid_from=-math.inf, valid_to=None)]
     first, last = touched[0], touched[-1]
     left = []
     if first.valid_from < begin:
-        left.append(first._replace(valid_to=begin, version=said.version))
+        left.append(first._replace(valid_to=begin, version=statement.version))
     if end is not None and (last.valid_to is None or last.valid_to > end):
-        left.append(last._replace(valid_from=end, version=said.version))
-    return [*left, said._replace(supersedes=before)]
+        left.append(last._replace(valid_from=end, version=statement.version))
+    return [*left, statement._replace(supersedes=before)]

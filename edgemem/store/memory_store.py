@@ -12,7 +12,7 @@ from edgemem.store.erase.erasings import erase_in_truth, last_forgotten
 from edgemem.store.erase.records import erase_episode, erase_fact, erase_preference
 from edgemem.store.markdown import as_markdown
 from edgemem.store.unconfirmed import read_doubts
-from edgemem.store.validation import checked_count, checked_said, lookup
+from edgemem.store.validation import checked_count, checked_value, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -50,11 +50,11 @@ class MemoryQuestions:
         return fact_queries.get_fact(db, key, scope=scope, t=db.now())
 
     def read_values(
-        self, wanted: Collection[tuple[str, str]], *, reader: Reader | None
+        self, keys: Collection[tuple[str, str]], *, reader: Reader | None
     ) -> dict[tuple[str, str], Held]:
         """Return for several (scope, key) whether a reader may read what holds now, and if so, the value."""
         db = self._records()
-        return fact_queries.read_values(db, wanted, t=db.now(), reader=reader)
+        return fact_queries.read_values(db, keys, t=db.now(), reader=reader)
 
     def facts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
         """Return what holds now, newest first."""
@@ -198,12 +198,12 @@ class SQLiteMemoryStore(MemoryQuestions):
             level: who may read it, if not what the scope says.
             owner: of a private fact.
         """
-        said, scope = checked_said(value, f"the value of {key!r:.80}"), self._checked_scope(scope)
+        text, scope = checked_value(value, f"the value of {key!r:.80}"), self._checked_scope(scope)
         self.database.write(
             lambda tx: facts.assert_fact(
                 tx,
                 key,
-                said,
+                text,
                 scope=scope,
                 source=source,
                 valid_from=valid_from,
@@ -218,11 +218,11 @@ class SQLiteMemoryStore(MemoryQuestions):
     def facts_version(self) -> tuple[int, ...]:
         """Return numbers that change when something is written or erased, and every half a minute: facts also end."""
         # What waits for the index is gone from its queue once the index has taken it; the newest forgetting stays.
-        found = self.database.query(
+        newest = self.database.query(
             "select (select max(id) from facts), (select max(id) from preferences), (select max(id) from index_queue)"
         )[0]
         return (
-            *(number or 0 for number in found),
+            *(number or 0 for number in newest),
             last_forgotten(self.database),
             int(self.database.now() // 30),
         )
@@ -234,8 +234,8 @@ class SQLiteMemoryStore(MemoryQuestions):
     def forget_fact(self, key: str, *, scope: str = "global") -> bool:
         """Erase a fact with every version of it, from the file too; tell whether there was one."""
         key = lookup(key)
-        found = self.database.write(lambda tx: erase_fact(tx, key, scope=scope))
-        return self._erased(found)
+        existed = self.database.write(lambda tx: erase_fact(tx, key, scope=scope))
+        return self._erased(existed)
 
     # Preferences
 
@@ -246,8 +246,8 @@ class SQLiteMemoryStore(MemoryQuestions):
 
     def forget_preference(self, key: str, *, scope: str = "global") -> bool:
         """Erase a preference, from the file too; tell whether there was one."""
-        found = self.database.write(lambda tx: erase_preference(tx, key, scope=scope))
-        return self._erased(found)
+        existed = self.database.write(lambda tx: erase_preference(tx, key, scope=scope))
+        return self._erased(existed)
 
     # Episodes
 
@@ -296,8 +296,8 @@ class SQLiteMemoryStore(MemoryQuestions):
         if self._owned:
             self.database.close()
 
-    def _erased(self, found: bool) -> bool:
+    def _erased(self, existed: bool) -> bool:
         # The erased bytes are overwritten in the pages, but old pages still stand in the log until it is emptied.
-        if found:
+        if existed:
             erase_in_truth(self.database, alone=self._owned)
-        return found
+        return existed

@@ -53,7 +53,7 @@ class Mention(msgspec.Struct, frozen=True):
 class Mentions(msgspec.Struct, frozen=True):
     """The first of them, and how many there are."""
 
-    found: tuple[Mention, ...] = ()
+    quoted: tuple[Mention, ...] = msgspec.field(default=(), name="found")  # its name in JSON
     count: int = 0
 
 
@@ -92,19 +92,19 @@ def find_mentions(
         names: a person's name, and what else they are called.
         most: how many are quoted; all are counted.
     """
-    wanted = "|".join(re.escape(normalize("NFC", name.strip())) for name in names if name.strip())
-    if not wanted:
+    alternatives = "|".join(re.escape(normalize("NFC", name.strip())) for name in names if name.strip())
+    if not alternatives:
         return Mentions()
-    pattern = re.compile(rf"(?<!\w)(?:{wanted})(?!\w)", re.IGNORECASE)
-    found: list[Mention] = []
+    pattern = re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.IGNORECASE)
+    quoted: list[Mention] = []
     count = 0
     for place in _everything(db, notes):
         mention = msgspec.structs.replace(place, text=normalize("NFC", place.text))
         if pattern.search(mention.text):
             count += 1
-            if len(found) < most:
-                found.append(msgspec.structs.replace(mention, text=_around(mention.text, pattern)))
-    return Mentions(tuple(found), count)
+            if len(quoted) < most:
+                quoted.append(msgspec.structs.replace(mention, text=_around(mention.text, pattern)))
+    return Mentions(tuple(quoted), count)
 
 
 def _everything(db: Database, notes: NotesFile | None) -> Iterator[Mention]:
@@ -136,11 +136,11 @@ def forget_in_log(path: Path, field: str, name: str) -> int:
     Raises:
         StoreError: a file cannot be read or replaced; the others are done.
     """
-    erased, found = 0, 1
-    while found:  # a log that was shifted meanwhile has a file under a name that was looked at before
+    erased, count = 0, 1
+    while count:  # a log that was shifted meanwhile has a file under a name that was looked at before
         faults: list[str] = []
-        found = sum(_erase_in(each, field, name, faults) for each in _files_of(path))
-        erased += found
+        count = sum(_erase_in(file, field, name, faults) for file in _files_of(path))
+        erased += count
     if faults:
         raise StoreError(f"Lines of {name} could not be erased from {', '.join(faults)}.")
     return erased
@@ -148,7 +148,7 @@ def forget_in_log(path: Path, field: str, name: str) -> int:
 
 def _files_of(path: Path) -> list[Path]:
     older = path.parent.glob(f"{glob.escape(path.name)}.*")
-    return [path, *sorted(each for each in older if each.name[len(path.name) + 1 :].isdigit())]
+    return [path, *sorted(file for file in older if file.name[len(path.name) + 1 :].isdigit())]
 
 
 def _erase_in(path: Path, field: str, name: str, faults: list[str]) -> int:

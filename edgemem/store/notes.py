@@ -107,7 +107,9 @@ class NotesFile:
 
     def sections(self) -> list[str]:
         """Return the headings without their dates, each once, in the order in which they first stand there."""
-        return list(dict.fromkeys(each.heading for each in read_sections(self.read()) if each.heading))
+        return list(
+            dict.fromkeys(section.heading for section in read_sections(self.read()) if section.heading)
+        )
 
     def read_section(self, heading: str) -> str:
         """Return what stands under a heading, the oldest first; empty if there is no such section.
@@ -116,8 +118,8 @@ class NotesFile:
             heading: as it was given to `append`; dates and case do not matter.
         """
         heading = checked_text(heading, "a heading")
-        named = [each for each in read_sections(self.read()) if same_heading(each.heading, heading)]
-        return "\n".join(each.text for each in named if each.text)
+        named = [section for section in read_sections(self.read()) if same_heading(section.heading, heading)]
+        return "\n".join(section.text for section in named if section.text)
 
     def append(self, text: str, *, heading: str | None = None) -> None:
         """Write a note at the end, durably; one that is longer than the file may be is cut and says so.
@@ -195,10 +197,10 @@ class NotesFile:
     def _stamp(self) -> _Stamp:
         try:
             with self._meaningful():
-                found = self.path.stat()
+                status = self.path.stat()
         except FileNotFoundError:
             return 0, 0, 0
-        return found.st_size, found.st_mtime_ns, found.st_ino
+        return status.st_size, status.st_mtime_ns, status.st_ino
 
     def _end(self) -> bytes:
         try:
@@ -313,7 +315,7 @@ class Section(NamedTuple):
 
 def read_sections(text: str) -> list[Section]:
     """Take a text apart; lines of fenced code are no headings, and what is empty before the first one is left out."""
-    found: list[Section] = []
+    sections: list[Section] = []
     heading, written, lines, fence = "", None, [], ""
     for line in text.splitlines():
         mark = line.lstrip()[:3]
@@ -324,17 +326,17 @@ def read_sections(text: str) -> list[Section]:
             if line + "\n" != MARKER:
                 lines.append(line)
             continue
-        found.append(Section(heading, written, tuple(lines)))
+        sections.append(Section(heading, written, tuple(lines)))
         dated = _DATED.match(match["title"])
         heading, written = (dated["title"], dated["when"]) if dated else (match["title"], None)
         lines = []
-    found.append(Section(heading, written, tuple(lines)))
-    return found if found[0].text.strip() else found[1:]
+    sections.append(Section(heading, written, tuple(lines)))
+    return sections if sections[0].text.strip() else sections[1:]
 
 
-def same_heading(one: str, other: str) -> bool:
+def same_heading(heading: str, other: str) -> bool:
     """Tell whether two headings mean the same section: dates, spaces and case do not matter."""
-    return _bare(one) == _bare(other)
+    return _bare(heading) == _bare(other)
 
 
 def newest_part(text: str, room: int) -> str:

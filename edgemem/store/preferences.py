@@ -25,16 +25,16 @@ def put_preference(tx: Transaction, key: str, value: str, *, scope: str = "globa
     scope = spell_scope(tx, without_spaces(scope))
     level, owner = level_and_owner(scope, None, None, None)
     value = storable_value(value, what="the value of a preference")
-    found = tx.execute("select id, value from preferences where scope = ? and key = ?", (scope, key))
-    if found and found[0][1] == value:
-        tx.execute("update preferences set recorded = ? where id = ?", (tx.recorded, found[0][0]))
+    rows = tx.execute("select id, value from preferences where scope = ? and key = ?", (scope, key))
+    if rows and rows[0][1] == value:
+        tx.execute("update preferences set recorded = ? where id = ?", (tx.recorded, rows[0][0]))
         return
     # Under a new id it is a new thing to recall, also where the old value stands in a prompt already.
     number = tx.tick()
-    if found:
+    if rows:
         tx.execute(
             "update preferences set id = ?, value = ?, recorded = ? where id = ?",
-            (number, value, tx.recorded, found[0][0]),
+            (number, value, tx.recorded, rows[0][0]),
         )
     else:
         tx.execute(
@@ -42,16 +42,16 @@ def put_preference(tx: Transaction, key: str, value: str, *, scope: str = "globa
             (number, scope, key, value, tx.recorded, level, owner),
         )
     # Always: so a later tick than the id stands in the file, where the clock looks for the newest.
-    announce_preferences(tx, [found[0][0] if found else number])
+    announce_preferences(tx, [rows[0][0] if rows else number])
 
 
 def erase_preferences(tx: Transaction, where: str, bound: Mapping[str, Any]) -> int:
     """Erase the preferences for which a condition of ours holds; return how many."""
-    found = tx.execute(f"select id, owner from preferences where {where}", bound)  # noqa: S608 - ours
-    announce_preferences(tx, [number for number, _ in found])
-    tx.executemany("delete from preferences where id = ?", [(number,) for number, _ in found])
-    drop_unused(tx, (owner for _, owner in found))
-    return len(found)
+    rows = tx.execute(f"select id, owner from preferences where {where}", bound)  # noqa: S608 - ours
+    announce_preferences(tx, [number for number, _ in rows])
+    tx.executemany("delete from preferences where id = ?", [(number,) for number, _ in rows])
+    drop_unused(tx, (owner for _, owner in rows))
+    return len(rows)
 
 
 def announce_preferences(tx: Transaction, ids: Iterable[int]) -> None:

@@ -56,7 +56,7 @@ class LevelledStore(Protocol):
     """A memory store that keeps who may read a record, and asks for a reader."""
 
     def read_values(
-        self, wanted: Collection[tuple[str, str]], *, reader: Reader | None
+        self, keys: Collection[tuple[str, str]], *, reader: Reader | None
     ) -> dict[tuple[str, str], Held]:
         """Return for several (scope, key) whether a reader may read what holds now, and if so, the value."""
         ...

@@ -29,7 +29,7 @@ class Revision:
             level: of turns that are new.
         """
         self._turns: dict[int, _Inherited] = {}
-        self._said_in: dict[tuple[str, str | None], int] = {}
+        self._turn_by_text: dict[tuple[str, str | None], int] = {}
         self._new: _Inherited = (level, *[None] * 9)
 
     def drop(
@@ -54,8 +54,8 @@ class Revision:
             # What stands for private turns, such as a summary, is private too.
             self._new = (*_closing(self._new, self._turns[n]), *self._new[2:])
         for _, turn, message in stored:
-            said, _ = split_block(messages.stored_message(message), blocks)
-            self._said_in.setdefault((said.role, said.content), turn)
+            bare, _ = split_block(messages.stored_message(message), blocks)
+            self._turn_by_text.setdefault((bare.role, bare.content), turn)
         tx.execute("delete from turns where session_id = ? and n > ?", (session_id, kept[1] if kept else -1))
         if kept:
             tx.execute(
@@ -69,15 +69,15 @@ class Revision:
         session_id: int,
         n: int,
         state: int,
-        said: Sequence[StoredMessage],
+        stored: Sequence[StoredMessage],
         ids: Sequence[int],
         block: str | None,
     ) -> None:
         """Write the row of a turn; one that was said before keeps its level, owner, block and speaker."""
-        keys = [(message.role, message.content) for message in said]
-        old = next((self._said_in[key] for key in keys if key in self._said_in), None)
+        keys = [(message.role, message.content) for message in stored]
+        old = next((self._turn_by_text[key] for key in keys if key in self._turn_by_text), None)
         level, owner, old_block, *rest = self._new if old is None else self._turns[old]
-        if keys[0] not in self._said_in:  # a summary before what was kept
+        if keys[0] not in self._turn_by_text:  # a summary before what was kept
             level, owner = _closing((level, owner), self._new)
         tx.execute(
             "insert into turns (session_id, n, first_message, last_message, state, recorded,"  # noqa: S608 - our own

@@ -98,9 +98,9 @@ def spell(tx: Transaction, name: str) -> str:
     key = name_key(name)
     if not key:
         return name  # a voice that nobody recognised
-    found = tx.execute("select name from names where key = ?", (key,))
-    if found:
-        return str(found[0][0])
+    rows = tx.execute("select name from names where key = ?", (key,))
+    if rows:
+        return str(rows[0][0])
     tx.execute("insert into names (key, name) values (?, ?)", (key, name.strip()))
     return name.strip()
 
@@ -143,8 +143,8 @@ def written_scope(select: Select, scope: str) -> str:
         select: reads the truth, in or out of a transaction.
     """
     at, values = scope_in_sql(scope)
-    found: str | None = select(f"select {at}", values)[0][0]
-    return without_spaces(scope) if found is None else found
+    written: str | None = select(f"select {at}", values)[0][0]
+    return without_spaces(scope) if written is None else written
 
 
 def scope_in_sql(scope: str, name: str = "scope") -> tuple[str, dict[str, Any]]:

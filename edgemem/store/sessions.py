@@ -85,7 +85,7 @@ class _Part(msgspec.Struct):
     """The messages that a save adds to one turn."""
 
     n: int
-    said: list[StoredMessage] = []
+    messages: list[StoredMessage] = []
     block: str | None = None
 
 
@@ -125,28 +125,28 @@ class SQLiteSessionStore:
         """
         check_session_id(id)
         check_session(session)
-        said, state = session.messages, state_text(session.state, self._warned)
+        history, state = session.messages, state_text(session.state, self._warned)
         with self._lock:
             known = self._saved.get(id)
-            begin = messages.same_until(said, known.messages, known.held) if known else 0
+            begin = messages.same_until(history, known.messages, known.held) if known else 0
             if (
                 known
-                and begin == len(said) == len(known.ids)
+                and begin == len(history) == len(known.ids)
                 and state == known.state
                 and _newest(self.database.query, id) == known.newest
             ):
                 return
-            added = self.database.write(lambda tx: self._save(tx, id, said, state, known, begin, blocks))
+            added = self.database.write(lambda tx: self._save(tx, id, history, state, known, begin, blocks))
             self._saved[id] = added.onto_stored()
 
     def load(self, id: str) -> Session | None:  # noqa: A002
         """Return a conversation as it was said, or None if there is none."""
         with self._lock:
-            found = _read(self.database.query, id)
-            if found is None:
+            stored = _read(self.database.query, id)
+            if stored is None:
                 self._saved.pop(id, None)
                 return None
-            saved = self._saved[id] = found[0]
+            saved = self._saved[id] = stored[0]
             saved.held = [messages.copied(message) for message in saved.messages]
             return Session(list(saved.held), msgspec.json.decode(saved.state))
 
@@ -203,7 +203,7 @@ class SQLiteSessionStore:
         self,
         tx: Transaction,
         name: str,
-        said: list[Message],
+        history: list[Message],
         state: str,
         known: _Saved | None,
         begin: int,
@@ -213,7 +213,7 @@ class SQLiteSessionStore:
         if known is None or _newest(tx.execute, name) != known.newest:
             # Not saved here before, or written by somebody else since: what was said must tell.
             known, issued = _read(tx.execute, name) or (_Saved(), {})
-            begin = _prefix_by_content(said, known, issued)
+            begin = _prefix_by_content(history, known, issued)
         if state != known.state:
             tx.execute("update sessions set state = ? where id = ?", (state, session_id))
         revision = Revision(self._level)
@@ -221,10 +221,10 @@ class SQLiteSessionStore:
             gone = list(zip(known.ids[begin:], known.turns[begin:], known.messages[begin:], strict=True))
             kept = (known.ids[begin - 1], known.turns[begin - 1]) if begin else None
             revision.drop(tx, session_id, gone, kept, blocks)
-        added = _Added(known, begin, said[begin:], [], [], state)
+        added = _Added(known, begin, history[begin:], [], [], state)
         last = known.turns[begin - 1] if begin else None
-        for part in _parts(said, begin, known.turns, blocks):
-            rows = [messages.row_of(message) for message in part.said]
+        for part in _parts(history, begin, known.turns, blocks):
+            rows = [messages.row_of(message) for message in part.messages]
             ids = messages.insert(tx, session_id, part.n, rows)
             if part.n == last:
                 tx.execute(
@@ -233,50 +233,52 @@ class SQLiteSessionStore:
                     (ids[-1], _COMPLETE, part.block, session_id, part.n),
                 )
             else:
-                revision.insert_turn(tx, session_id, part.n, _COMPLETE, part.said, ids, part.block)
+                revision.insert_turn(tx, session_id, part.n, _COMPLETE, part.messages, ids, part.block)
             added.ids += ids
             added.turns += [part.n] * len(ids)
         return added
 
 
-def _parts(said: list[Message], begin: int, turns: Sequence[int], blocks: Collection[str]) -> Iterator[_Part]:
+def _parts(
+    history: list[Message], begin: int, turns: Sequence[int], blocks: Collection[str]
+) -> Iterator[_Part]:
     """Yield what is new by turn: a user message begins one, unless nobody has spoken in the turn before it."""
     n = turns[begin - 1] if begin else 0
     spoken, at = False, begin - 1
     while at >= 0 and turns[at] == n and not spoken:
-        spoken, at = said[at]["role"] == "user", at - 1
+        spoken, at = history[at]["role"] == "user", at - 1
     part = _Part(n)
-    for message in said[begin:]:
+    for message in history[begin:]:
         stored = messages.stored_message(message)
         if stored.role == "user":
             if spoken:
-                if part.said:
+                if part.messages:
                     yield part
                 part = _Part(part.n + 1)
             spoken = True
             stored, part.block = split_block(stored, blocks)
-        part.said.append(stored)
-    if part.said:
+        part.messages.append(stored)
+    if part.messages:
         yield part
 
 
-def _prefix_by_content(said: list[Message], known: _Saved, issued: Mapping[int, str]) -> int:
+def _prefix_by_content(history: list[Message], known: _Saved, issued: Mapping[int, str]) -> int:
     """Return how many messages at the head say the same as what is stored, blocks apart."""
-    for i, (message, stored, turn) in enumerate(zip(said, known.messages, known.turns, strict=False)):
+    for i, (message, stored, turn) in enumerate(zip(history, known.messages, known.turns, strict=False)):
         given = messages.stored_message(message)
         if given.role == "user" and turn in issued:
             given, _ = split_block(given, (issued[turn],))
         if messages.row_of(given) != messages.row_of(messages.stored_message(stored)):
             return i
-    return min(len(said), len(known.messages))
+    return min(len(history), len(known.messages))
 
 
 def _read(select: Select, name: str) -> tuple[_Saved, dict[int, str]] | None:
     """Return what is stored of a session, and the blocks of its turns."""
-    found = select("select id, state from sessions where name = ?", (name,))
-    if not found:
+    rows = select("select id, state from sessions where name = ?", (name,))
+    if not rows:
         return None
-    session_id, state = found[0]
+    session_id, state = rows[0]
     saved, blocks = _Saved(state=state), {}
     for turn, block, *columns in select(
         f"select t.n, t.block, {messages.COLUMNS} from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own

@@ -56,7 +56,7 @@ _SCOPES = """
   union all select k.scope, min(d.id) from fact_keys k cross join doubts d on d.key_id = k.id group by 1
   union all select scope, min(recorded) from preferences group by 1
 """
-_SAID = """
+_STATEMENTS = """
   select id, value, valid_from, valid_to, source, level, owner, speaker, speaker_confidence, asr_confidence, device, room, event_time, recorded
   from facts where key_id in (:kept, :gone) and id = origin and not (value is null and version = 1)
   order by recorded, id
@@ -138,7 +138,7 @@ def joined_names(db: Database) -> list[Joined]:
 
 def stray_scopes(db: Database) -> list[Stray]:
     """Return the scopes of unknown forms, in their order; each scope is reached by one step in an index."""
-    found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    by_scope: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for n, table in enumerate(("fact_keys", "preferences")):
         rows = db.query(
             f"""
@@ -151,8 +151,8 @@ def stray_scopes(db: Database) -> list[Stray]:
         for (scope,) in rows:
             if not is_known_form(scope):
                 count = db.query(f"select count(*) from {table} where scope = ?", (scope,))[0][0]  # noqa: S608 - ours
-                found[scope][n] = count
-    return [Stray(scope, *counts) for scope, counts in sorted(found.items())]
+                by_scope[scope][n] = count
+    return [Stray(scope, *counts) for scope, counts in sorted(by_scope.items())]
 
 
 def move_scope(tx: Transaction, old: str, new: str) -> Stray:
@@ -199,8 +199,8 @@ def _respell(tx: Transaction, old: str, new: str) -> None:
     theirs = "owner = :old or speaker = :old"
     for kind, table in (("fact", "facts"), ("episode", "episodes")):
         _announce(tx, kind, tx.execute(f"select id from {table} where {theirs}", names))  # noqa: S608 - our own constants
-    said = f"select id from messages where (session_id, turn) in (select session_id, n from turns where {theirs})"  # noqa: S608 - ours
-    messages.enqueue(tx, [number for (number,) in tx.execute(said, names)])
+    sql = f"select id from messages where (session_id, turn) in (select session_id, n from turns where {theirs})"  # noqa: S608 - ours
+    messages.enqueue(tx, [number for (number,) in tx.execute(sql, names)])
     announce_preferences(
         tx, [number for (number,) in tx.execute("select id from preferences where owner = :old", names)]
     )
@@ -243,7 +243,7 @@ def _as_meant(tx: Transaction, key_id: int, level: int, owner: str | None, old: 
 def _join_histories(tx: Transaction, kept: int, gone: int) -> None:
     """Believe all that was said of two keys, in the order in which it was recorded, of the first."""
     keys = {"kept": kept, "gone": gone}
-    said = tx.execute(_SAID, keys)
+    statements = tx.execute(_STATEMENTS, keys)
     rows = [row for key in (kept, gone) for row in tx.execute(ROWS_OF_KEY, {"key": key})]
     _announce(tx, "fact", rows)
     tx.executemany("delete from facts where id = ?", rows)
@@ -254,11 +254,11 @@ def _join_histories(tx: Transaction, kept: int, gone: int) -> None:
             "select confirmed_by from doubts where key_id = :kept and confirmed_by is not null", keys
         )
     }
-    for number, value, begin, end, source, level, owner, *heard, recorded in said:
-        told = Rectangle(0, value, begin, end, 0, 0, None, source, level, owner, tuple(heard))
+    for number, value, begin, end, source, level, owner, *heard, recorded in statements:
+        statement = Rectangle(0, value, begin, end, 0, 0, None, source, level, owner, tuple(heard))
         # What was heard badly twice is believed already.
-        told = told._replace(badly=False) if number in confirmed else told
-        believe(tx, kept, told, badly=_heard_badly, number=number, recorded=recorded)
+        statement = statement._replace(badly=False) if number in confirmed else statement
+        believe(tx, kept, statement, badly=_heard_badly, number=number, recorded=recorded)
     tx.execute("update doubts set key_id = :kept where key_id = :gone", keys)
 
 
@@ -267,11 +267,11 @@ def _move_preferences(tx: Transaction, old: str, new: str, level: int, owner: st
     for number, key, recorded in tx.execute(
         "select id, key, recorded from preferences where scope = ?", (old,)
     ):
-        there = tx.execute("select id, recorded from preferences where scope = ? and key = ?", (new, key))
-        announce_preferences(tx, [number, *(row[0] for row in there)])
-        if there:
-            later = there[0][1] > recorded
-            tx.execute("delete from preferences where id = ?", (number if later else there[0][0],))
+        rows = tx.execute("select id, recorded from preferences where scope = ? and key = ?", (new, key))
+        announce_preferences(tx, [number, *(row[0] for row in rows)])
+        if rows:
+            later = rows[0][1] > recorded
+            tx.execute("delete from preferences where id = ?", (number if later else rows[0][0],))
             if later:
                 continue
         tx.execute(

@@ -98,9 +98,9 @@ def amend_turn(tx: Transaction, session: str, n: int, *, heard_text: str) -> boo
     for row in rows:
         message = messages.message_of(row[1:])
         if message.role == "assistant" and "tool_calls" not in message.extra:
-            said = (message.content or "") + (message.unheard or "")
+            whole = (message.content or "") + (message.unheard or "")
             # A loop may know only roughly what was heard: then nothing of what was said is lost either.
-            unheard = said.removeprefix(heard_text) if said.startswith(heard_text) else said
+            unheard = whole.removeprefix(heard_text) if whole.startswith(heard_text) else whole
             heard = messages.row_of(
                 msgspec.structs.replace(message, content=heard_text, unheard=unheard or None)
             )
@@ -115,14 +115,14 @@ def amend_turn(tx: Transaction, session: str, n: int, *, heard_text: str) -> boo
 
 def discard_turn(tx: Transaction, session: str, n: int) -> bool:
     """Erase an open turn without a trace; return whether there was one."""
-    found = tx.execute(
+    rows = tx.execute(
         "select session_id from turns where session_id = (select id from sessions where name = ?)"
         " and n = ? and state = ?",
         (session, n, _OPEN),
     )
-    if not found:
+    if not rows:
         return False
-    session_id = found[0][0]
+    session_id = rows[0][0]
     _erase_messages(tx, [message.id for message in _messages_of(tx, session_id, n)])
     gone = tx.execute(
         "delete from turns where session_id = ? and n = ? returning owner, speaker", (session_id, n)
@@ -144,10 +144,10 @@ def has_open(db: Database, session: str | None = None) -> bool:
 
 def mark_unfinished(tx: Transaction, session: str | None = None) -> int:
     """Mark the open turns of a session (None: of all) as cut off by a crash; return how many there were."""
-    found = tx.execute(*_open_turns(session))
-    for session_id, n in found:
+    rows = tx.execute(*_open_turns(session))
+    for session_id, n in rows:
         tx.execute("update turns set state = ? where session_id = ? and n = ?", (_UNFINISHED, session_id, n))
-    return len(found)
+    return len(rows)
 
 
 def read_turns(db: Database, session: str, *, from_n: int = 0, reader: Reader | None = None) -> list[Turn]:
@@ -162,12 +162,12 @@ def read_turns(db: Database, session: str, *, from_n: int = 0, reader: Reader | 
         {"session": session, "from_n": from_n, **values},
     )
     turns: list[Turn] = []
-    said: list[StoredMessage] = []
+    stored: list[StoredMessage] = []
     for number, row in enumerate(rows):
-        said.append(messages.message_of(row[13:]))
+        stored.append(messages.message_of(row[13:]))
         if number + 1 == len(rows) or rows[number + 1][0] != row[0]:
-            turns.append(_turn_of(session, row, said))
-            said = []
+            turns.append(_turn_of(session, row, stored))
+            stored = []
     return turns
 
 
@@ -182,9 +182,9 @@ def next_turn(db: Database, session: str) -> int:
 def ensure_session(tx: Transaction, name: str) -> int:
     """Return the row id of a session, making it if there is none; all of its messages have larger ids."""
     check_session_id(name)
-    found = tx.execute("select id from sessions where name = ?", (name,))
-    if found:
-        return int(found[0][0])
+    rows = tx.execute("select id from sessions where name = ?", (name,))
+    if rows:
+        return int(rows[0][0])
     number = tx.tick()
     tx.execute("insert into sessions (id, name, recorded) values (?, ?, ?)", (number, name, tx.recorded))
     return number
@@ -274,12 +274,12 @@ def _erase_messages(tx: Transaction, ids: list[int]) -> None:
         messages.enqueue(tx, ids)
 
 
-def _turn_of(session: str, row: tuple[Any, ...], said: list[StoredMessage]) -> Turn:
+def _turn_of(session: str, row: tuple[Any, ...], stored: list[StoredMessage]) -> Turn:
     n, state, block, shown, recorded, level, owner, *heard = row[:13]
     return Turn(
         session,
         n,
-        tuple(said),
+        tuple(stored),
         STATES[state],
         block or "",
         tuple(msgspec.json.decode(shown)) if shown else (),
@@ -302,8 +302,10 @@ def keep_heard(tx: Transaction, session: str, n: int, heard: Sequence[str]) -> N
         " and m.role = 'assistant' order by m.id",
         (session, n),
     )
-    said = [messages.message_of(row) for row in rows]
-    spoken = [message for message in said if message.content is not None or "tool_calls" not in message.extra]
+    stored = [messages.message_of(row) for row in rows]
+    spoken = [
+        message for message in stored if message.content is not None or "tool_calls" not in message.extra
+    ]
     for message, part in zip(reversed(spoken), reversed(heard), strict=False):
         if "tool_calls" not in message.extra or part == message.content:
             continue

@@ -40,7 +40,7 @@ def heard_badly(what: Rectangle, below: float) -> bool:
 def is_doubtful(
     tx: Transaction,
     key_id: int,
-    said: Rectangle,
+    statement: Rectangle,
     touched: Sequence[Rectangle],
     badly: Callable[[Rectangle], bool],
 ) -> bool:
@@ -49,23 +49,23 @@ def is_doubtful(
     Args:
         badly: tells what was heard badly.
     """
-    if said.value is None or not badly(said):
+    if statement.value is None or not badly(statement):
         return False
     rows = tx.execute(
         "select confirmed_by from doubts where key_id = ? and confirmed_by is not null", (key_id,)
     )
     confirmed = {number for (number,) in rows}
-    against = [old for old in touched if old.value not in (None, said.value)]
+    against = [old for old in touched if old.value not in (None, statement.value)]
     return any(not badly(old) or old.origin in confirmed for old in against)
 
 
-def since_first_heard(tx: Transaction, key_id: int, said: Rectangle) -> Rectangle:
+def since_first_heard(tx: Transaction, key_id: int, statement: Rectangle) -> Rectangle:
     """Return what was said now as true from when it was first heard, if it waits as a doubt."""
-    first = first_heard(tx, key_id, said)
-    return said if first is None else said._replace(valid_from=min(first, said.valid_from))
+    first = first_heard(tx, key_id, statement)
+    return statement if first is None else statement._replace(valid_from=min(first, statement.valid_from))
 
 
-def note_doubt(tx: Transaction, key_id: int, said: Rectangle, *, number: int | None = None) -> None:
+def note_doubt(tx: Transaction, key_id: int, statement: Rectangle, *, number: int | None = None) -> None:
     """Keep what is not believed yet, under a number of its own or one that it had as a fact."""
     tx.execute(
         """
@@ -77,28 +77,28 @@ def note_doubt(tx: Transaction, key_id: int, said: Rectangle, *, number: int | N
             *(
                 tx.tick() if number is None else number,
                 key_id,
-                said.value,
-                said.valid_from,
-                said.valid_to,
-                said.source,
+                statement.value,
+                statement.valid_from,
+                statement.valid_to,
+                statement.source,
             ),
-            *(said.level, said.owner, *said.heard),
+            *(statement.level, statement.owner, *statement.heard),
         ),
     )
 
 
-def settle_doubts(tx: Transaction, key_id: int, said: Rectangle, fact: int) -> None:
+def settle_doubts(tx: Transaction, key_id: int, statement: Rectangle, fact: int) -> None:
     """End the doubts of the time that something is believed of now: they are confirmed by the fact, or refuted."""
     tx.execute(
         "update doubts set settled = :now, confirmed_by = case when value is :value then :fact end"  # noqa: S608 - ours
         f" where key_id = :key_id and settled is null and {_OVERLAPS}",
         {
             "now": tx.recorded,
-            "value": said.value,
+            "value": statement.value,
             "fact": fact,
             "key_id": key_id,
-            "begin": said.valid_from,
-            "end": said.valid_to,
+            "begin": statement.valid_from,
+            "end": statement.valid_to,
         },
     )
 
@@ -158,19 +158,19 @@ def doubt_of(row: tuple[Any, ...]) -> Fact:
     )
 
 
-def first_heard(tx: Transaction, key_id: int, said: Rectangle) -> float | None:
+def first_heard(tx: Transaction, key_id: int, statement: Rectangle) -> float | None:
     """Return from when on something is true that waits as a doubt, or None if it does not."""
-    found = tx.execute(
+    rows = tx.execute(
         "select min(valid_from) from doubts where key_id = :key_id and settled is null and value is :value"  # noqa: S608 - ours
         f" and level = :level and owner is :owner and {_OVERLAPS}",
         {
             "key_id": key_id,
-            "value": said.value,
-            "level": said.level,
-            "owner": said.owner,
-            "begin": said.valid_from,
-            "end": said.valid_to,
+            "value": statement.value,
+            "level": statement.level,
+            "owner": statement.owner,
+            "begin": statement.valid_from,
+            "end": statement.valid_to,
         },
     )
-    first: float | None = found[0][0]
+    first: float | None = rows[0][0]
     return first

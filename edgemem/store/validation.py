@@ -64,7 +64,7 @@ def checked_heard(heard: Heard | None) -> Heard | None:
     )
 
 
-def checked_said(value: str | None, what: str) -> str:
+def checked_value(value: str | None, what: str) -> str:
     """Return what is said of a fact; raise InvalidInputError for None, which would end the fact unnoticed."""
     if value is None:
         raise InvalidInputError(
@@ -92,8 +92,8 @@ def checked_path(path: str | Path, what: str) -> Path:
         given = os.fspath(path)
         if not isinstance(given, str):
             raise TypeError(f"not {type(given).__name__}")
-        found = Path(os.path.realpath(Path(given).expanduser()))  # Path.resolve fails on links in a circle
-        sizes = [len(os.fsencode(part)) for part in found.parts]
+        real = Path(os.path.realpath(Path(given).expanduser()))  # Path.resolve fails on links in a circle
+        sizes = [len(os.fsencode(part)) for part in real.parts]
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidInputError(
             f"{what} cannot be at {repr(path)[:80]} ({error}); give another path."
@@ -103,7 +103,7 @@ def checked_path(path: str | Path, what: str) -> Path:
             f"{what} cannot be at {str(path)[:80]}…: names in a path have at most {_LONGEST_PART} bytes and all of it"
             f" {_LONGEST_PATH:,}; give a shorter one."
         )
-    return found
+    return real
 
 
 def whole_number(n: Any, what: str) -> int:

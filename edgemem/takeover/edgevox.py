@@ -54,7 +54,7 @@ class EdgevoxReport(msgspec.Struct):
     known: dict[str, int]
     refused: list[str]
     """What excludes what is here, which stays."""
-    told: list[str]
+    remarks: list[str] = msgspec.field(name="told")  # its name in JSON
     """What was skipped or mended, and why."""
 
 
@@ -103,32 +103,32 @@ class _ThenClock(Clock):
 
 def import_edgevox(db: Database, sessions: SQLiteSessionStore, notes: NotesFile, path: Path) -> EdgevoxReport:
     """Take over a file of EdgeVox's, or the folder of its memory, which is only read."""
-    found = read_edgevox(path.expanduser())
+    old = read_edgevox(path.expanduser())
     known = ImportReport()
-    fresh = [session for session in found.sessions if _is_new(session, sessions, known, found.told)]
+    fresh = [session for session in old.sessions if _is_new(session, sessions, known, old.remarks)]
     with tempfile.TemporaryDirectory(prefix=".edgevox-", dir=db.path.parent) as folder:
         then = _ThenClock(int(db.clock.now() * 1e6) + LEAP_US)
         with Database(Path(folder) / "scratch.db", clock=then, durable=False) as scratch:
-            _write_facts(scratch, then, found)
-            _write_life(scratch, then, found)
-            _write_sessions(scratch, then, fresh, found.told)
+            _write_facts(scratch, then, old)
+            _write_life(scratch, then, old)
+            _write_sessions(scratch, then, fresh, old.remarks)
             report = import_lines(db, (f"{line}\n".encode() for line in export_lines(scratch)))
-    for text in found.notes:
+    for text in old.notes:
         if text.strip():
             take_notes(notes, storable(text), report)
     for kind, count in known.known.items():
         report.count(kind, new=False, number=count)
     for kind, count in known.added.items():
         report.count(kind, new=True, number=count)
-    return EdgevoxReport(found.files, report.added, report.known, known.refused + report.refused, found.told)
+    return EdgevoxReport(old.files, report.added, report.known, known.refused + report.refused, old.remarks)
 
 
 # Facts, preferences, episodes
 
 
-def _write_facts(scratch: Database, then: _ThenClock, found: Found) -> None:
+def _write_facts(scratch: Database, then: _ThenClock, old: OldMemory) -> None:
     then.rewind()
-    for event in sorted(_events(found), key=lambda event: event[:2]):
+    for event in sorted(_events(old), key=lambda event: event[:2]):
         fact = event.fact
         then.show(event.at)
         try:
@@ -144,22 +144,22 @@ def _write_facts(scratch: Database, then: _ThenClock, found: Found) -> None:
             )
         except InvalidInputError as error:
             if event.value is not None:  # the end of a value that was skipped is no entry of its own
-                found.told.append(f"The fact {fact.key!r:.80} ({fact.scope!r:.80}) was skipped: {error}")
+                old.remarks.append(f"The fact {fact.key!r:.80} ({fact.scope!r:.80}) was skipped: {error}")
 
 
-def _events(found: Found) -> Iterator[_Event]:
+def _events(old: OldMemory) -> Iterator[_Event]:
     """Yield what happened to facts: rows of one key in the order in which they were written, whatever the clock said."""
     by_key: dict[tuple[int, str, str], list[OldFact]] = defaultdict(list)
-    for row in found.facts:
+    for row in old.facts:
         by_key[row.file, row.scope, row.key].append(row)
     order = 0
     for (_, scope, key), versions in by_key.items():
         newest = 0.0
         active = sum(row.valid_to is None for row in versions)
         if active > 1:
-            found.told.append(f"The fact {key!r} ({scope}) had {active} values at once; the last one holds.")
+            old.remarks.append(f"The fact {key!r} ({scope}) had {active} values at once; the last one holds.")
         if any(row.valid_to is not None and row.valid_to < row.valid_from for row in versions):
-            found.told.append(
+            old.remarks.append(
                 f"A value of {key!r} ({scope}) ended before it began (the clock had been set back); it is history."
             )
         for row, following in zip(versions, [*versions[1:], None], strict=True):
@@ -171,20 +171,20 @@ def _events(found: Found) -> Iterator[_Event]:
                 yield _Event(newest, order, row, None, row.valid_to)
 
 
-def _write_life(scratch: Database, then: _ThenClock, found: Found) -> None:
+def _write_life(scratch: Database, then: _ThenClock, old: OldMemory) -> None:
     then.rewind()
-    for key, (value, at) in sorted(found.preferences.items(), key=lambda item: (item[1][1], item[0])):
+    for key, (value, at) in sorted(old.preferences.items(), key=lambda item: (item[1][1], item[0])):
         then.show(at)
         try:
             scratch.write(lambda tx, key=key, value=value: preferences.put_preference(tx, key, value))  # type: ignore[misc]
         except InvalidInputError as error:
-            found.told.append(f"The preference {key!r:.80} was skipped: {error}")
+            old.remarks.append(f"The preference {key!r:.80} was skipped: {error}")
     then.rewind()  # before the transaction takes its first tick
-    scratch.write(lambda tx: _write_episodes(tx, then, found))
+    scratch.write(lambda tx: _write_episodes(tx, then, old))
 
 
-def _write_episodes(tx: Transaction, then: _ThenClock, found: Found) -> None:
-    for at, kind, payload, outcome, agent in sorted(found.episodes, key=lambda episode: episode[0]):
+def _write_episodes(tx: Transaction, then: _ThenClock, old: OldMemory) -> None:
+    for at, kind, payload, outcome, agent in sorted(old.episodes, key=lambda episode: episode[0]):
         then.show(at)
         given: dict[str, Any] = payload if isinstance(payload, dict) else {"value": payload}
         try:
@@ -192,19 +192,21 @@ def _write_episodes(tx: Transaction, then: _ThenClock, found: Found) -> None:
                 tx, kind, given, outcome, agent=agent, heard=Heard(event_time=at), level="household", keep=0
             )
         except InvalidInputError as error:
-            found.told.append(f"An episode of kind {kind!r:.80} was skipped: {error}")
+            old.remarks.append(f"An episode of kind {kind!r:.80} was skipped: {error}")
 
 
 # Conversations
 
 
-def _is_new(session: OldSession, sessions: SQLiteSessionStore, report: ImportReport, told: list[str]) -> bool:
+def _is_new(
+    session: OldSession, sessions: SQLiteSessionStore, report: ImportReport, remarks: list[str]
+) -> bool:
     """Tell whether a conversation is not here; one that has grown since it was taken over goes on here."""
     try:
         here = sessions.load(session.id)
         given = [messages.row_of(messages.stored_message(message)) for message in session.messages]
     except InvalidInputError as error:
-        told.append(f"The conversation {session.id!r:.80} was skipped: {error}")
+        remarks.append(f"The conversation {session.id!r:.80} was skipped: {error}")
         return False
     if here is None:
         return True
@@ -219,7 +221,7 @@ def _is_new(session: OldSession, sessions: SQLiteSessionStore, report: ImportRep
     return False
 
 
-def _write_sessions(scratch: Database, then: _ThenClock, fresh: list[OldSession], told: list[str]) -> None:
+def _write_sessions(scratch: Database, then: _ThenClock, fresh: list[OldSession], remarks: list[str]) -> None:
     then.rewind()
     store = SQLiteSessionStore(scratch)
     for session in sorted(fresh, key=lambda session: (session.updated_at, session.id)):
@@ -227,7 +229,7 @@ def _write_sessions(scratch: Database, then: _ThenClock, fresh: list[OldSession]
         try:
             store.save(session.id, Session(session.messages, session.state))
         except InvalidInputError as error:
-            told.append(f"The conversation {session.id!r:.80} was skipped: {error}")
+            remarks.append(f"The conversation {session.id!r:.80} was skipped: {error}")
 
 
 MAX_BYTES = 256 * 1024 * 1024
@@ -260,7 +262,7 @@ class OldSession(msgspec.Struct):
     updated_at: float
 
 
-class Found(msgspec.Struct):
+class OldMemory(msgspec.Struct):
     """Everything that was read, and what was not."""
 
     facts: list[OldFact] = []
@@ -271,11 +273,11 @@ class Found(msgspec.Struct):
     notes: list[str] = []
     files: dict[str, dict[str, int]] = {}
     """What each file holds."""
-    told: list[str] = []
+    remarks: list[str] = []
     """What was skipped or mended, and why: one sentence each."""
 
 
-def read_edgevox(path: Path) -> Found:
+def read_edgevox(path: Path) -> OldMemory:
     """Read a file, or every file in a folder of EdgeVox's memory.
 
     Raises:
@@ -283,28 +285,28 @@ def read_edgevox(path: Path) -> Found:
     """
     if not path.exists():
         raise InvalidInputError(f"There is nothing at {path}; EdgeVox keeps its memory in ~/.edgevox/memory.")
-    found = Found()
+    old = OldMemory()
     if not path.is_dir():
         try:
-            _read_file(found, path, path.name)
+            _read_file(old, path, path.name)
         except (EdgememError, OSError) as error:
             raise InvalidInputError(f"{path} was not taken in: {error}") from error
-        return found
+        return old
     for file in sorted(path.rglob("*")):
         if file.is_dir() or file.name.endswith(_BESIDE):
             continue
         try:
-            _read_file(found, file, str(file.relative_to(path)))
+            _read_file(old, file, str(file.relative_to(path)))
         except (EdgememError, OSError) as error:
-            found.told.append(f"{file} was skipped: {error}")
-    return found
+            old.remarks.append(f"{file} was skipped: {error}")
+    return old
 
 
-def _read_file(found: Found, file: Path, name: str) -> None:
+def _read_file(old: OldMemory, file: Path, name: str) -> None:
     with file.open("rb") as opened:
         head = opened.read(len(_SQLITE))
     if head == _SQLITE:
-        _read_database(found, file, name)
+        _read_database(old, file, name)
         return
     if file.stat().st_size > MAX_BYTES:
         raise InvalidInputError(f"it has more than {MAX_BYTES:,} bytes.")
@@ -312,10 +314,10 @@ def _read_file(found: Found, file: Path, name: str) -> None:
         raise InvalidInputError("EdgeVox had not finished writing it.")
     text = file.read_bytes().decode("utf-8-sig", "replace")
     if file.suffix.lower() in (".md", ".txt"):
-        found.notes.append(text)
-        found.files[name] = {"notes": 1}
+        old.notes.append(text)
+        old.files[name] = {"notes": 1}
     elif text.lstrip()[:1] == "{":
-        _read_json(found, file, name, text)
+        _read_json(old, file, name, text)
     else:
         raise InvalidInputError("it is no memory, conversation or notes of EdgeVox.")
 
@@ -323,7 +325,7 @@ def _read_file(found: Found, file: Path, name: str) -> None:
 # JSON
 
 
-def _read_json(found: Found, file: Path, name: str, text: str) -> None:
+def _read_json(old: OldMemory, file: Path, name: str, text: str) -> None:
     if _is_export(text):
         raise InvalidInputError(f"it is an export of edgemem, which is taken in with: edgemem import {file}")
     try:
@@ -331,19 +333,19 @@ def _read_json(found: Found, file: Path, name: str, text: str) -> None:
     except (ValueError, RecursionError):
         data = _whole_records(text)
         count = sum(map(len, data.values()))
-        found.told.append(f"{name} is damaged; of its records, those before the damage were read: {count}.")
+        old.remarks.append(f"{name} is damaged; of its records, those before the damage were read: {count}.")
     if isinstance(data.get("messages"), list):
         state = data.get("state", {})
         if not isinstance(state, dict):
-            found.told.append(
+            old.remarks.append(
                 f"The state of the conversation {file.stem!r:.80} was skipped: it is no object."
             )
             state = {}
         updated_at = file.stat().st_mtime  # EdgeVox writes no time into it
-        found.sessions.append(OldSession(file.stem, data["messages"], state, updated_at))
-        found.files[name] = {"sessions": 1}
+        old.sessions.append(OldSession(file.stem, data["messages"], state, updated_at))
+        old.files[name] = {"sessions": 1}
     elif any(isinstance(data.get(part), list) for part in _MEMORY):
-        _read_memory(found, name, {part: _rows(found, name, part, data.get(part, [])) for part in _MEMORY})
+        _read_memory(old, name, {part: _rows(old, name, part, data.get(part, [])) for part in _MEMORY})
     else:
         raise InvalidInputError("it holds neither a memory nor a conversation.")
 
@@ -356,14 +358,14 @@ def _is_export(text: str) -> bool:
     return isinstance(first, dict) and first.get("record") == "edgemem"
 
 
-def _rows(found: Found, name: str, part: str, listed: Any) -> list[dict[str, Any]]:
+def _rows(old: OldMemory, name: str, part: str, listed: Any) -> list[dict[str, Any]]:
     """Return the entries of a list that are objects, and tell of the others."""
     if not isinstance(listed, list):
-        found.told.append(f"The {part} of {name} were skipped: they are no list.")
+        old.remarks.append(f"The {part} of {name} were skipped: they are no list.")
         return []
     for n, entry in enumerate(listed, 1):
         if not isinstance(entry, dict):
-            found.told.append(f"Entry {n} of the {part} of {name} was skipped: it is no object.")
+            old.remarks.append(f"Entry {n} of the {part} of {name} was skipped: it is no object.")
     return [entry for entry in listed if isinstance(entry, dict)]
 
 
@@ -378,9 +380,9 @@ def _whole_records(text: str) -> dict[str, list[Any]]:
             continue
         at = begin.end()
         records[part] = []
-        while next_one := re.compile(r"[\s,]*(?=\{)").match(text, at):
+        while match := re.compile(r"[\s,]*(?=\{)").match(text, at):
             try:
-                record, at = decode(text, next_one.end())
+                record, at = decode(text, match.end())
             except (ValueError, RecursionError):
                 break
             records[part].append(record)
@@ -390,7 +392,7 @@ def _whole_records(text: str) -> dict[str, list[Any]]:
 # SQLite
 
 
-def _read_database(found: Found, file: Path, name: str) -> None:
+def _read_database(old: OldMemory, file: Path, name: str) -> None:
     with read_foreign(file) as select:
         tables = {row["name"] for row in select("select name from sqlite_master where type = 'table'")}
         if "migrations" in tables:
@@ -403,44 +405,46 @@ def _read_database(found: Found, file: Path, name: str) -> None:
                 for part in _MEMORY
                 if part in tables
             }
-            _read_memory(found, name, rows)
+            _read_memory(old, name, rows)
         if "sessions" in tables:
-            _read_sessions(found, name, select)
+            _read_sessions(old, name, select)
 
 
-def _read_sessions(found: Found, name: str, select: Callable[[str], list[dict[str, Any]]]) -> None:
+def _read_sessions(old: OldMemory, name: str, select: Callable[[str], list[dict[str, Any]]]) -> None:
     count = 0
     for row in select("select * from sessions order by updated_at, rowid"):
         try:
             messages, state = json.loads(row["messages"]), json.loads(row["state"])
         except (ValueError, TypeError, RecursionError):
-            found.told.append(f"The conversation {row['session_id']!r} of {name} was skipped: it is damaged.")
+            old.remarks.append(
+                f"The conversation {row['session_id']!r} of {name} was skipped: it is damaged."
+            )
             continue
         if not isinstance(messages, list):
-            found.told.append(
+            old.remarks.append(
                 f"The conversation {row['session_id']!r} of {name} was skipped: it is no list of messages."
             )
             continue
         if not isinstance(state, dict):
-            found.told.append(f"The state of the conversation {row['session_id']!r} of {name} was skipped.")
+            old.remarks.append(f"The state of the conversation {row['session_id']!r} of {name} was skipped.")
             state = {}
         count += 1
-        found.sessions.append(
+        old.sessions.append(
             OldSession(str(row["session_id"]), messages, state, _time(row.get("updated_at")) or 0.0)
         )
-    found.files.setdefault(name, {})["sessions"] = count
+    old.files.setdefault(name, {})["sessions"] = count
 
 
 # Rows of both
 
 
-def _read_memory(found: Found, name: str, rows: dict[str, list[dict[str, Any]]]) -> None:
-    before = len(found.facts), len(found.episodes)
+def _read_memory(old: OldMemory, name: str, rows: dict[str, list[dict[str, Any]]]) -> None:
+    before = len(old.facts), len(old.episodes)
     for row in rows.get("facts", ()):
         if row.get("key") is None or row.get("value") is None:
-            found.told.append(f"A fact of {name} was skipped: it has no key or no value.")
+            old.remarks.append(f"A fact of {name} was skipped: it has no key or no value.")
             continue
-        found.facts.append(
+        old.facts.append(
             OldFact(
                 key=_text(row["key"]),
                 value=_text(row["value"]),
@@ -456,32 +460,32 @@ def _read_memory(found: Found, name: str, rows: dict[str, list[dict[str, Any]]])
                     ),
                     None,
                 ),
-                file=len(found.files),
+                file=len(old.files),
             )
         )
     preferences = rows.get("preferences", ())
     for row in preferences:
         if row.get("key") is None or row.get("value") is None:
-            found.told.append(f"A preference of {name} was skipped: it has no key or no value.")
+            old.remarks.append(f"A preference of {name} was skipped: it has no key or no value.")
             continue
         key, value, at = _text(row["key"]), _text(row["value"]), _time(row.get("updated_at")) or 0.0
-        earlier, earlier_at = found.preferences.get(key, (value, at))
+        earlier, earlier_at = old.preferences.get(key, (value, at))
         if earlier != value:
-            found.told.append(f"The preference {key!r:.80} stands there twice; the newer value was taken.")
+            old.remarks.append(f"The preference {key!r:.80} stands there twice; the newer value was taken.")
         if earlier_at <= at:
-            found.preferences[key] = (value, at)
+            old.preferences[key] = (value, at)
     for row in rows.get("episodes", ()):
         if row.get("kind") is None:
-            found.told.append(f"An episode of {name} was skipped: it has no kind.")
+            old.remarks.append(f"An episode of {name} was skipped: it has no kind.")
             continue
         payload = row.get("payload")
         if "payload_json" in row:
             try:
                 payload = json.loads(row["payload_json"])
             except (ValueError, TypeError, RecursionError):
-                found.told.append(f"The payload of an episode of {name} is damaged; it is kept as text.")
+                old.remarks.append(f"The payload of an episode of {name} is damaged; it is kept as text.")
                 payload = {"text": _text(row["payload_json"])}
-        found.episodes.append(
+        old.episodes.append(
             (
                 _time(row.get("timestamp")) or 0.0,
                 _text(row.get("kind")),
@@ -490,8 +494,8 @@ def _read_memory(found: Found, name: str, rows: dict[str, list[dict[str, Any]]])
                 _text(row.get("agent") or ""),
             )
         )
-    facts, episodes = len(found.facts) - before[0], len(found.episodes) - before[1]
-    found.files[name] = {"facts": facts, "preferences": len(preferences), "episodes": episodes}
+    facts, episodes = len(old.facts) - before[0], len(old.episodes) - before[1]
+    old.files[name] = {"facts": facts, "preferences": len(preferences), "episodes": episodes}
 
 
 def _text(value: Any) -> str:

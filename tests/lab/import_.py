@@ -102,7 +102,7 @@ def _taken(home: Path, source: Path, old: EdgevoxHome) -> dict[str, Any]:
     with edgemem.open(home, profile=quiet(), worker=False) as memory:
         first_s, first = _import(memory, source)
         compared, different = _compare(memory, old)
-        different += [*first.refused, *first.told]
+        different += [*first.refused, *first.remarks]
         before = _digests(memory)
         second_s, second = _import(memory, source)
         after = _digests(memory)

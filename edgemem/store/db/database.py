@@ -140,7 +140,7 @@ class Database:
             with _meaningful(self.path):
                 # Before it is opened: SQLite takes the log away from beside an empty file.
                 if not self._create:
-                    _check_there(self.path)
+                    _check_not_lost(self.path)
                 if read_only:
                     self._place = _find_place(self.path, migrations, self._copy)
                 else:
@@ -204,10 +204,10 @@ class Database:
     def quick_check(self) -> list[str]:
         """Return what SQLite finds wrong with the file; an empty list if it is sound."""
         try:
-            found = [str(row[0]) for row in self.query("pragma quick_check")]
+            faults = [str(row[0]) for row in self.query("pragma quick_check")]
         except CorruptError as error:
             return [str(error)]
-        return [] if found == ["ok"] else found
+        return [] if faults == ["ok"] else faults
 
     # Writing
 
@@ -653,7 +653,7 @@ class _Place(NamedTuple):
     mode: _Mode
 
 
-def _check_there(path: Path) -> None:
+def _check_not_lost(path: Path) -> None:
     """Raise LostTruthError where a file is missing or empty."""
     if not path.exists():
         raise LostTruthError(f"{path} is missing.")

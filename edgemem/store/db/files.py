@@ -35,7 +35,7 @@ def create_private(path: Path) -> None:
 
     One that exists is not even opened: closing it would drop the locks that SQLite may hold on it.
     """
-    for folder in reversed([each for each in path.parents if not each.exists()]):
+    for folder in reversed([parent for parent in path.parents if not parent.exists()]):
         folder.mkdir(mode=0o700, exist_ok=True)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -160,13 +160,13 @@ class FileLock:
         self.path = path
         self.timeout_s = timeout_s
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        told = f"Another process has been writing to {path.with_suffix('')} for more than"
-        self._told = f"{told} {timeout_s:g} s; close it or try again."
+        sentence = f"Another process has been writing to {path.with_suffix('')} for more than"
+        self._busy = f"{sentence} {timeout_s:g} s; close it or try again."
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the lock; raise BusyError when another process keeps it for longer than the timeout."""
-        _lock(self._fd, fcntl.LOCK_EX, self.timeout_s, self._told)
+        _lock(self._fd, fcntl.LOCK_EX, self.timeout_s, self._busy)
         try:
             yield
         finally:
@@ -225,18 +225,18 @@ class HomeLock:
 
     def share(self) -> None:
         """Share it until close(); raise BusyError where the home's files are being replaced."""
-        told = f"Another program is replacing the files of {self._home}; try again in a moment."
+        busy = f"Another program is replacing the files of {self._home}; try again in a moment."
         if self._fd >= 0:
-            _lock(self._fd, fcntl.LOCK_SH, self._timeout_s, told)
+            _lock(self._fd, fcntl.LOCK_SH, self._timeout_s, busy)
 
     def hold_alone(self) -> None:
         """Hold it alone until share() or close(); raise BusyError where anybody else has the home open."""
-        told = f"A robot, or another program, has {self._home} open; stop it and try again."
+        busy = f"A robot, or another program, has {self._home} open; stop it and try again."
         if self._fd < 0:
             return
         # What is shared by two who both want it alone would never be free.
         fcntl.flock(self._fd, fcntl.LOCK_UN)
-        _lock(self._fd, fcntl.LOCK_EX, self._timeout_s, told)
+        _lock(self._fd, fcntl.LOCK_EX, self._timeout_s, busy)
 
     def close(self) -> None:
         """Let go of it; a second call does nothing. The file stays, as with `FileLock`."""
@@ -257,7 +257,7 @@ def _open_lock(path: Path) -> int:
         return -1
 
 
-def _lock(fd: int, kind: int, timeout_s: float, told: str) -> None:
+def _lock(fd: int, kind: int, timeout_s: float, busy: str) -> None:
     """Take a lock of a kind; raise BusyError with a sentence when it is not free within so many seconds."""
     deadline, pause = time.monotonic() + timeout_s, _FIRST_PAUSE_S
     while True:
@@ -269,7 +269,7 @@ def _lock(fd: int, kind: int, timeout_s: float, told: str) -> None:
         else:
             return
         if time.monotonic() >= deadline:
-            raise BusyError(told)
+            raise BusyError(busy)
         time.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE_S)
 

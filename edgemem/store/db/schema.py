@@ -396,11 +396,11 @@ def migrate(connection: Any, steps: Sequence[Migration], *, clock: Clock) -> Non
 
 def newest_tick(tables: set[str]) -> str:
     """Return the statement that finds the highest tick in a file; empty if none of its tables holds ticks."""
-    found = [part for table, part in _TICKS.items() if table in tables]
-    if not found:
+    parts = [part for table, part in _TICKS.items() if table in tables]
+    if not parts:
         return ""
-    found.append("(select value from meta where key = 'clock')")
-    return f"select max(0, {', '.join(f'coalesce({part}, 0)' for part in found)})"
+    parts.append("(select value from meta where key = 'clock')")
+    return f"select max(0, {', '.join(f'coalesce({part}, 0)' for part in parts)})"
 
 
 _AHEAD_S = 366 * 86400.0

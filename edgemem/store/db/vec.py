@@ -24,8 +24,8 @@ def load_vec0(connection: Any) -> None:
 
 def vec0_version(connection: Any) -> str | None:
     """Return the version of vec0 that a connection has; None if it has none."""
-    found = connection.execute("select 1 from pragma_function_list where name = 'vec_version'").fetchone()
-    return str(connection.execute("select vec_version()").fetchone()[0]) if found else None
+    row = connection.execute("select 1 from pragma_function_list where name = 'vec_version'").fetchone()
+    return str(connection.execute("select vec_version()").fetchone()[0]) if row else None
 
 
 @functools.cache
@@ -53,7 +53,7 @@ def _library() -> str:
 
     Importing the package imports numpy, which takes 40 ms of every start and 10 MB, for types only.
     """
-    found = importlib.util.find_spec("sqlite_vec")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("sqlite_vec")
+    if spec is None or spec.origin is None:
         raise ImportError("sqlite-vec is not installed")
-    return str(Path(found.origin).with_name("vec0"))
+    return str(Path(spec.origin).with_name("vec0"))

@@ -353,9 +353,9 @@ def _fault_of(copy: Any, stop: Callable[[], bool]) -> str:
     """
     copy.set_progress_handler(lambda: int(stop()), _CHECKED_AT_ONCE)
     try:
-        found = str(copy.execute("pragma quick_check").fetchone()[0])
+        fault = str(copy.execute("pragma quick_check").fetchone()[0])
     except Exception:
         if stop():
             raise _Stopped from None
         raise
-    return "" if found == "ok" else found
+    return "" if fault == "ok" else fault

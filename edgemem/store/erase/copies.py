@@ -42,8 +42,8 @@ class Erased(NamedTuple):
     @classmethod
     def of(cls, scope: str, key: str, values: Iterable[str | None]) -> Erased:
         """Return what finds the values of a fact, as they were stored and as tools tell them."""
-        told = sorted({form for value in values if value for form in _forms(value)}, key=len, reverse=True)
-        return cls(scope, key, _found([form for form in told if len(form) >= _SHORT]), _found(told))
+        forms = sorted({form for value in values if value for form in _forms(value)}, key=len, reverse=True)
+        return cls(scope, key, _pattern([form for form in forms if len(form) >= _SHORT]), _pattern(forms))
 
     def out_of(self, text: str, *, within: str = "") -> str:
         """Return a text without the values.
@@ -56,11 +56,11 @@ class Erased(NamedTuple):
         return text if pattern is None else pattern.sub(ERASED, text)
 
 
-def read_erased(tx: Transaction, key: str, *, scope: str, said_by: str | None = None) -> Erased:
+def read_erased(tx: Transaction, key: str, *, scope: str, person: str | None = None) -> Erased:
     """Return what finds the copies of a fact that is going to be erased.
 
     Args:
-        said_by: only the versions that this person said or owns.
+        person: only the versions that this person said or owns.
     """
     scope = written_scope(tx.execute, scope)
     rows = tx.execute(
@@ -69,22 +69,22 @@ def read_erased(tx: Transaction, key: str, *, scope: str, said_by: str | None = 
         select value from facts where key_id in wanted and (:name is null or owner = :name or speaker = :name)
         union select value from doubts where key_id in wanted and (:name is null or owner = :name or speaker = :name)
         """,
-        {"scope": scope, "key": key, "name": said_by},
+        {"scope": scope, "key": key, "name": person},
     )
     return Erased.of(scope, key, (value for (value,) in rows))
 
 
 def erase_tool_copies(tx: Transaction, gone: Sequence[Erased]) -> None:
     """Erase facts from what the memory's tools were told and answered, in all conversations, and from summaries of it."""
-    if not any(each.beside_key for each in gone):
+    if not any(erased.beside_key for erased in gone):
         return
     rows = tx.execute(
         f"select session_id, turn, {messages.COLUMNS} from messages m"  # noqa: S608 - our own constant
         " where role in ('assistant', 'tool') and extra is not null order by session_id, turn, id"
     )
     for _, turn in groupby(rows, key=lambda row: row[:2]):
-        said = [messages.message_of(row[2:]) for row in turn]
-        for before, after in zip(said, without_copies(said, gone), strict=True):
+        stored = [messages.message_of(row[2:]) for row in turn]
+        for before, after in zip(stored, without_copies(stored, gone), strict=True):
             if after is not before:
                 row = messages.row_of(after)
                 tx.execute(
@@ -98,12 +98,12 @@ def erase_tool_copies(tx: Transaction, gone: Sequence[Erased]) -> None:
             change_summary(tx, number, left)
 
 
-def without_copies(said: Sequence[StoredMessage], gone: Sequence[Erased]) -> list[StoredMessage]:
+def without_copies(stored: Sequence[StoredMessage], gone: Sequence[Erased]) -> list[StoredMessage]:
     """Return the messages of one turn without what the memory's tools repeat; what changes nothing is the same object."""
     ours = {
-        str(call.get("id")) for message in said for call in _calls(message) if _called(call) in MEMORY_TOOLS
+        str(call.get("id")) for message in stored for call in _calls(message) if _called(call) in MEMORY_TOOLS
     }
-    return [_without(message, ours, gone) for message in said]
+    return [_without(message, ours, gone) for message in stored]
 
 
 def summary_without(summary: str, gone: Sequence[Erased]) -> str:
@@ -113,7 +113,8 @@ def summary_without(summary: str, gone: Sequence[Erased]) -> str:
         outcome = _outcome(line)
         # An outcome may be cut in the middle of the value.
         return outcome is None or not any(
-            each.key.casefold() in outcome.casefold() or each.out_of(outcome) != outcome for each in gone
+            erased.key.casefold() in outcome.casefold() or erased.out_of(outcome) != outcome
+            for erased in gone
         )
 
     return "\n".join(filter(stays, summary.splitlines())) if gone else summary
@@ -136,9 +137,9 @@ def _without(message: StoredMessage, ours: set[str], gone: Sequence[Erased]) -> 
         extra.get("name") in MEMORY_TOOLS or str(extra.get("tool_call_id")) in ours
     ):
         content, parts = message.content, extra.get("content")
-        for each in gone:
-            content = content and each.out_of(content)
-            parts = _within(parts, each, json.dumps(parts, default=str)) if parts else parts
+        for erased in gone:
+            content = content and erased.out_of(content)
+            parts = _within(parts, erased, json.dumps(parts, default=str)) if parts else parts
         changed = {**extra, "content": parts} if parts else extra
         if content == message.content and changed == extra:
             return message
@@ -161,8 +162,8 @@ def _call_without(call: dict[str, Any], gone: Sequence[Erased]) -> dict[str, Any
     except (ValueError, RecursionError):
         arguments = given  # the model wrote no JSON
     left, whole = arguments, str(arguments)
-    for each in gone:
-        left = _within(left, each, whole)
+    for erased in gone:
+        left = _within(left, erased, whole)
     if left == arguments:
         return call
     written = json.dumps(left, ensure_ascii=False) if as_text and not isinstance(left, str) else left
@@ -197,11 +198,11 @@ def _called(call: dict[str, Any]) -> str:
 
 def _forms(value: str) -> set[str]:
     """Return a value as it was given and as tools tell it; of a long one also its beginning."""
-    told = clean(value, max_chars=2 * len(value) + 64)  # a line break becomes a longer mark
-    return {value, told, value[:_HEAD], told[:_HEAD]} - {""}
+    cleaned = clean(value, max_chars=2 * len(value) + 64)  # a line break becomes a longer mark
+    return {value, cleaned, value[:_HEAD], cleaned[:_HEAD]} - {""}
 
 
-def _found(forms: Sequence[str]) -> re.Pattern[str] | None:
+def _pattern(forms: Sequence[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(map(_alternative, forms))) if forms else None
 
 

@@ -49,18 +49,18 @@ def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     erase_blocks(tx, [(scope, key)])
     erase_tool_copies(tx, [read_erased(tx, key, scope=scope)])
     people = facts.people_of(tx, key, scope=scope)
-    found = facts.forget_fact(tx, key, scope=scope)
+    existed = facts.forget_fact(tx, key, scope=scope)
     drop_unused(tx, people)
-    return found
+    return existed
 
 
 def erase_preference(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     """Erase a preference, also where it was shown to a model; tell whether there was one."""
     at, values = scope_in_sql(scope)
-    found = _erase_preferences(tx, f"scope = {at} and key = :key", {**values, "key": lookup(key)}) > 0
-    if found:
+    existed = _erase_preferences(tx, f"scope = {at} and key = :key", {**values, "key": lookup(key)}) > 0
+    if existed:
         note_forgotten(tx)
-    return found
+    return existed
 
 
 def erase_episode(tx: Transaction, episode_id: str) -> Erased | None:
@@ -116,8 +116,8 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> di
     Args:
         logs: the lines of audit logs that they caused are erased later, by the eraser.
     """
-    found_as = tx.execute("select name from names where key = ?", (name_key(name),))
-    bound = {"name": found_as[0][0] if found_as else storable(name)}
+    rows = tx.execute("select name from names where key = ?", (name_key(name),))
+    bound = {"name": rows[0][0] if rows else storable(name)}
     people = {bound["name"], *(other for (other,) in tx.execute(_BESIDE, bound))}
     note_log_lines(tx, "speaker", name, logs)
     erased = {
@@ -127,11 +127,11 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> di
         "episodes": _erase_episodes(tx, bound),
         "turns": _erase_turns(tx, bound),
     }
-    found = {kind: number for kind, number in erased.items() if number}
-    if found:
+    counts = {kind: number for kind, number in erased.items() if number}
+    if counts:
         note_forgotten(tx)
     drop_unused(tx, people)
-    return found
+    return counts
 
 
 def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> int:
@@ -144,7 +144,7 @@ def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> int:
     name = bound["name"]
     erase_tool_copies(
         tx,
-        [read_erased(tx, key, scope=scope, said_by=None if whole else name) for _, scope, key, whole in keys],
+        [read_erased(tx, key, scope=scope, person=None if whole else name) for _, scope, key, whole in keys],
     )
     for key_id, scope, key, whole in keys:
         if not whole:
@@ -175,16 +175,16 @@ def _empty(tx: Transaction, key_id: int, bound: dict[str, Any]) -> None:
 
 
 def _erase_episodes(tx: Transaction, bound: dict[str, Any]) -> int:
-    found = tx.execute(f"select id from episodes where {_THEIRS}", bound)  # noqa: S608 - our own constants
-    erase_blocks_quoting(tx, "episode", [number for (number,) in found])
-    _announce(tx, "episode", [number for (number,) in found])
+    rows = tx.execute(f"select id from episodes where {_THEIRS}", bound)  # noqa: S608 - our own constants
+    erase_blocks_quoting(tx, "episode", [number for (number,) in rows])
+    _announce(tx, "episode", [number for (number,) in rows])
     return _delete(tx, f"episodes where {_THEIRS}", bound)
 
 
 def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> int:
     turns = tx.execute(f"select session_id, n from turns where {_THEIRS}", bound)  # noqa: S608 - our own constants
-    said = f"select id from messages where (session_id, turn) in (select session_id, n from turns where {_THEIRS})"  # noqa: S608 - our own constants
-    erase_blocks_quoting(tx, "turn", [number for (number,) in tx.execute(said, bound)])
+    sql = f"select id from messages where (session_id, turn) in (select session_id, n from turns where {_THEIRS})"  # noqa: S608 - our own constants
+    erase_blocks_quoting(tx, "turn", [number for (number,) in tx.execute(sql, bound)])
     for session_id, n in turns:
         _erase_messages(tx, "session_id = ? and turn = ?", (session_id, n))
         tx.execute("delete from turns where session_id = ? and n = ?", (session_id, n))
@@ -201,9 +201,9 @@ def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> int:
 
 def _erase_messages(tx: Transaction, where: str, values: Sequence[Any]) -> None:
     # A session's id is a tick: all of its messages have larger ones.
-    found = tx.execute(f"select id from messages where id > ? and {where}", (values[0], *values))  # noqa: S608 - ours
-    tx.executemany("delete from messages where id = ?", found)
-    messages.enqueue(tx, [number for (number,) in found])
+    rows = tx.execute(f"select id from messages where id > ? and {where}", (values[0], *values))  # noqa: S608 - ours
+    tx.executemany("delete from messages where id = ?", rows)
+    messages.enqueue(tx, [number for (number,) in rows])
 
 
 def _delete(tx: Transaction, what: str, bound: dict[str, Any]) -> int:

@@ -36,7 +36,7 @@ from edgemem.store.json.records import (
 from edgemem.store.memory_store import MemoryQuestions
 from edgemem.store.preferences import put_preference
 from edgemem.store.rights import level_of_episode
-from edgemem.store.validation import checked_count, checked_heard, checked_said, lookup
+from edgemem.store.validation import checked_count, checked_heard, checked_value, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -120,7 +120,7 @@ class JSONMemoryStore(MemoryQuestions):
         owner: str | None = None,
     ) -> None:
         """Store a value as `SQLiteMemoryStore.add_fact` does, with the same arguments."""
-        scope, value = not_mistyped(scope), checked_said(value, f"the value of {key!r:.80}")
+        scope, value = not_mistyped(scope), checked_value(value, f"the value of {key!r:.80}")
 
         def add(tx: Transaction) -> bool:
             statement = checked_fact(
