@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
-    from edgemem.cli.demo import Scene
+    from edgemem.cli.stage import Scene
     from edgemem.hooks.points import ToolCallResult
     from edgemem.inspect.script import Line
     from edgemem.memory import Memory
