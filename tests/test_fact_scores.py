@@ -1,4 +1,4 @@
-"""Fact scores: clues that can be named, odds on the scale of messages, and reasons for them."""
+"""Fact scores: features that can be named, odds on the scale of messages, and reasons for them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 from edgemem.recall.index.sources import FACT
 from edgemem.recall.index.state import FIRST_OTHER
 from edgemem.recall.query import ParsedQuery
-from edgemem.recall.rank.fact_features import CLUES, MEANING, FactModel, FactModels, clues_of
+from edgemem.recall.rank.fact_features import FACT_FEATURES, MEANING, FactModel, FactModels, fact_features_of
 from edgemem.recall.rank.model import shipped_models
 from edgemem.recall.search.table import Columns, Row, make_filter
 from edgemem.recall.search.view import View
 
-NAMES = list(CLUES)
+NAMES = list(FACT_FEATURES)
 share = st.floats(0, 1, width=32)
-row = st.fixed_dictionaries(dict.fromkeys(CLUES, share))
+row = st.fixed_dictionaries(dict.fromkeys(FACT_FEATURES, share))
 MODELS = FactModels(
     FactModel(-4.0, {"words": 4.0, "meaning": 6.0, "named": 1.0}), FactModel(-3.0, {"words": 9.0})
 )
 
 
-def clues(*rows):
-    """Return clues by name as the rows of a matrix."""
+def features(*rows):
+    """Return features by name as the rows of a matrix."""
     return np.array([[each.get(name, 0.0) for name in NAMES] for each in rows], np.float32).reshape(
         len(rows), len(NAMES)
     )
@@ -54,7 +54,7 @@ def asked(*stems, people=()):
 def column(view, question, name):
     """Return one clue of all facts of a view."""
     slots = np.arange(view.n)
-    return clues_of(view, slots, question, np.zeros(view.n))[:, NAMES.index(name)].tolist()
+    return fact_features_of(view, slots, question, np.zeros(view.n))[:, NAMES.index(name)].tolist()
 
 
 def test_the_subject_that_is_named_is_a_clue():
@@ -93,40 +93,40 @@ def test_no_clue_does_harm(some, name, more, meaning):
     """A clue that grows never lowers the odds, by the weights that are shipped."""
     models = shipped_models().facts
     better = {**some, name: max(some[name], more)}
-    before, after = models.odds(clues(some, better), meaning).tolist()
+    before, after = models.odds(features(some, better), meaning).tolist()
     assert after >= before - 1e-4
 
 
 def test_what_waits_for_its_vector_is_scored_by_its_words():
     """Its odds are those of a question without a vector, beside facts that have theirs."""
     late, known = {"words": 0.5, MEANING: math.nan}, {"words": 0.5, MEANING: 0.5}
-    found = MODELS.odds(clues(late, known), 1.0).tolist()
+    found = MODELS.odds(features(late, known), 1.0).tolist()
     assert found == pytest.approx([1.5, 1.0])
-    assert MODELS.reasons(clues(late)[0].tolist(), 1.0) == ("words",)
+    assert MODELS.reasons(features(late)[0].tolist(), 1.0) == ("words",)
 
 
 @given(row, share)
 def test_both_models_are_mixed_by_the_share_of_meaning(some, meaning):
     """The log odds are those of both, in these shares."""
-    (found,) = MODELS.odds(clues(some), meaning).tolist()
-    both = [float(each.odds(clues(some))[0]) for each in (MODELS.with_meaning, MODELS.words_only)]
+    (found,) = MODELS.odds(features(some), meaning).tolist()
+    both = [float(each.odds(features(some))[0]) for each in (MODELS.with_meaning, MODELS.words_only)]
     assert found == pytest.approx(meaning * both[0] + (1 - meaning) * both[1], abs=1e-4)
 
 
 def test_reasons_come_strongest_first():
     """What did most for the score stands first; what did next to nothing is not mentioned."""
-    some = clues({"words": 0.2, "meaning": 0.5, "named": 1.0, "past": 1.0})[0].tolist()
+    some = features({"words": 0.2, "meaning": 0.5, "named": 1.0, "past": 1.0})[0].tolist()
     assert MODELS.reasons(some, 1.0) == ("meaning", "subject", "words")
-    assert MODELS.reasons(clues({"words": 0.01})[0].tolist(), 1.0) == ()
+    assert MODELS.reasons(features({"words": 0.01})[0].tolist(), 1.0) == ()
 
 
 @pytest.mark.parametrize("name", ["with_meaning", "words_only"])
 def test_shipped_weights_are_of_clues(name):
     """Each is a positive number of a clue that there is; what shows nothing of an answer is hardly one."""
     model = getattr(shipped_models().facts, name)
-    assert model.weights.keys() <= CLUES.keys()
+    assert model.weights.keys() <= FACT_FEATURES.keys()
     assert all(0 < weight < 50 for weight in model.weights.values())
-    assert model.odds(clues({}))[0] < -2
+    assert model.odds(features({}))[0] < -2
     assert (MEANING in model.weights) == (name == "with_meaning")
 
 

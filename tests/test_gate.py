@@ -18,11 +18,11 @@ from edgemem.config import LlamaSettings, Profile
 from edgemem.loop.loop import AgentLoop, Reply
 from edgemem.memory import Memory
 from edgemem.recall.rank.gate import (
-    THERE,
+    FITS,
     WANTS,
     Both,
     Direction,
-    Found,
+    Fit,
     Gate,
     Utterance,
     Vocabulary,
@@ -34,15 +34,15 @@ from lab.languages import LANGUAGES
 
 number = st.floats(-1e6, 1e6)
 share = st.floats(0, 1)
-NOTHING_FOUND = Found(nearest=0.0, best=-99.0, known=0.0, terms=0)
-BY_ALL = Both(Weighed(0.0, dict.fromkeys(WANTS, 1.0)), Weighed(0.0, dict.fromkeys(THERE, 1.0)))
+NOTHING_FOUND = Fit(nearest=0.0, best=-99.0, known=0.0, terms=0)
+BY_ALL = Both(Weighed(0.0, dict.fromkeys(WANTS, 1.0)), Weighed(0.0, dict.fromkeys(FITS, 1.0)))
 EVEN = Weighed(0.0, {})
 GATE = Gate(
     words_only=Both(Weighed(-1.0, {"said": 1.0}), EVEN),
     with_meaning=Both(Weighed(-2.0, {"said": 1.0}), EVEN),
     with_vector=Both(Weighed(-3.0, {"said": 1.0, "meant": 1.0}), EVEN),
     meant=Direction("mini", 0.5, (1.0, -1.0)),
-    said={"en": Vocabulary(-0.5, (("where", 2.0), ("hello", -2.0)))},
+    vocabularies={"en": Vocabulary(-0.5, (("where", 2.0), ("hello", -2.0)))},
 )
 
 
@@ -60,7 +60,7 @@ def said(text: str = "hello", *, language: str = "en", vector=None, embedder: st
     st.text(max_size=30),
     st.sampled_from([*LANGUAGES, "xx"]),
     arrays(np.float32, 384, elements=st.floats(-1, 1, width=32)),
-    st.builds(Found, number, number, number, st.integers(0, 10**6)),
+    st.builds(Fit, number, number, number, st.integers(0, 10**6)),
     share,
 )
 def test_the_chance_lies_between_0_and_1(text, language, vector, found, meaning) -> None:
@@ -69,25 +69,25 @@ def test_the_chance_lies_between_0_and_1(text, language, vector, found, meaning)
     wild = msgspec.structs.replace(shipped_gate(), words_only=BY_ALL, with_meaning=BY_ALL, with_vector=BY_ALL)
     for gate in (shipped_gate(), wild):
         assert 0 < gate.chance(utterance, found, meaning=meaning) < 1
-        assert set(gate.clues(utterance, found)) == {*WANTS, *THERE}
-        assert all(np.isfinite(value) for value in gate.clues(utterance, found).values())
+        assert set(gate.features(utterance, found)) == {*WANTS, *FITS}
+        assert all(np.isfinite(value) for value in gate.features(utterance, found).values())
 
 
 @given(
     share, st.floats(-10, 10), share, st.integers(0, 10), st.sampled_from(["said", "meant"]), st.floats(0, 9)
 )
-def test_what_wants_more_never_makes_it_less_likely(nearest, best, known, terms, clue, more) -> None:
+def test_what_wants_more_never_makes_it_less_likely(nearest, best, known, terms, feature, more) -> None:
     """By the shipped weights, whatever was found."""
-    clues = shipped_gate().clues(said(), Found(nearest, best, known, terms))
+    features = shipped_gate().features(said(), Fit(nearest, best, known, terms))
     for weighed in (shipped_gate().words_only, shipped_gate().with_meaning, shipped_gate().with_vector):
-        assert weighed.chance({**clues, clue: clues[clue] + more}) >= weighed.chance(clues)
+        assert weighed.chance({**features, feature: features[feature] + more}) >= weighed.chance(features)
 
 
 @given(share, st.floats(-10, 10), st.floats(0, 9), share)
 def test_a_likelier_candidate_never_makes_it_less_likely(nearest, best, more, meaning) -> None:
     """By the shipped weights, whatever else was found."""
     low, high = (
-        shipped_gate().chance(said("it"), Found(nearest, good, 0.5, 2), meaning=meaning)
+        shipped_gate().chance(said("it"), Fit(nearest, good, 0.5, 2), meaning=meaning)
         for good in (best, best + more)
     )
     assert high >= low
@@ -96,14 +96,14 @@ def test_a_likelier_candidate_never_makes_it_less_likely(nearest, best, more, me
 def test_words_are_weighed_once_each_in_their_language() -> None:
     """A word that is said again, or in capitals, tells no more; one that nobody knows nothing, nor any word of an unknown language."""
     for text, odds in (("Where?", 1.5), ("where, WHERE is it", 1.5), ("hello", -2.5), ("it is", -0.5)):
-        assert GATE.clues(said(text), NOTHING_FOUND)["said"] == odds
-    assert GATE.clues(said("where", language="xx"), NOTHING_FOUND)["said"] == 0
+        assert GATE.features(said(text), NOTHING_FOUND)["said"] == odds
+    assert GATE.features(said("where", language="xx"), NOTHING_FOUND)["said"] == 0
 
 
 def test_only_vectors_of_the_embedder_that_it_knows_are_read() -> None:
     """Others, and those of another length, tell nothing, and the model without them decides."""
     known = said(vector=(1.0, 0.0))
-    assert GATE.clues(known, NOTHING_FOUND)["meant"] == 1.5
+    assert GATE.features(known, NOTHING_FOUND)["meant"] == 1.5
     others = (
         said(),
         said(vector=(1.0, 0.0), embedder="minix:1:2"),
@@ -111,7 +111,7 @@ def test_only_vectors_of_the_embedder_that_it_knows_are_read() -> None:
         said(vector=(1.0, 0.0, 0.0)),
     )
     for other in others:
-        assert GATE.clues(other, NOTHING_FOUND)["meant"] == 0
+        assert GATE.features(other, NOTHING_FOUND)["meant"] == 0
         assert GATE.chance(other, NOTHING_FOUND, meaning=1.0) == pytest.approx(0.5 / (1 + np.exp(4.5)))
     assert GATE.chance(known, NOTHING_FOUND, meaning=1.0) == pytest.approx(0.5 / (1 + np.exp(4.0)))
 
@@ -128,22 +128,22 @@ def test_what_is_worse_than_nothing_counts_as_nothing() -> None:
     """A poor fact makes an answer no less likely than none."""
     gate = msgspec.structs.replace(GATE, words_only=BY_ALL)
     poor = NOTHING_FOUND._replace(best=-20.0)
-    assert gate.clues(said(), poor) == gate.clues(said(), NOTHING_FOUND)
+    assert gate.features(said(), poor) == gate.features(said(), NOTHING_FOUND)
 
 
 def test_the_shipped_file_names_what_there_is() -> None:
-    """It has the words of five languages, the direction of the shipped embedder, and finite weights of clues that there are."""
+    """It has the words of five languages, the direction of the shipped embedder, and finite weights of features that there are."""
     gate = shipped_gate()
-    assert gate.said.keys() == set(LANGUAGES)
+    assert gate.vocabularies.keys() == set(LANGUAGES)
     assert gate.meant.embedder == Profile().llama.embedder
     assert len(gate.meant.weights) == 384
     for both in (gate.words_only, gate.with_meaning, gate.with_vector):
-        for weighed, names in ((both.wants, WANTS), (both.there, THERE)):
+        for weighed, names in ((both.wants, WANTS), (both.fits, FITS)):
             assert weighed.weights.keys() <= set(names)
             assert np.isfinite([weighed.bias, *weighed.weights.values()]).all()
-    assert not [clue for clue in gate.words_only.there.weights if clue.startswith("nearest")]
+    assert not [feature for feature in gate.words_only.fits.weights if feature.startswith("nearest")]
     assert "meant" not in gate.with_meaning.wants.weights
-    for words in gate.said.values():
+    for words in gate.vocabularies.values():
         assert np.isfinite([words.bias, *(weight for _, weight in words.weights)]).all()
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.rank.features import SIGNALS
+from edgemem.recall.rank.features import FEATURES
 from edgemem.recall.rank.model import LinearModel, Messages, Models, reasons, shipped_models
-from edgemem.recall.rank.replacing import CLUES as CLUES_OF_PAIRS
+from edgemem.recall.rank.replacing import PAIR_FEATURES
 from lab.fit import MEANING
 from lab.learning import AGAINST
 
@@ -25,18 +25,18 @@ MODEL = LinearModel(
 
 both_models = pytest.mark.parametrize("name", ["with_meaning", "words_only"])
 TENSE = st.sampled_from(["now", "past", ""])
-ROW = st.fixed_dictionaries({name: st.floats(0, 2, width=32) for name in SIGNALS})
+ROW = st.fixed_dictionaries({name: st.floats(0, 2, width=32) for name in FEATURES})
 
 
 def messages(*rows, at=None, tense="", said=None):
-    """Return messages by their signals, each said later than the one before it where nothing else is said."""
-    signals = np.array([[row.get(name, 0.0) for name in SIGNALS] for row in rows], np.float32)
+    """Return messages by their features, each said later than the one before it where nothing else is said."""
+    features = np.array([[row.get(name, 0.0) for name in FEATURES] for row in rows], np.float32)
     times = np.array(range(len(rows)) if at is None else at, float)
-    return Messages(signals.reshape(len(rows), len(SIGNALS)), times, tense, said)
+    return Messages(features.reshape(len(rows), len(FEATURES)), times, tense, said)
 
 
 def test_the_logarithm_of_odds_is_the_weighted_sum():
-    """Scale and bias are applied to the sum; a signal without a weight counts for nothing."""
+    """Scale and bias are applied to the sum; a feature without a weight counts for nothing."""
     rows = messages({}, {"words": 1.0}, {"words": 0.5, "meaning": 1.0, "asks": 1.0}, {"date_said": 1.0})
     found = MODEL.odds(rows)
     assert found.dtype == np.float32
@@ -46,7 +46,7 @@ def test_the_logarithm_of_odds_is_the_weighted_sum():
 
 @given(st.lists(ROW, max_size=4), TENSE)
 def test_odds_are_finite_and_keep_the_order(rows, tense):
-    """Whatever the signals are, and a larger sum never has lower odds where age tells nothing.
+    """Whatever the features are, and a larger sum never has lower odds where age tells nothing.
 
     The model adds up 32-bit floats: two sums that are closer than their rounding have no order.
     """
@@ -68,7 +68,7 @@ def said(model, row):
 
 
 def test_reasons_are_what_speaks_for_it_strongest_first():
-    """Signals of one reason are added up; what speaks against it, or hardly for it, explains nothing, nor does form."""
+    """Features of one reason are added up; what speaks against it, or hardly for it, explains nothing, nor does form."""
     model = LinearModel(
         bias=0.0,
         scale=1.0,
@@ -96,18 +96,18 @@ def test_equal_reasons_stand_in_the_order_of_the_alphabet():
 
 @both_models
 def test_shipped_weights_are_of_signals_and_keep_their_signs(name):
-    """Each weight is a finite number of a signal that there is, and speaks for or against it as that may."""
+    """Each weight is a finite number of a feature that there is, and speaks for or against it as that may."""
     model = getattr(shipped_models(), name)
-    assert model.weights.keys() <= SIGNALS.keys()
+    assert model.weights.keys() <= FEATURES.keys()
     assert model.weights, "a model that weighs nothing finds nothing"
     assert all(math.isfinite(each) for each in (model.bias, model.scale, *model.weights.values()))
     assert model.scale > 0
     assert model.bias < 0, "what shows nothing is no answer"
-    for signal, weight in model.weights.items():
-        if signal in AGAINST:
-            assert weight <= 0, signal
+    for feature, weight in model.weights.items():
+        if feature in AGAINST:
+            assert weight <= 0, feature
         else:
-            assert weight >= 0, signal
+            assert weight >= 0, feature
 
 
 def test_without_a_vector_meaning_weighs_nothing():
@@ -116,10 +116,10 @@ def test_without_a_vector_meaning_weighs_nothing():
     assert not model.weights.keys() & MEANING
 
 
-def test_signals_and_their_groups_are_known():
-    """Whatever is said of signals by name is said of some that there are, and of each once."""
-    assert SIGNALS.keys() | set(CLUES_OF_PAIRS) >= AGAINST | MEANING
-    assert not SIGNALS.keys() & set(CLUES_OF_PAIRS)
+def test_features_and_their_groups_are_known():
+    """Whatever is said of features by name is said of some that there are, and of each once."""
+    assert FEATURES.keys() | set(PAIR_FEATURES) >= AGAINST | MEANING
+    assert not FEATURES.keys() & set(PAIR_FEATURES)
 
 
 @both_models
@@ -127,8 +127,8 @@ def test_shipped_odds_tell_all_from_nothing(name):
     """A message that shows nothing of an answer is hardly one, and the only one that has all words and meaning may well be."""
     model = getattr(shipped_models(), name)
     best = {
-        signal: 1.0
-        for signal, reason in SIGNALS.items()
+        feature: 1.0
+        for feature, reason in FEATURES.items()
         if reason in {"words", "meaning", "neighbour", "session"}
     }
     nothing, everything = model.odds(messages({}, best)).tolist()
@@ -152,7 +152,7 @@ def test_a_wrong_name_in_the_file_is_refused():
         msgspec.convert({"with_meaning": {"bias": 0.0, "scale": 1.0, "weights": {}}}, Models)
 
 
-@given(st.floats(0, 1), st.fixed_dictionaries({name: st.floats(0, 1, width=32) for name in SIGNALS}))
+@given(st.floats(0, 1), st.fixed_dictionaries({name: st.floats(0, 1, width=32) for name in FEATURES}))
 def test_a_mixed_model_has_the_mixed_log_odds(meaning, row):
     """At 0 and 1 it is one of both, to the bit; between them its log odds are those of both, in these shares."""
     models = shipped_models()

@@ -37,7 +37,7 @@ def chosen(database, cosines, *, wanted, people=(), rows=None, reader=None, new=
         columns.append(row._replace(**(rows or {}).get(n, {})))
     view = View(columns, make_filter(reader))
     question = ParsedQuery(terms=("cup",), meaning="the cup", people=frozenset(people))
-    find_near(view, vectors, ASKED, question, new=new or {}, wanted=wanted)
+    find_near(view, vectors, ASKED, question, new=new or {}, most=wanted)
     docs = columns.rows["id"]
     return sorted(docs[np.flatnonzero(view.chosen)].tolist()), dict(
         zip(

@@ -16,7 +16,7 @@ from edgemem.recall.index.sources import EPISODE, FACT, TURN, Doc
 from edgemem.recall.index.state import FIRST_OTHER, KEPT, State, note_removals, read_removals, trim_removals
 from edgemem.recall.people.alike import TermWeight
 from edgemem.recall.search import postings
-from edgemem.recall.search.bm25 import Statistics, count_docs, matched, stands_of
+from edgemem.recall.search.bm25 import Statistics, bm25_scores, count_docs, occurrences_of
 from edgemem.recall.search.postings import ResidentPostings
 from edgemem.recall.search.table import make_filter
 from edgemem.recall.search.view import View
@@ -48,7 +48,7 @@ def found_in(memory, word, statistics):
     columns = memory.columns
     view = View(columns, make_filter(None, past=True))
     asked = {word: TermWeight(1.0, statistics.counts[word])}
-    own = matched(view, stands_of(view, memory.find([word])), asked, statistics).own
+    own = bm25_scores(view, occurrences_of(view, memory.find([word])), asked, statistics).own
     return {int(columns.rows["id"][slot]): float(own[slot]) for slot in np.flatnonzero(own)}
 
 
@@ -69,7 +69,7 @@ def compare(database, memory):
         )  # FTS5 itself
         # FTS5 weighs a term by another formula, and not below a millionth.
         n = there[word]
-        factor = statistics.rarity(n) / max(1e-6, log((state.docs - n + 0.5) / (n + 0.5)))
+        factor = statistics.idf(n) / max(1e-6, log((state.docs - n + 0.5) / (n + 0.5)))
         expected = {number: pytest.approx(score * factor, rel=1e-4, abs=1e-4) for score, number in rows}
         assert found_in(memory, word, statistics) == expected
         assert count_in(memory, word) == there[word]

@@ -18,7 +18,7 @@ import pytest
 
 from edgemem.config import Profile
 from edgemem.llama.embedder import LlamaEmbedder
-from edgemem.recall.rank.features import SIGNALS
+from edgemem.recall.rank.features import FEATURES
 from edgemem.recall.rank.gate import SLOWLY
 from edgemem.recall.rank.model import LinearModel, Messages, shipped_models
 from lab.facts_told import ASKED_FOR, PREFERENCE, FactsTold
@@ -46,11 +46,11 @@ FIRST = 5
 
 VALUES: frozenset[Kind] = frozenset(("fact", "preference"))
 GROUPS = {
-    "meaning": {name for name in SIGNALS if "meaning" in name},
-    "words": {name for name in SIGNALS if name.startswith("words")},
-    "people": {name for name, reason in SIGNALS.items() if reason == "person"},
-    "neighbours": {name for name, reason in SIGNALS.items() if reason == "neighbour"},
-    "session": {name for name, reason in SIGNALS.items() if reason == "session"},
+    "meaning": {name for name in FEATURES if "meaning" in name},
+    "words": {name for name in FEATURES if name.startswith("words")},
+    "people": {name for name, reason in FEATURES.items() if reason == "person"},
+    "neighbours": {name for name, reason in FEATURES.items() if reason == "neighbour"},
+    "session": {name for name, reason in FEATURES.items() if reason == "session"},
 }
 
 

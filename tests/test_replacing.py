@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.rank.features import SIGNALS
+from edgemem.recall.rank.features import FEATURES
 from edgemem.recall.rank.model import Messages, reasons, shipped_models
-from edgemem.recall.rank.replacing import CLUES, Replacing, Said, mixed
+from edgemem.recall.rank.replacing import PAIR_FEATURES, Contents, Replacing, mixed
 from edgemem.recall.search.table import NOBODY
 from edgemem.recall.text.analyse import plain_words, terms
 from lab.learning import AGAINST
@@ -31,12 +31,12 @@ both_models = pytest.mark.parametrize("name", ["with_meaning", "words_only"])
 
 
 def told(*rows, tense="now", texts=TEXTS[:3], at=(0, 20, 10), who=(1, 1, 1)):
-    """Return messages by their signals, with the days on which they were said."""
-    signals = np.array([[row.get(name, 0.0) for name in SIGNALS] for row in rows], np.float32)
+    """Return messages by their features, with the days on which they were said."""
+    features = np.array([[row.get(name, 0.0) for name in FEATURES] for row in rows], np.float32)
     stems, words = (tuple(frozenset(words_of(text)) for text in texts) for words_of in (terms, plain_words))
     asked = frozenset(terms("where is the spare key"))
-    said = Said(np.array(who), np.zeros(len(rows), bool), stems, words, asked)
-    return Messages(signals, np.array(at, float) * DAY, tense, said)
+    said = Contents(np.array(who), np.zeros(len(rows), bool), stems, words, asked)
+    return Messages(features, np.array(at, float) * DAY, tense, said)
 
 
 def order(model, messages):
@@ -105,11 +105,11 @@ def test_shipped_weights_keep_their_signs(name):
     """Each is a finite number of a clue that there is, and speaks for or against as that may."""
     found = getattr(shipped_models(), name).replacing
     assert found.weights
-    assert found.weights.keys() <= set(CLUES)
+    assert found.weights.keys() <= set(PAIR_FEATURES)
     assert math.isfinite(found.bias)
-    for clue, weight in found.weights.items():
+    for feature, weight in found.weights.items():
         assert math.isfinite(weight)
-        assert (weight <= 0) is (clue in AGAINST), clue
+        assert (weight <= 0) is (feature in AGAINST), feature
 
 
 def test_without_weights_nothing_is_replaced():
@@ -129,7 +129,7 @@ def test_a_mixture_has_the_share_of_each():
 @given(
     st.lists(
         st.tuples(
-            st.fixed_dictionaries({name: st.floats(0, 2, width=32) for name in SIGNALS}),
+            st.fixed_dictionaries({name: st.floats(0, 2, width=32) for name in FEATURES}),
             st.integers(0, 5),
             st.sampled_from(TEXTS),
             st.integers(0, 1),
@@ -143,9 +143,9 @@ def test_a_mixture_has_the_share_of_each():
 def test_the_order_of_messages_does_not_matter(rows, tense, random):
     """Each scores the same wherever it stands among the others, and no less than by itself."""
     shuffled = np.array(random.sample(range(len(rows)), len(rows)), np.intp)
-    signals, at, texts, who = zip(*rows, strict=True)
+    features, at, texts, who = zip(*rows, strict=True)
     for model in (shipped_models().with_meaning, shipped_models().words_only):
-        there = told(*signals, tense=tense, texts=texts, at=at, who=who)
+        there = told(*features, tense=tense, texts=texts, at=at, who=who)
         odds = model.odds(there)
         assert (odds >= model.own_odds(there)).all()
         assert model.odds(there.some(shuffled)).tolist() == pytest.approx(odds[shuffled].tolist(), abs=1e-3)
@@ -166,7 +166,7 @@ def test_what_has_a_number_of_the_question_is_another_thing_than_what_has_not(na
     cups = ("cup 0 stands in the tall drawer", "cup 1 stands in the low drawer", TEXTS[3])
     said = told(GOOD, FAIR, POOR, texts=cups)
     for asked, first in (("where is cup 0", 0), ("where is the cup", 1)):
-        messages = said._replace(said=said.said._replace(asked=frozenset(terms(asked))))
+        messages = said._replace(contents=said.contents._replace(asked=frozenset(terms(asked))))
         assert order(model, messages)[0] == first
 
 
@@ -183,5 +183,5 @@ def test_what_exchanges_a_word_of_the_question_is_another_thing(name, asked, lat
     """The same said of the dentist does not replace the plumber's number; his new one does, in whichever words."""
     model = getattr(shipped_models(), name)
     messages = told(GOOD, FAIR, POOR, texts=("the number of the plumber is oh one two", later, TEXTS[3]))
-    messages = messages._replace(said=messages.said._replace(asked=frozenset(terms(asked))))
+    messages = messages._replace(contents=messages.contents._replace(asked=frozenset(terms(asked))))
     assert order(model, messages)[0] == first

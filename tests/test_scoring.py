@@ -60,14 +60,14 @@ def test_kinds_compete_among_themselves():
     assert refs(ranking, TURN) == [5, 2]
     assert refs(ranking) == []
     assert len(ranking) == 5
-    assert ranking.turns == len(ranking.messages.signals) == 2
+    assert ranking.turns == len(ranking.messages.features) == 2
     assert ranking.texts == 3
 
 
 def test_the_best_of_all_scores_the_chance_and_the_others_a_share_of_it():
     """A summary, which says what turns say too, scores half of what a note does; a fact that is likely meant speaks for itself."""
     ranking, _ = ranked((FACT, 1, 0, 0.1, 0.1), (TURN, 2, 0, 0.9, 0.9), (NOTE, 3, 0, 0.5, 0.5), (SUMMARY, 4, 0, 0.5, 0.5))  # fmt: skip
-    chance = shipped_gate().chance(SAID, ranking.best_found, meaning=1.0)
+    chance = shipped_gate().chance(SAID, ranking.fit, meaning=1.0)
     scores = {hit.ref: hit.score for hit in ranking.best([FACT, TURN, NOTE, SUMMARY])}
     assert max(scores.values()) == scores[2] == pytest.approx(chance)
     assert min(scores.values()) > 0
@@ -75,18 +75,18 @@ def test_the_best_of_all_scores_the_chance_and_the_others_a_share_of_it():
     ranking, _ = ranked((FACT, 1, 0, 0.9, 0.9))
     (sure,) = ranking.best([FACT])
     assert sure.score >= ranking.likely(sure) ** 2 - 1e-6
-    assert sure.score >= shipped_gate().chance(SAID, ranking.best_found, meaning=1.0) - 1e-6
+    assert sure.score >= shipped_gate().chance(SAID, ranking.fit, meaning=1.0) - 1e-6
 
 
 def test_what_the_gate_looks_at_is_the_best_that_is_left():
     """Where nothing is found, the odds are the lowest; what is left out has no say any more."""
-    nothing = ranked()[0].best_found
+    nothing = ranked()[0].fit
     assert (nothing.nearest, nothing.best) == (0.0, NOTHING)
     ranking, _ = ranked((TURN, 1, 0, 0.9, 0.9), (TURN, 2, 0, 0.1, 0.1))
-    before = ranking.best_found
+    before = ranking.fit
     assert before.nearest == pytest.approx(0.9)
     ranking.leave_out([1])
-    assert ranking.best_found.nearest == pytest.approx(0.1)
+    assert ranking.fit.nearest == pytest.approx(0.1)
     assert refs(ranking, TURN) == [2, 1]
 
 

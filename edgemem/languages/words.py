@@ -255,7 +255,7 @@ class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     more_numbers: dict[str, str] = {}
     ordinals: str = ""
     """From 1."""
-    one: str = ""
+    article: str = ""
     ago_before: str = ""
     """The "vor" of "vor zwei Wochen"."""
     ahead_before: str = ""
@@ -318,7 +318,7 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """What makes a question of a sentence that has no question mark."""
     questions: Exact
     """Words that a question begins or ends with, where it has no question mark."""
-    said: Phrases
+    speech: Phrases
     """Words of speech: say, talk, conversation."""
     done: Phrases
     """Words of deeds that do not say which."""
@@ -367,7 +367,7 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """Months of such a language."""
     safety: dict[str, Safety] = {}
     """By its kind, `food` or `medicine`."""
-    one_word: int = 1
+    word_length: int = 1
     """Signs or syllables of a usual word, where spaces do not tell words apart."""
 
     def speaks_of_itself(self, text: str) -> bool:
@@ -456,10 +456,10 @@ def comes_up_with(key: str, added: Mapping[str, str], *, among: Collection[str] 
         among: codes of the languages that count: to an embedder that does not know one, all its sentences are alike.
     """
     key, languages = small(key), [words for code, words in all_words().items() if code in among]
-    told = [kind for words in languages for kind in words.safety.values() if kind.keys.stand_in(key)]
-    said = [added[word] for word in added if Exact(word).stand_in(key)]
-    told += [words.safety[kind] for words in languages for kind in said if kind in words.safety]
-    return tuple(dict.fromkeys(phrase for kind in told for phrase in kind.comes_up))
+    kinds = [kind for words in languages for kind in words.safety.values() if kind.keys.stand_in(key)]
+    named = [added[word] for word in added if Exact(word).stand_in(key)]
+    kinds += [words.safety[kind] for words in languages for kind in named if kind in words.safety]
+    return tuple(dict.fromkeys(phrase for kind in kinds for phrase in kind.comes_up))
 
 
 def small(text: str) -> str:
@@ -469,8 +469,8 @@ def small(text: str) -> str:
 
 def _read(code: str, kind: type[_File]) -> _File:
     def listed(kind: type, items: Any) -> Items | WordSet:
-        made: Items | WordSet = kind(items)
-        return made
+        parsed: Items | WordSet = kind(items)
+        return parsed
 
     path = Path(__file__).with_name(f"{code}.toml")
     return msgspec.toml.decode(path.read_bytes(), type=kind, dec_hook=listed)

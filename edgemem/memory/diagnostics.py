@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edgemem.memory.idle import IdleFailure, Upkeep
     from edgemem.memory.parts import Parts
     from edgemem.memory.running import Running
-    from edgemem.recall.rank.gate import Found, Utterance
+    from edgemem.recall.rank.gate import Fit, Utterance
     from edgemem.recall.rank.model import Messages
 
 
@@ -31,15 +31,15 @@ class Diagnostics:
         """Return the messages that recall considered for a question, by their ids, and their features."""
         return self._parts.recall.messages_of(query, reader=None if speaker is None else Reader(speaker))
 
-    def best_of(self, query: str, *, speaker: str | None = None) -> tuple[Utterance, Found]:
+    def best_of(self, query: str, *, speaker: str | None = None) -> tuple[Utterance, Fit]:
         """Return what the gate of recall knows of an utterance."""
         return self._parts.recall.best_of(query, reader=None if speaker is None else Reader(speaker))
 
-    def fact_clues_of(
+    def fact_features_of(
         self, query: str, *, speaker: str | None = None
     ) -> tuple[list[str], NDArray[np.float32]]:
         """Return the facts and preferences that recall considered, as `kind:id`, and their features."""
-        return self._parts.recall.fact_clues_of(query, reader=None if speaker is None else Reader(speaker))
+        return self._parts.recall.fact_features_of(query, reader=None if speaker is None else Reader(speaker))
 
     def budgets(self) -> list[Budget]:
         """Return how the windows of the chat models in use are divided, one for each session."""

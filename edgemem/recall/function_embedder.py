@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _PROBE = "The keys hang beside the kitchen door, and Alice is allergic to peanuts."
 _LARGE = 1e38  # what 32 bits hold is a little more
-_TOLD = 16  # of the probe's numbers; the order of the largest ones says which model it was
+_LARGEST = 16  # of the probe's numbers; the order of the largest ones says which model it was
 
 
 class FunctionEmbedder(Embedder):
@@ -53,7 +53,7 @@ class FunctionEmbedder(Embedder):
         if self._dimensions is None or not self.fingerprint:
             probe = self._probe()
             self._dimensions = len(probe)
-            self.fingerprint = self.fingerprint or _told_by(probe)
+            self.fingerprint = self.fingerprint or _fingerprint_of(probe)
         self.dimensions = int(self._dimensions)
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> Vector | None:
@@ -90,7 +90,7 @@ class FunctionEmbedder(Embedder):
         given = self._call(self._embed_fn, _PROBE)
         # Plain numbers need no numpy, which would take 40 ms of a start.
         plain = isinstance(given, list) and all(
-            type(each) in (int, float) and abs(each) < _LARGE for each in given
+            type(number) in (int, float) and abs(number) < _LARGE for number in given
         )
         if plain and given and self._dimensions in (None, len(given)):
             return array("f", given)
@@ -134,8 +134,8 @@ def _failed(error: Exception) -> ModelError:
     )
 
 
-def _told_by(vector: Sequence[float] | Vector) -> str:
+def _fingerprint_of(vector: Sequence[float] | Vector) -> str:
     """Return a string that another model would change, and the rounding of another processor would not."""
-    largest: list[Any] = sorted(range(len(vector)), key=lambda at: -abs(float(vector[at])))[:_TOLD]
+    largest: list[Any] = sorted(range(len(vector)), key=lambda at: -abs(float(vector[at])))[:_LARGEST]
     signs = [(at, bool(vector[at] > 0)) for at in sorted(largest)]
     return f"probe:{len(vector)}:{hashlib.sha256(repr(signs).encode()).hexdigest()[:24]}"

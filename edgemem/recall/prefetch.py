@@ -375,11 +375,11 @@ class Prefetch:
 
     def _make_warm(self) -> None:
         try:
-            self._warm(self._is_wanted)
+            self._warm(self._must_stop)
         except Exception:  # noqa: BLE001 - it only saves time: whatever is broken, the search itself says so
             return
 
-    def _is_wanted(self) -> bool:
+    def _must_stop(self) -> bool:
         return self._closed or any(speech.waiting is not None for speech in list(self._speeches.values()))
 
     def _recall(self, by: object, speech: _Speech, request: _Request) -> None:

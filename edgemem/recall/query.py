@@ -123,7 +123,7 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
         text = query.text
         for span in query.spans:
             if span.sure >= _SURE:
-                text = text.replace(span.said, " ", 1)
+                text = text.replace(span.text, " ", 1)
         content = tuple(terms(text))
         if query.spans and not content:
             text = query.text
@@ -131,21 +131,21 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
         words = query.words if text == query.text else frozenset(plain_words(text))
         named = named_in(words, people)
         name_words = {word for name in named.difference(subjects) for word in plain_words(name)}
-        wanted = terms(text, without=name_words) if name_words else content
+        sought = terms(text, without=name_words) if name_words else content
         meaning = " ".join(text.split())
-        if wanted and name_words:
+        if sought and name_words:
             meaning = " ".join(hear(meaning, dict.fromkeys(name_words, "")).split())
         known = all_words().get(query.language)
         speaks_of_itself = reader is not None and known is not None and known.speaks_of_itself(small(text))
         return msgspec.structs.replace(
             query,
-            terms=tuple(dict.fromkeys(wanted or content)),
+            terms=tuple(dict.fromkeys(sought or content)),
             meaning=meaning,
             people=named | {reader} if reader and speaks_of_itself else named,
             strange=frozenset(stem(word) for word in words if word.isalpha() and not is_english(word)),
             stems=frozenset(content),
             times=tuple((span.begin, span.end, span.sure) for span in query.spans),
-            dates=frozenset(term for span in query.spans for term in terms(span.said)),
+            dates=frozenset(term for span in query.spans for term in terms(span.text)),
             alone=None
             if self.asks_when
             else time_alone(
@@ -168,7 +168,7 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
             words=frozenset(plain_words(text)),
             all_stems=frozenset(terms(text)),
             language=language_in(text),
-            spans=tuple(span for span in self.spans if span.said in text or span.said not in self.text),
+            spans=tuple(span for span in self.spans if span.text in text or span.text not in self.text),
         )
 
 
@@ -184,7 +184,7 @@ def parse_query(text: str, now: float | None = None) -> ParsedQuery:
     ends = ends_in(text, now, zone_at(now)) if now is not None and spans else ()
     untimed = text
     for span in ends:
-        untimed = untimed.replace(span.said, " ", 1)
+        untimed = untimed.replace(span.text, " ", 1)
     tense = tense_of(text, untimed)
     return ParsedQuery(
         text=text,

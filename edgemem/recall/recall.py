@@ -14,7 +14,7 @@ from edgemem.recall.index.sources import KINDS
 from edgemem.recall.query import parse_query
 from edgemem.recall.rank.echoes import Echoes
 from edgemem.recall.rank.gate import shipped_gate
-from edgemem.recall.rank.groups import Rows, Wanted, best_of_groups, first_of
+from edgemem.recall.rank.groups import Rows, Selection, best_of_groups, first_of
 from edgemem.recall.rank.model import shipped_models
 from edgemem.recall.rank.rerank import Bounds, SecondPass, second_pass
 from edgemem.recall.rank.versions import choose_versions
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Embedder, Reranker
     from edgemem.recall.index.index import Index
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.rank.gate import Found, Utterance
+    from edgemem.recall.rank.gate import Fit, Utterance
     from edgemem.recall.rank.model import Messages
     from edgemem.recall.rank.ranking import Ranking
     from edgemem.records import Kind, Reader, Recalled
@@ -153,8 +153,8 @@ class Recall:
         asked_at = self._clock.now()
         question = parse_query(query, asked_at)
         times = past_times(question, asked_at) if when is None and include_past is None else []
-        said_past = (question.asks_past or question.asks_all) if include_past is None else include_past
-        past = said_past or bool(times)
+        wants_past = (question.asks_past or question.asks_all) if include_past is None else include_past
+        past = wants_past or bool(times)
         limits = Limits(
             candidates=settings.candidates,
             embed_s=settings.query_embed_ms / 1e3,
@@ -179,7 +179,7 @@ class Recall:
         search, ranking = self._search(question, reader, people, allowed, limits)
         now = self._clock.now()  # not before what the search has seen
         if times:
-            choose_versions(ranking, self._truth, times, reader=reader, now=now, others=said_past)
+            choose_versions(ranking, self._truth, times, reader=reader, now=now, others=wants_past)
         rows = Rows(
             partial(
                 fetch,
@@ -194,11 +194,13 @@ class Recall:
         )
         most = k if self._reranker is None else max(k, RERANK_MOST)
         echoes = None if repeated else Echoes(question)
-        wanted = Wanted(most, echoes, min_score, frozenset(exclude), known, settings.safety_keys)
-        groups = best_of_groups(ranking, apart or (KINDS.values(),), rows, wanted)
+        selection = Selection(most, echoes, min_score, frozenset(exclude), known, settings.safety_keys)
+        groups = best_of_groups(ranking, apart or (KINDS.values(),), rows, selection)
         # A model that reads a question for its words has nothing to say about one that has none.
-        passed = SecondPass(groups) if ranking.told else self._read_again(query, groups, limits, known, stop)
-        found = [item for group in passed.groups for item in first_of(group, k, known)]
+        passed = (
+            SecondPass(groups) if ranking.by_period else self._read_again(query, groups, limits, known, stop)
+        )
+        results = [item for group in passed.groups for item in first_of(group, k, known)]
         self.last = RecallStats(
             embed_ms=search.embed_s * 1e3,
             search_ms=(monotonic() - begin - search.embed_s - passed.seconds) * 1e3,
@@ -210,10 +212,10 @@ class Recall:
             candidates=len(ranking),
             reranked=passed.read,
         )
-        return found
+        return results
 
     def messages_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], Messages]:
-        """Return the ids of the messages that were considered for a question, and their signals."""
+        """Return the ids of the messages that were considered for a question, and their features."""
         reader = as_spelled(self._truth, reader)
         allowed = make_filter(reader, kinds={"turn"})
         limits = Limits(candidates=self._settings.now.recall.candidates)
@@ -221,24 +223,26 @@ class Recall:
         _, ranking = self._search(asked, reader, {}, allowed, limits)
         return list(map(str, ranking.refs[: ranking.turns].tolist())), ranking.messages
 
-    def best_of(self, query: str, *, reader: Reader | None) -> tuple[Utterance, Found]:
+    def best_of(self, query: str, *, reader: Reader | None) -> tuple[Utterance, Fit]:
         """Return what the gate knows of an utterance: what it says, and how well the best of what was found fits."""
         reader = as_spelled(self._truth, reader)
         limits = Limits(candidates=self._settings.now.recall.candidates)
         _, ranking = self._search(
             parse_query(query, self._clock.now()), reader, {}, make_filter(reader), limits
         )
-        return ranking.utterance, ranking.best_found
+        return ranking.utterance, ranking.fit
 
-    def fact_clues_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], NDArray[np.float32]]:
-        """Return the names of the facts and preferences that were considered for a question, and their clues."""
+    def fact_features_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], NDArray[np.float32]]:
+        """Return the names of the facts and preferences that were considered for a question, and their features."""
         asked = parse_query(query, self._clock.now())
         reader = as_spelled(self._truth, reader)
         allowed = make_filter(reader, past=asked.asks_past)
         limits = Limits(candidates=self._settings.now.recall.candidates)
         _, ranking = self._search(asked, reader, {}, allowed, limits)
-        rows = range(ranking.texts, ranking.texts + len(ranking.clues))
-        return [f"{KINDS[int(ranking.kinds[row])]}:{ranking.refs[row]}" for row in rows], ranking.clues
+        rows = range(ranking.texts, ranking.texts + len(ranking.fact_features))
+        return [
+            f"{KINDS[int(ranking.kinds[row])]}:{ranking.refs[row]}" for row in rows
+        ], ranking.fact_features
 
     def _search(
         self,
@@ -253,9 +257,9 @@ class Recall:
             return self._search_with(asked, reader, names, allowed, limits, indexed=True)
         except (StoreError, ClosedError) as error:
             # The index is made again, and no reply waits for that; if the truth is broken, it raises once more.
-            found = self._search_with(asked, reader, names, allowed, limits, indexed=False)
+            outcome = self._search_with(asked, reader, names, allowed, limits, indexed=False)
             self._index.blame(error)
-            return found
+            return outcome
 
     def _search_with(
         self,

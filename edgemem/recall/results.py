@@ -1,9 +1,8 @@
-"""Found: candidates become what the caller gets, read from the truth at the last moment.
+"""The results of a recall: items read from the truth for the candidates, at the last moment, and sessions.
 
-So what was erased, changed or closed to the reader since it was indexed is gone here at the latest.
+Whatever was erased, changed or closed to the reader since it was indexed is left out here at the latest.
 
-Sessions found: when something was talked about, told by the messages that recall found.
-
+Sessions tell when something was talked about, by the messages that recall found.
 A session is worth as much as its best message, and a little more where several of its messages may answer: it answers if
 any of them does, a noisy or. Scores of messages fall slowly behind the best one, so many weak ones would together outweigh
 a good one; their fourth powers are taken as what each is worth alone, by which a session of one message has that message's
@@ -30,7 +29,7 @@ from edgemem.recall.index.sources import (
     fact_text,
     marks,
     read_paragraphs,
-    who_said,
+    speaker_of,
 )
 from edgemem.records import Recalled, RecalledSession
 from edgemem.store.episodes import episode_text
@@ -113,7 +112,7 @@ def fetch(
     by_kind: dict[int, list[int]] = {}
     for kind, ref in refs:
         by_kind.setdefault(kind, []).append(ref)
-    found: dict[tuple[int, int], Recalled] = {}
+    recalled: dict[tuple[int, int], Recalled] = {}
     for kind, ids in by_kind.items():
         if kind == FACT:
             if when is None:
@@ -134,8 +133,8 @@ def fetch(
             items = _summaries(truth, ids, reader)
         else:
             items = _notes(notes, ids, reader)
-        found.update(((kind, int(item.id)), item) for item in items)
-    return found
+        recalled.update(((kind, int(item.id)), item) for item in items)
+    return recalled
 
 
 def _facts(
@@ -246,7 +245,7 @@ def _messages(truth: Database, ids: Sequence[int], reader: Reader | None) -> Ite
     )
     for ref, role, content, extra, session, turn, level, owner, speaker, event_time in rows:
         yield Recalled(
-            "turn", str(ref), content, recorded_at=ref / 1e6, source=role, speaker=who_said(role, speaker, extra),
+            "turn", str(ref), content, recorded_at=ref / 1e6, source=role, speaker=speaker_of(role, speaker, extra),
             level=LEVELS[level], owner=owner, event_time=event_time, session=session, turn=turn, score=0.0,
         )  # fmt: skip
 
@@ -268,10 +267,10 @@ def _notes(notes: NotesFile | None, ids: Sequence[int], reader: Reader | None) -
     # The same rule as in SQL, for the one source that is not in SQL.
     if notes is None or not readable(reader, notes.level, None):
         return
-    there = read_paragraphs(notes)
+    paragraphs = read_paragraphs(notes)
     for ref in ids:
-        if ref in there:
-            doc = there[ref]
+        if ref in paragraphs:
+            doc = paragraphs[ref]
             yield Recalled(
                 "note",
                 str(ref),
@@ -289,22 +288,22 @@ SHOWN = 3
 _POWER = 4
 
 
-def sessions_of(found: Iterable[Recalled]) -> list[RecalledSession]:
+def sessions_of(items: Iterable[Recalled]) -> list[RecalledSession]:
     """Return the sessions of some messages, the best first; of equals the one whose best message came first.
 
     Args:
-        found: messages, best first; what is no message is of no session.
+        items: messages, best first; what is no message is of no session.
     """
     messages: dict[str, list[Recalled]] = {}
-    for item in found:
+    for item in items:
         if item.kind == "turn" and item.session is not None:
             messages.setdefault(item.session, []).append(item)
     sessions = [
-        RecalledSession(name, any_of([each.score for each in some]), some[0].event_time or some[0].recorded_at,
+        RecalledSession(name, any_of([message.score for message in some]), some[0].event_time or some[0].recorded_at,
                         tuple(some[:SHOWN]))
         for name, some in messages.items()
     ]  # fmt: skip
-    return sorted(sessions, key=lambda each: -each.score)
+    return sorted(sessions, key=lambda session: -session.score)
 
 
 def any_of(scores: Iterable[float]) -> float:

@@ -113,41 +113,41 @@ def _any(items: Iterable[str]) -> str:
 
 
 def past_times(asked: ParsedQuery, now: float) -> list[Time]:
-    """Return begin and end of the times at which held what a question asks for, as far as they are over.
+    """Return begin and end of the past times whose facts a question asks for.
 
     Args:
         now: seconds since the epoch.
     """
     ends = _likeliest(asked.ends)
     # Both ends of a range say together which ones are meant: between January and May 2025.
-    ranges = [each for each in _likeliest(asked.spans) if sum(end.said in each.said for end in ends) > 1]
-    found: list[Time] = [(each.begin, each.end) for each in ranges]
+    ranges = [whole for whole in _likeliest(asked.spans) if sum(end.text in whole.text for end in ends) > 1]
+    times: list[Time] = [(whole.begin, whole.end) for whole in ranges]
     opened: Time | None = None
     at = 0
     for span in ends:
-        if any(span.said in each.said for each in ranges):
+        if any(span.text in whole.text for whole in ranges):
             continue
-        begin = asked.text.find(span.said, at)
+        begin = asked.text.find(span.text, at)
         if begin < 0:  # it stands there in other letters
-            found.append((span.begin, span.end))
+            times.append((span.begin, span.end))
             continue
-        between, at = asked.text[at:begin], begin + len(span.said)
+        between, at = asked.text[at:begin], begin + len(span.text)
         if opened is not None and _bounds().goes_on.fullmatch(small(between)):
-            found[-1] = opened[0], span.end
+            times[-1] = opened[0], span.end
         else:
-            found.append(_meant(span, asked.text[:begin], asked.text[at:], now))
-        opened = found[-1] if _bounds().opens.search(small(asked.text[:begin])) else None
+            times.append(_meant(span, asked.text[:begin], asked.text[at:], now))
+        opened = times[-1] if _bounds().opens.search(small(asked.text[:begin])) else None
     if asked.in_past:  # "which codes did it have this year?"
-        found = [(begin, min(end, now)) for begin, end in found]
-    return sorted((begin, end) for begin, end in found if begin < end <= now)
+        times = [(begin, min(end, now)) for begin, end in times]
+    return sorted((begin, end) for begin, end in times if begin < end <= now)
 
 
 def _likeliest(spans: Iterable[Span]) -> list[Span]:
     """Return the likeliest reading of each time that a question speaks of, where it is sure enough."""
-    found: dict[str, Span] = {}
+    first: dict[str, Span] = {}
     for span in spans:
-        found.setdefault(span.said, span)
-    return [span for span in found.values() if span.sure >= _SURE]
+        first.setdefault(span.text, span)
+    return [span for span in first.values() if span.sure >= _SURE]
 
 
 def _meant(span: Span, before: str, behind: str, now: float) -> Time:
@@ -162,9 +162,9 @@ def _meant(span: Span, before: str, behind: str, now: float) -> Time:
     return span.begin, span.end
 
 
-_TOLD_WITHIN_S = 86400.0
+_SPOKEN_WITHIN_S = 86400.0
 """What somebody did is told the next day, too,"""
-_TOLD_LATER = 0.9
+_SPOKEN_LATER = 0.9
 """and what was said on the day itself comes first where nothing else tells them apart. On seeds of our corpus that weights
 are learnt on, 1 and .9 find the same, .75 and .5 less and less."""
 _FEW_DAYS_S = 3 * 86400.0
@@ -180,8 +180,8 @@ def on_dates(columns: Columns, question: ParsedQuery) -> NDArray[np.intp]:
     if not question.times or not len(spans):
         return np.zeros(0, np.intp)
     worth = _overlap(spans, question)
-    found = np.flatnonzero(worth > 0)
-    best: NDArray[np.intp] = spans[found[np.argsort(-worth[found], kind="stable")], 0].astype(np.intp)
+    dated = np.flatnonzero(worth > 0)
+    best: NDArray[np.intp] = spans[dated[np.argsort(-worth[dated], kind="stable")], 0].astype(np.intp)
     return best
 
 
@@ -190,25 +190,25 @@ def on_days(columns: Columns, question: ParsedQuery) -> NDArray[np.intp]:
     import numpy as np
 
     at, kind = columns.rows["at"][: columns.n], columns.rows["kind"][: columns.n]
-    there = np.zeros(columns.n, bool)
+    inside = np.zeros(columns.n, bool)
     for begin, end, sure in question.times:
         if end - begin <= _FEW_DAYS_S and sure >= _LIKELY:
-            there |= (at >= begin) & (at < end)
-    return np.flatnonzero(there & (kind == TURN))
+            inside |= (at >= begin) & (at < end)
+    return np.flatnonzero(inside & (kind == TURN))
 
 
 def spoken_of(columns: Columns, question: ParsedQuery) -> Numbers:
     """Return, by slot, how well the times that each text speaks of are the question's, 0 to 1; one more at the end."""
     import numpy as np
 
-    found = np.zeros(columns.n + 1, np.float32)
+    scores = np.zeros(columns.n + 1, np.float32)
     if question.times:
         spans = columns.spans()
-        np.maximum.at(found, spans[:, 0].astype(np.intp), _overlap(spans, question))
-    return found
+        np.maximum.at(scores, spans[:, 0].astype(np.intp), _overlap(spans, question))
+    return scores
 
 
-def said_then(at: NDArray[np.float64], question: ParsedQuery) -> Numbers:
+def date_scores(at: NDArray[np.float64], question: ParsedQuery) -> Numbers:
     """Return how sure it is that each text was said at a time that the question speaks of, or the day after, a little less, 0 to 1.
 
     Args:
@@ -216,11 +216,11 @@ def said_then(at: NDArray[np.float64], question: ParsedQuery) -> Numbers:
     """
     import numpy as np
 
-    found = np.zeros(len(at), np.float32)
+    scores = np.zeros(len(at), np.float32)
     for begin, end, sure in question.times:
-        then, later = (at >= begin) & (at < end), (at >= end) & (at < end + _TOLD_WITHIN_S)
-        found = np.maximum(found, np.float32(sure) * (then + np.float32(_TOLD_LATER) * later))
-    return found
+        then, later = (at >= begin) & (at < end), (at >= end) & (at < end + _SPOKEN_WITHIN_S)
+        scores = np.maximum(scores, np.float32(sure) * (then + np.float32(_SPOKEN_LATER) * later))
+    return scores
 
 
 def _overlap(spans: NDArray[np.float64], question: ParsedQuery) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Traits: what a text shows at a glance, noted when it is indexed, so that no question has to read it again."""
+"""The traits of a text: flags, names that it calls, and times, stored in the index, so that no question reads the text again."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _NAME = Pattern(r"(?<=[a-zß-ÿ,] )[A-ZÀ-Þ][a-zß-ÿ]+")
 
 
 class Traits(NamedTuple):
-    """What is noted of a text."""
+    """The flags of a text, whom it speaks to, and its times."""
 
     marks: int = 0
-    """Sums of the numbers above."""
+    """The flags above, added up."""
     called: str = ""
     """Stems of whom it speaks to by name, with spaces between them."""
     times: tuple[tuple[float, float, float], ...] = ()
@@ -98,7 +98,7 @@ def zone_at(at: float) -> tzinfo:
 
 def called_by(text: str) -> str:
     """Return the stems of whom a text speaks to by name, that stand nowhere else in it, with spaces between them."""
-    called = [stem for found in _known().called.findall(text[:_MAX_CHARS]) for stem in terms(found)]
+    called = [stem for name in _known().called.findall(text[:_MAX_CHARS]) for stem in terms(name)]
     if not called:
         return ""
     rest = set(terms(_known().called.sub(" ", text[:_MAX_CHARS])))

@@ -173,9 +173,9 @@ class VectorMemoryStore(SQLiteMemoryStore):
         if self._count(scope) > EXACT:
             # The nearest of all, where enough of them are of this scope; they were compared by their bits first.
             near = dict(space.nearest(vector, max(256, 8 * k)))
-            found = self._facts_of(near, scope, reader)
-            if len(found) >= k:
-                return _nearest(found, near, k)
+            held = self._facts_of(near, scope, reader)
+            if len(held) >= k:
+                return _nearest(held, near, k)
         facts = fact_queries.facts_as_of(self.database, self.database.now(), scope=scope, reader=reader)
         numbers = self._numbers_of(facts)
         near = space.cosines(vector, numbers)
@@ -201,7 +201,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
                 {**bound(some), "fact": FACT},
             )
             origins.update(rows)
-        found: dict[int, Fact] = {}
+        facts: dict[int, Fact] = {}
         misheard = misheard_perhaps(self.database)
         for some in in_batches(list(origins)):
             sql, values = fact_queries.as_of(self.database.now(), scope=scope, reader=reader)
@@ -210,8 +210,8 @@ class VectorMemoryStore(SQLiteMemoryStore):
                 fact = fact_queries.fact_of(row, misheard=int(row[3]) in misheard)
                 # Of a key that has changed since, the doc says what it was before.
                 if int(fact.id) in origins:
-                    found[origins[int(fact.id)]] = fact
-        return found
+                    facts[origins[int(fact.id)]] = fact
+        return facts
 
     def _numbers_of(self, facts: Iterable[Fact]) -> dict[int, Fact]:
         by_origin = {int(fact.id): fact for fact in facts}

@@ -1,4 +1,4 @@
-"""The weights of recall's signals, learnt on our own corpus: which signals tell that a message answers a question.
+"""The weights of recall's features, learnt on our own corpus: which features tell that a message answers a question.
 
 What tells that a message replaces an older one is learnt on invented households as well. A message that was told anew counts
 for what replaces it, and one that holds for nobody; of others nothing is known, and they teach nothing.
@@ -17,10 +17,9 @@ import msgspec
 from edgemem.bench.ground import real_embedder, scratch
 from edgemem.bench.report import report, say
 from edgemem.config import Profile
-from edgemem.recall.rank.features import SIGNALS
+from edgemem.recall.rank.features import FEATURES
 from edgemem.recall.rank.model import LinearModel
-from edgemem.recall.rank.replacing import CLUES, Replacing, compared
-from edgemem.recall.rank.replacing import CLUES as OF_PAIRS
+from edgemem.recall.rank.replacing import PAIR_FEATURES, Replacing, compared
 from lab.fit_facts import asked_of_facts, fact_section, learnt_facts
 from lab.judged import homes, told_home
 from lab.learning import REPLACED, calibrated, learnt, weights_of
@@ -70,10 +69,10 @@ def versions(seed: int) -> dict[tuple[str, ...], list[str]]:
 def learnt_replacing(
     model: LinearModel, at_home: Sequence[Asked], of_weeks: Sequence[Asked], *, without: Collection[str] = ()
 ) -> Replacing:
-    """Return the weights of `CLUES` for a model of messages; some clues may be left out."""
+    """Return the weights of `PAIR_FEATURES` for a model of messages; some features may be left out."""
     lessons = [*_lessons(model, at_home)] * _HOME + [*_lessons(model, of_weeks)]
     rows, right = zip(*lessons, strict=True)
-    weights = weights_of(rows, right, [*CLUES, REPLACED], l2=_L2, without=without)
+    weights = weights_of(rows, right, [*PAIR_FEATURES, REPLACED], l2=_L2, without=without)
     return Replacing(weights.pop(REPLACED, 0.0), weights)
 
 
@@ -82,7 +81,7 @@ def _lessons(model: LinearModel, asked: Sequence[Asked]) -> Iterator[Lesson]:
     import numpy as np
 
     for one in asked:
-        said = one.messages.said
+        said = one.messages.contents
         if said is None:
             continue
         pairs = compared(model.own_odds(one.messages), one.messages, said)
@@ -93,18 +92,18 @@ def _lessons(model: LinearModel, asked: Sequence[Asked]) -> Iterator[Lesson]:
             newer = np.flatnonzero(pairs.may[row])
             replacing: NDArray[Any] = new[newer] & old[row]
             if len(newer) and (new[row] or replacing.any()):
-                clues = np.zeros((1 + len(newer), len(CLUES) + 1), np.float32)
-                clues[1:, :-1], clues[1:, -1] = pairs.clues[row, newer], 1.0
-                yield clues, np.append(not replacing.any(), replacing)
+                features = np.zeros((1 + len(newer), len(PAIR_FEATURES) + 1), np.float32)
+                features[1:, :-1], features[1:, -1] = pairs.features[row, newer], 1.0
+                yield features, np.append(not replacing.any(), replacing)
 
 
 CUTS = ("recall@5", "recall@10", "recall@20", "candidates")
 LEFT_OUT_L2 = 0.1
 """The penalty where weights need not carry over to other talk: the laboratory's."""
 WORDS_L2 = 0.1
-"""The penalty where there is no vector: few signals, which need none to carry over."""
+"""The penalty where there is no vector: few features, which need none to carry over."""
 MEANING = frozenset({"meaning", "meaning_share", "session_meaning", "about_meaning"})
-"""Signals that a question without a vector does not have."""
+"""Features that a question without a vector does not have."""
 
 
 class Asked(NamedTuple):
@@ -130,7 +129,7 @@ def run(
     cache: Path | None = None,
     home: Path | None = None,
 ) -> dict[str, Any]:
-    """Learn how much each signal tells on our own corpus (`learnt` forms), and print it with what each adds.
+    """Learn how much each feature tells on our own corpus (`learnt` forms), and print it with what each adds.
 
     With `data`, nothing is written: each of its conversations is asked with the weights learnt on all the others (the
     laboratory's figure), and with those learnt on our own corpus.
@@ -141,7 +140,7 @@ def run(
         l2: how much large weights cost; more of it carries over better to other talk.
         data: a file of LoCoMo's form, to measure on.
         write: the file that takes the weights.
-        ablate: learn without each signal as well.
+        ablate: learn without each feature as well.
         cache: a folder where filled homes and vectors are kept for the next run.
         home: where scratch files go; default: the temporary files.
     """
@@ -176,7 +175,7 @@ def run(
     if ablate:
         figures["without"] = {
             name: _recall(ours, LinearModel.bare(_learnt(alone, l2, without={name})))["recall@5"]
-            for name in SIGNALS
+            for name in FEATURES
         }
     fact_models = learnt_facts(facts)
     figures["weights"] = {name: model.weights for name, model in models.items()} | {
@@ -246,7 +245,7 @@ def np_isin(ids: Sequence[str | None], evidence: Sequence[str]) -> NDArray[np.bo
 
 
 def _alone(asked: Asked) -> Asked:
-    """Return a question without the other versions of what answers it: no signal of a message by itself tells them apart."""
+    """Return a question without the other versions of what answers it: no feature of a message by itself tells them apart."""
     kept = ~asked.others
     return asked._replace(
         messages=asked.messages.some(kept), right=asked.right[kept], others=asked.others[kept]
@@ -267,9 +266,9 @@ def _by_words(asked: Sequence[Asked]) -> list[Asked]:
     """Return the same questions, asked without a vector."""
     import numpy as np
 
-    words = np.array([name not in MEANING for name in SIGNALS], np.float32)
+    words = np.array([name not in MEANING for name in FEATURES], np.float32)
     return [
-        one._replace(messages=one.messages._replace(signals=one.messages.signals * words)) for one in asked
+        one._replace(messages=one.messages._replace(features=one.messages.features * words)) for one in asked
     ]
 
 
@@ -300,9 +299,9 @@ def _left_out(asked: dict[str, list[Asked]], l2: float) -> dict[str, float]:
 
 def _toml(models: dict[str, LinearModel]) -> str:
     lines = [
-        "# Learnt by `make lab ARGS=fit` on the corpus of `tests/lab/weeks.py`: recall/rank/features.py says what each signal is. The",
-        "# sum of weights times signals, times scale, plus bias, is the logarithm of the odds. What tells that a message replaces",
-        "# an older one is in recall/rank/replacing.py, and learnt on tests/lab/home_*.toml as well. The clues of facts are in",
+        "# Learnt by `make lab ARGS=fit` on the corpus of `tests/lab/weeks.py`: recall/rank/features.py says what each feature is. The",
+        "# sum of weights times features, times scale, plus bias, is the logarithm of the odds. What tells that a message replaces",
+        "# an older one is in recall/rank/replacing.py, and learnt on tests/lab/home_*.toml as well. The features of facts are in",
         "# recall/rank/fact_features.py.",
     ]
     for name, model in models.items():
@@ -314,8 +313,12 @@ def _toml(models: dict[str, LinearModel]) -> str:
             "",
             f"[{name}.weights]",
         ]
-        lines += [f"{name} = {model.weights[name]:.4f}" for name in SIGNALS if name in model.weights]
+        lines += [f"{name} = {model.weights[name]:.4f}" for name in FEATURES if name in model.weights]
         of_pairs = model.replacing
         lines += ["", f"[{name}.replacing]", f"bias = {of_pairs.bias:.4f}", "", f"[{name}.replacing.weights]"]
-        lines += [f"{clue} = {of_pairs.weights[clue]:.4f}" for clue in OF_PAIRS if clue in of_pairs.weights]
+        lines += [
+            f"{feature} = {of_pairs.weights[feature]:.4f}"
+            for feature in PAIR_FEATURES
+            if feature in of_pairs.weights
+        ]
     return "\n".join(lines) + "\n"

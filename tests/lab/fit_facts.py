@@ -1,4 +1,4 @@
-"""The weights of the clues of facts, learnt on our own corpus: which of them tell that a fact answers a question.
+"""The weights of the features of facts, learnt on our own corpus: which of them tell that a fact answers a question.
 
 Each household is asked twice: with all that it tells stored as facts, and with that of a few things only, so that most of
 its questions are answered by none. The questions of everyday life that speak of nothing there are asked as well.
@@ -12,7 +12,7 @@ import msgspec
 
 from edgemem.bench.report import say
 from edgemem.config import Profile
-from edgemem.recall.rank.fact_features import CLUES, MEANING, FactModel, FactModels
+from edgemem.recall.rank.fact_features import FACT_FEATURES, MEANING, FactModel, FactModels
 from edgemem.recall.rank.gate import SLOWLY
 from lab.facts_told import AT_A_TIME, ON_A_DATE, FactsTold
 from lab.learning import logistic
@@ -41,13 +41,13 @@ the floor of the profile, .7 % of recall@5 are lost without one then. More with 
 what they ask for. On `learnt` words .77 of the questions that nothing answers find a fact so, and .83 with .01; on `unseen` ones it moves nothing."""
 _FIRST = 5
 _PENALTY = 0.003
-"""What the squares of weights cost, by the standard deviation of a clue, beside the mean loss."""
+"""What the squares of weights cost, by the standard deviation of a feature, beside the mean loss."""
 
 
 class FactsAsked(NamedTuple):
     """The facts that were considered for one question."""
 
-    clues: NDArray[np.float32]
+    features: NDArray[np.float32]
     right: NDArray[np.bool_]
     answered: bool
     """Whether one of those that are stored answers."""
@@ -74,9 +74,9 @@ def _asked(here: Filled, told: FactsTold) -> Iterator[FactsAsked]:
         import numpy as np
 
         here.clock.at = max(now, at)
-        names, clues = here.memory.diagnostics.fact_clues_of(text, speaker=asker)
+        names, features = here.memory.diagnostics.fact_features_of(text, speaker=asker)
         answers = np.array([right is not None and values.get(name) == right for name in names], bool)
-        return FactsAsked(clues, answers, right is not None)
+        return FactsAsked(features, answers, right is not None)
 
     for one in told.asked():
         if one.category not in (AT_A_TIME, ON_A_DATE):  # there the time chooses among the versions
@@ -102,14 +102,14 @@ def _values(memory: Memory) -> dict[str, tuple[str, str]]:
 
 def learnt_facts(asked: Sequence[FactsAsked]) -> FactModels:
     """Return the models for questions with a vector and without one."""
-    by_words = [one._replace(clues=_without(one.clues)) for one in asked]
+    by_words = [one._replace(features=_without(one.features)) for one in asked]
     return FactModels(_learnt(asked, COST), _learnt(by_words, COST_BY_WORDS))
 
 
-def _without(clues: NDArray[np.float32]) -> NDArray[np.float32]:
+def _without(features: NDArray[np.float32]) -> NDArray[np.float32]:
     import numpy as np
 
-    return clues * np.array([name != MEANING for name in CLUES], np.float32)
+    return features * np.array([name != MEANING for name in FACT_FEATURES], np.float32)
 
 
 def _learnt(asked: Sequence[FactsAsked], cost: float) -> FactModel:
@@ -121,8 +121,8 @@ def _learnt(asked: Sequence[FactsAsked], cost: float) -> FactModel:
     import numpy as np
 
     # One that answers and was not even looked at does not make a question one that nothing answers.
-    some = [one for one in asked if len(one.clues) and (one.right.any() or not one.answered)]
-    of = np.nan_to_num(np.concatenate([one.clues for one in some])).astype(np.float64)
+    some = [one for one in asked if len(one.features) and (one.right.any() or not one.answered)]
+    of = np.nan_to_num(np.concatenate([one.features for one in some])).astype(np.float64)
     right = np.concatenate([one.right for one in some])
     answered = sum(one.answered for one in some)
     shares = 1 / max(1, len(some) - answered), 1 / max(1, answered)
@@ -130,7 +130,7 @@ def _learnt(asked: Sequence[FactsAsked], cost: float) -> FactModel:
     middle, spread = of.mean(axis=0), of.std(axis=0) + 1e-6
     bias, raw = logistic((of - middle) / spread, right, each / each.mean(), penalty=_PENALTY, prior=0.0)
     weights = raw / spread
-    named = {name: float(weight) for name, weight in zip(CLUES, weights, strict=True) if weight > 0}
+    named = {name: float(weight) for name, weight in zip(FACT_FEATURES, weights, strict=True) if weight > 0}
     return _levelled(FactModel(bias - float(middle @ weights), named), some, cost)
 
 
@@ -151,7 +151,7 @@ def _levelled(model: FactModel, asked: Sequence[FactsAsked], cost: float) -> Fac
     for one in asked:
         if not one.answered:
             continue
-        odds = model.odds(np.nan_to_num(one.clues))
+        odds = model.odds(np.nan_to_num(one.features))
         first = np.argsort(-odds, kind="stable")[:_FIRST]
         if one.right[first].any():
             # chance * share = LEVEL, solved for the odds of the best; one whose share is too small for any needs much.
@@ -169,5 +169,9 @@ def fact_section(models: FactModels) -> str:
     for name in ("with_meaning", "words_only"):
         model: FactModel = getattr(models, name)
         lines += ["", f"[facts.{name}]", f"bias = {model.bias:.4f}", "", f"[facts.{name}.weights]"]
-        lines += [f"{clue} = {model.weights[clue]:.4f}" for clue in CLUES if clue in model.weights]
+        lines += [
+            f"{feature} = {model.weights[feature]:.4f}"
+            for feature in FACT_FEATURES
+            if feature in model.weights
+        ]
     return "\n".join(lines) + "\n"

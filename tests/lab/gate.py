@@ -18,7 +18,7 @@ import msgspec
 from edgemem.bench.ground import scratch
 from edgemem.bench.report import report, say
 from edgemem.config import Profile
-from edgemem.recall.rank.gate import THERE, WANTS, Both, Direction, Gate, Vocabulary, Weighed
+from edgemem.recall.rank.gate import FITS, WANTS, Both, Direction, Gate, Vocabulary, Weighed
 from lab.facts_told import FactsTold
 from lab.judged import homes, open_real, opened, tell
 from lab.learning import logistic
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from edgemem.llama.protocols import Embedder
     from edgemem.memory import Memory
-    from edgemem.recall.rank.gate import Found, Utterance
+    from edgemem.recall.rank.gate import Fit, Utterance
     from lab.judged import Household
 
 SEEDS = (2, 3, 4)
@@ -52,7 +52,7 @@ OF_WEEKS, OF_UNANSWERED, OF_HELPED = 0.2, 0.3, 0.3
 """What an utterance of a sort weighs beside one that is small talk or answered: the weeks say all in few forms, and what nothing answers,
 or helps without being asked, looks like what is answered, or like small talk."""
 _PENALTY, _FEW = 0.1, 0.01
-"""What the squares of weights cost, of words and vectors, and of the few clues."""
+"""What the squares of weights cost, of words and vectors, and of the few features."""
 _ROUNDS, _LEAST = 30, 1e-9
 _SPREAD = 0.5
 """What the numbers of a vector, times the root of how many there are, and whether a word stands there, are divided by."""
@@ -65,7 +65,7 @@ class Sample(NamedTuple):
     kind: str
     weight: float
     utterance: Utterance
-    found: Found
+    found: Fit
 
     @property
     def wants(self) -> bool:
@@ -183,18 +183,18 @@ def learnt(embedded: Sequence[Sample], by_words: Sequence[Sample]) -> tuple[Gate
         home: msgspec.structs.replace(
             bare,
             # What is known of a language that one household speaks alone is known of that household.
-            said={**said, **_vocabularies([one for one in by_words if one.home != home])},
+            vocabularies={**said, **_vocabularies([one for one in by_words if one.home != home])},
             meant=_direction([one for one in embedded if one.home != home]),
         )
         for home in sorted({one.home for one in by_words})
     }
-    by_meaning = [name for name in THERE if name.startswith("nearest")]
+    by_meaning = [name for name in FITS if name.startswith("nearest")]
     weighed = {
         "words_only": _both(
-            by_words, of_others, WANTS[:1], [name for name in THERE if name not in by_meaning]
+            by_words, of_others, WANTS[:1], [name for name in FITS if name not in by_meaning]
         ),
-        "with_meaning": _both(embedded, of_others, WANTS[:1], THERE),
-        "with_vector": _both(embedded, of_others, WANTS, THERE),
+        "with_meaning": _both(embedded, of_others, WANTS[:1], FITS),
+        "with_vector": _both(embedded, of_others, WANTS, FITS),
     }
     return msgspec.structs.replace(bare, **weighed), {
         home: msgspec.structs.replace(other, **weighed) for home, other in of_others.items()
@@ -258,7 +258,7 @@ def _both(
     """
     import numpy as np
 
-    rows = [gates[one.home].clues(one.utterance, one.found) for one in samples]
+    rows = [gates[one.home].features(one.utterance, one.found) for one in samples]
     helps = np.array([one.helps for one in samples])
     each = np.array([one.weight for one in samples])
     wanted = np.where(helps | np.array([one.wants for one in samples]), 1.0, 0.1)
@@ -266,7 +266,7 @@ def _both(
     for _ in range(_ROUNDS):
         both = Both(_weighed(rows, wants, wanted, each), _weighed(rows, there, found, each))
         is_wanted = np.array([both.wants.chance(row) for row in rows])
-        is_there = np.array([both.there.chance(row) for row in rows])
+        is_there = np.array([both.fits.chance(row) for row in rows])
         neither = np.maximum(1 - is_wanted * is_there, _LEAST)
         wanted = np.where(helps, 1.0, is_wanted * (1 - is_there) / neither)
         found = np.where(helps, 1.0, is_there * (1 - is_wanted) / neither)
@@ -279,7 +279,7 @@ def _weighed(
     likely: NDArray[np.float64],
     each: NDArray[np.float64],
 ) -> Weighed:
-    """Return the weights of some clues, given how likely each row is one of those that are told apart."""
+    """Return the weights of some features, given how likely each row is one of those that are told apart."""
     import numpy as np
 
     of = np.array([[row[name] for name in names] for row in rows])
@@ -299,15 +299,15 @@ def file_of(gate: Gate) -> str:
         "# recall/rank/gate.py.",
     ]
     for name in ("words_only", "with_meaning", "with_vector"):
-        for part in ("wants", "there"):
+        for part in ("wants", "fits"):
             one: Weighed = getattr(getattr(gate, name), part)
             lines += ["", f"[{name}.{part}]", f"bias = {one.bias}", "", f"[{name}.{part}.weights]"]
-            lines += [f"{clue} = {weight}" for clue, weight in one.weights.items()]
+            lines += [f"{feature} = {weight}" for feature, weight in one.weights.items()]
     lines += ["", "[meant]", f'embedder = "{gate.meant.embedder}"', f"bias = {gate.meant.bias}"]
     lines += ["weights = [", *_wrapped(map(str, gate.meant.weights)), "]"]
-    for code, words in gate.said.items():
+    for code, words in gate.vocabularies.items():
         pairs = (f'["{word}", {weight}]' for word, weight in words.weights)
-        lines += ["", f"[said.{code}]", f"bias = {words.bias}", "weights = [", *_wrapped(pairs), "]"]
+        lines += ["", f"[vocabularies.{code}]", f"bias = {words.bias}", "weights = [", *_wrapped(pairs), "]"]
     return "\n".join(lines) + "\n"
 
 

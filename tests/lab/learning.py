@@ -1,7 +1,7 @@
 """Learning weights: a linear model that puts the right candidates of each question first, and what its sums mean.
 
 The weights maximise the logarithm of the share that softmax gives to the right candidates of each question (ListNet of
-Z. Cao et al., "Learning to Rank: From Pairwise Approach to Listwise Approach", 2007), with a penalty on large weights. A signal that can only speak for a candidate, or against it, keeps its sign: without that, weights learnt
+Z. Cao et al., "Learning to Rank: From Pairwise Approach to Listwise Approach", 2007), with a penalty on large weights. A feature that can only speak for a candidate, or against it, keeps its sign: without that, weights learnt
 on our household carry over to other talk worse (recall@5 on LoCoMo .016 to .03 lower).
 How likely each message is right is a logistic regression on the sum alone, as J. Platt's ("Probabilistic outputs for
 support vector machines", 1999).
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.recall.rank.features import SIGNALS
+from edgemem.recall.rank.features import FEATURES
 from edgemem.recall.rank.model import LinearModel
 
 if TYPE_CHECKING:
@@ -42,19 +42,19 @@ _ENOUGH = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 1e-14, "gtol": 1e-8}
 def learnt(
     asked: Sequence[Messages], right: Sequence[NDArray[Any]], *, l2: float, without: Collection[str] = ()
 ) -> dict[str, float]:
-    """Return weights by signal; those that are 0 are left out.
+    """Return weights by feature; those that are 0 are left out.
 
     Args:
         asked: the candidates of each question.
         right: which of them answer it; questions without any teach nothing.
-        l2: half of it times the square of each weight, by the signal's standard deviation, is the penalty.
-        without: signals that are not used.
+        l2: half of it times the square of each weight, by the feature's standard deviation, is the penalty.
+        without: features that are not used.
     """
-    return weights_of([one.signals for one in asked], right, list(SIGNALS), l2=l2, without=without)
+    return weights_of([one.features for one in asked], right, list(FEATURES), l2=l2, without=without)
 
 
 def weights_of(
-    signals: Sequence[Matrix],
+    features: Sequence[Matrix],
     right: Sequence[NDArray[Any]],
     names: list[str],
     *,
@@ -64,15 +64,15 @@ def weights_of(
     """Return weights by name; those that are 0 are left out.
 
     Args:
-        signals: of the candidates of each question, `float32[n, len(names)]`.
+        features: of the candidates of each question, `float32[n, len(names)]`.
         right: which of them answer it; questions without any teach nothing.
-        l2: half of it times the square of each weight, by the signal's standard deviation, is the penalty.
-        without: signals that are not used.
+        l2: half of it times the square of each weight, by the feature's standard deviation, is the penalty.
+        without: features that are not used.
     """
     import numpy as np
     from scipy.optimize import minimize
 
-    some = [(x, y) for x, y in zip(signals, right, strict=True) if y.any()]
+    some = [(x, y) for x, y in zip(features, right, strict=True) if y.any()]
     x = np.concatenate([x for x, _ in some]).astype(np.float64)
     target = np.concatenate([y / y.sum() for _, y in some])
     starts = np.cumsum([0, *(len(x) for x, _ in some)])[:-1]

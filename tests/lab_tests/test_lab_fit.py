@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemem.recall.rank.fact_features import CLUES
-from edgemem.recall.rank.features import SIGNALS
-from edgemem.recall.rank.gate import SLOWLY, Found, Gate, Utterance
+from edgemem.recall.rank.fact_features import FACT_FEATURES
+from edgemem.recall.rank.features import FEATURES
+from edgemem.recall.rank.gate import SLOWLY, Fit, Gate, Utterance
 from edgemem.recall.rank.model import LinearModel, Messages
-from edgemem.recall.rank.replacing import Said
+from edgemem.recall.rank.replacing import Contents
 from edgemem.recall.text.analyse import plain_words, terms
 from lab import gate
 from lab.bootstrap import interval, paired
@@ -31,36 +31,36 @@ from lab.languages import LANGUAGES
 from lab.learning import AGAINST, calibrated, learnt, logistic
 from lab.weeks import weeks
 
-NAMES = list(SIGNALS)
+NAMES = list(FEATURES)
 TRUE = {"words": 6.0, "meaning": 4.0, "window": 2.0, "asks": -3.0, "when": 2.0}
 
 
 def asked(n, weights, *, seed=1, candidates=12, noise=1.0):
-    """Return signals of the candidates of n questions, and which one of each answers: one of the highest sums."""
+    """Return features of the candidates of n questions, and which one of each answers: one of the highest sums."""
     random = np.random.default_rng(seed)
     vector = np.array([weights.get(name, 0.0) for name in NAMES])
-    signals = [random.random((candidates, len(NAMES))).astype(np.float32) for _ in range(n)]
+    features = [random.random((candidates, len(NAMES))).astype(np.float32) for _ in range(n)]
     # The best of sums with such noise is the one that softmax draws.
     right = [
         np.arange(candidates) == np.argmax(x @ vector + noise * random.gumbel(size=candidates))
-        for x in signals
+        for x in features
     ]
-    return signals, right
+    return features, right
 
 
-def messages(signals, *, tense=""):
+def messages(features, *, tense=""):
     """Return the candidates of each question, each said later than the one before it."""
-    return [Messages(x, np.arange(len(x), dtype=float), tense) for x in signals]
+    return [Messages(x, np.arange(len(x), dtype=float), tense) for x in features]
 
 
-def learnt_of(signals, right, **options):
+def learnt_of(features, right, **options):
     """Return the weights that are learnt of questions which ask neither for what holds nor for what was."""
-    return learnt(messages(signals), right, **options)
+    return learnt(messages(features), right, **options)
 
 
-def loss(weights, signals, right, l2):
+def loss(weights, features, right, l2):
     """Return what `learnt` makes small: after its docstring, in plain Python."""
-    some = [(x.astype(float), y / y.sum()) for x, y in zip(signals, right, strict=True) if y.any()]
+    some = [(x.astype(float), y / y.sum()) for x, y in zip(features, right, strict=True) if y.any()]
     spread = np.concatenate([x for x, _ in some]).std(axis=0) + 1e-6
     vector = np.array([weights.get(name, 0.0) for name in NAMES])
     total = 0.0
@@ -88,17 +88,17 @@ def test_weights_are_found_again():
     st.sampled_from([1e-3, 0.05, 0.5]),
 )
 def test_no_better_weights_are_near(weights, seed, l2):
-    """Whatever made the data, each signal keeps the sign that it may have, and no small step that keeps it does better."""
-    signals, right = asked(60, weights, seed=seed, candidates=8)
-    found = learnt_of(signals, right, l2=l2)
-    best = loss(found, signals, right, l2)
+    """Whatever made the data, each feature keeps the sign that it may have, and no small step that keeps it does better."""
+    features, right = asked(60, weights, seed=seed, candidates=8)
+    found = learnt_of(features, right, l2=l2)
+    best = loss(found, features, right, l2)
     for name in NAMES:
         weight = found.get(name, 0.0)
         sign = -1 if name in AGAINST else 1
         assert weight * sign >= 0, name
         for step in (-0.02, 0.02):
             if (weight + step) * sign >= 0:
-                assert loss({**found, name: weight + step}, signals, right, l2) >= best - 2e-5, name
+                assert loss({**found, name: weight + step}, features, right, l2) >= best - 2e-5, name
 
 
 def test_what_can_only_speak_for_a_candidate_is_left_out_where_it_speaks_against():
@@ -116,7 +116,7 @@ def test_a_larger_penalty_makes_smaller_weights():
     assert bound["words"] > bound["window"]
 
 
-def test_signals_can_be_left_out():
+def test_features_can_be_left_out():
     """What is not used has no weight."""
     data = asked(200, TRUE)
     found = learnt_of(*data, l2=1e-3, without={"words", "asks"})
@@ -127,36 +127,36 @@ def test_signals_can_be_left_out():
 
 def test_questions_without_an_answer_teach_nothing():
     """Weights are the same with and without them, also where they have no candidates at all."""
-    signals, right = asked(100, TRUE)
+    features, right = asked(100, TRUE)
     more, _ = asked(30, {"date": 5.0}, seed=7)
     more.append(np.zeros((0, len(NAMES)), np.float32))
     nothing = [np.zeros(len(x), bool) for x in more]
-    assert learnt_of([*more, *signals], [*nothing, *right], l2=0.01) == pytest.approx(
-        learnt_of(signals, right, l2=0.01)
+    assert learnt_of([*more, *features], [*nothing, *right], l2=0.01) == pytest.approx(
+        learnt_of(features, right, l2=0.01)
     )
 
 
 def test_a_signal_that_is_always_the_same_weighs_nothing():
     """It tells no candidates apart."""
-    signals, right = asked(100, TRUE)
-    for each in signals:
+    features, right = asked(100, TRUE)
+    for each in features:
         each[:, NAMES.index("date")] = 0.25
-    assert abs(learnt_of(signals, right, l2=0.01).get("date", 0.0)) < 1e-6
+    assert abs(learnt_of(features, right, l2=0.01).get("date", 0.0)) < 1e-6
 
 
 def test_several_answers_share():
     """Where two candidates answer alike, the data says the same as two questions with one each."""
-    signals, right = asked(80, TRUE)
+    features, right = asked(80, TRUE)
     second = [np.roll(y, 1) for y in right]
-    together = learnt_of(signals, [a | b for a, b in zip(right, second, strict=True)], l2=0.01)
-    apart = learnt_of([*signals, *signals], [*right, *second], l2=0.01)
+    together = learnt_of(features, [a | b for a, b in zip(right, second, strict=True)], l2=0.01)
+    apart = learnt_of([*features, *features], [*right, *second], l2=0.01)
     assert together == pytest.approx(apart, abs=0.02)
 
 
 def candidates_of(n, weights, *, noise=1.0):
     """Return the candidates of n questions as messages, and which of them answers."""
-    signals, right = asked(n, weights, noise=noise)
-    return messages(signals), right
+    features, right = asked(n, weights, noise=noise)
+    return messages(features), right
 
 
 def best_five(model, candidates, right):
@@ -200,7 +200,7 @@ def test_weights_that_tell_nothing_make_odds_that_do_not_differ():
 def test_data_that_leaves_no_doubt_makes_a_finite_model(always):
     """Where every candidate is right, or none, or a line parts them, numbers stay numbers."""
     candidates, _ = candidates_of(50, {})
-    sums = [one.signals[:, NAMES.index("words")] for one in candidates]
+    sums = [one.features[:, NAMES.index("words")] for one in candidates]
     for right in (
         [np.full(len(each), always) for each in sums],
         [(each > 0.9) == always for each in sums],
@@ -225,22 +225,22 @@ def test_coefficients_keep_their_bound(seed, least):
     assert bad == 0 if least == 0 else bad < -1
 
 
-CLUE_NAMES = list(CLUES)
+FACT_NAMES = list(FACT_FEATURES)
 
 
 def questions(n, *, seed=1):
-    """Return the clues of questions of which every second is answered: by the fact that is near and has the words."""
+    """Return the features of questions of which every second is answered: by the fact that is near and has the words."""
     random = np.random.default_rng(seed)
     out = []
     for at in range(n):
-        found = np.zeros((12, len(CLUE_NAMES)), np.float32)
-        found[:, CLUE_NAMES.index("meaning")] = random.uniform(0.0, 0.4, 12)
-        found[:, CLUE_NAMES.index("words")] = random.uniform(0.0, 0.3, 12)
+        found = np.zeros((12, len(FACT_NAMES)), np.float32)
+        found[:, FACT_NAMES.index("meaning")] = random.uniform(0.0, 0.4, 12)
+        found[:, FACT_NAMES.index("words")] = random.uniform(0.0, 0.3, 12)
         right = np.zeros(12, bool)
         if at % 2:
             right[3] = True
-            found[3, CLUE_NAMES.index("meaning")] += random.uniform(0.1, 0.4)
-            found[3, CLUE_NAMES.index("words")] += random.uniform(0.2, 0.5)
+            found[3, FACT_NAMES.index("meaning")] += random.uniform(0.1, 0.4)
+            found[3, FACT_NAMES.index("words")] += random.uniform(0.2, 0.5)
         out.append(FactsAsked(found, right, bool(at % 2)))
     return out
 
@@ -249,7 +249,7 @@ def best(model, asked):
     """Return how likely the best fact of each question is, times the share of the right one where there is one."""
     found = []
     for one in asked:
-        odds = model.odds(one.clues)
+        odds = model.odds(one.features)
         right = odds[one.right if one.answered else slice(None)].max()
         found.append(np.exp((right - odds.max()) / SLOWLY) / (1 + np.exp(-odds.max())))
     return np.array(found)
@@ -261,7 +261,7 @@ def test_right_facts_reach_the_level_of_scores():
     models = learnt_facts(asked)
     answered = np.array([one.answered for one in asked])
     by_words = [
-        one._replace(clues=one.clues * np.array([n != "meaning" for n in CLUE_NAMES])) for one in asked
+        one._replace(features=one.features * np.array([n != "meaning" for n in FACT_NAMES])) for one in asked
     ]
     for model, some, cost in (
         (models.with_meaning, asked, COST),
@@ -333,11 +333,11 @@ def test_homes_are_whole():
 
 def asked_at_home(*, replaced):
     """Return a question that an old message answers, or a newer one in much the same words, beside one of another thing."""
-    signals = np.zeros((3, len(SIGNALS)), np.float32)
-    signals[:, list(SIGNALS).index("words")] = (0.9, 0.8, 0.7)
+    features = np.zeros((3, len(FEATURES)), np.float32)
+    features[:, list(FEATURES).index("words")] = (0.9, 0.8, 0.7)
     stems = frozenset({"key", "hook"}), frozenset({"key", "hook" if replaced else "car"}), frozenset({"key"})
-    said = Said(np.array([1, 1, 2]), np.zeros(3, bool), stems, stems, frozenset({"key"}))
-    messages = Messages(signals, np.array([0.0, 9.0, 5.0]) * 86400, "now", said)
+    said = Contents(np.array([1, 1, 2]), np.zeros(3, bool), stems, stems, frozenset({"key"}))
+    messages = Messages(features, np.array([0.0, 9.0, 5.0]) * 86400, "now", said)
     right = np.array([not replaced, replaced, False])
     return Asked("en", messages, right, np.array([replaced, False, False]), 1)
 
@@ -381,7 +381,7 @@ def samples(*, embedded: bool) -> list[Sample]:
                     vector if embedded else None,
                     MAKER if embedded else "",
                 )
-                found = Found(0.6 if wants else 0.3, -2.0 + wants, float(wants), 2)
+                found = Fit(0.6 if wants else 0.3, -2.0 + wants, float(wants), 2)
                 rows.append(Sample(home, kind, 1.0, utterance, found))
     return rows
 
@@ -390,7 +390,7 @@ def test_questions_are_parted_from_small_talk() -> None:
     """By words and with vectors, also of a household that was not learnt on."""
     embedded, by_words = samples(embedded=True), samples(embedded=False)
     learnt_gate, of_others = gate.learnt(embedded, by_words)
-    assert learnt_gate.said.keys() == {"en", "de"}
+    assert learnt_gate.vocabularies.keys() == {"en", "de"}
     assert learnt_gate.meant.embedder == "mini"
     assert of_others.keys() == {"en_one", "en_two", "de_haus"}
     for meaning, some in ((1.0, embedded), (0.0, by_words)):

@@ -21,7 +21,7 @@ from edgemem.recall.index.docs import add_docs
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.sources import EPISODE, Doc
 from edgemem.recall.text.analyse import (
-    TOLD,
+    DETECTED,
     WORDS_VERSION,
     language_in,
     language_of,
@@ -234,7 +234,7 @@ def test_meaning_has_all_its_weight_where_the_model_knows_the_language() -> None
     """And where it knows many, or one that cannot be told from the others."""
     assert share_of_meaning("en", ("en",), 0.3) == 1.0
     assert share_of_meaning("de", ("en", "de"), 0.3) == 1.0
-    for language in (*TOLD, "other"):
+    for language in (*DETECTED, "other"):
         assert share_of_meaning(language, (), 0.3) == 1.0
         assert share_of_meaning(language, ("en", "fr"), 0.3) == 1.0
 

@@ -22,11 +22,11 @@ from edgemem.recall.search.bm25 import (
     MAX_MATCHES,
     MAX_TERMS,
     B,
-    Matched,
+    Bm25Scores,
     Statistics,
+    bm25_scores,
     count_docs,
-    matched,
-    stands_of,
+    occurrences_of,
 )
 from edgemem.recall.search.file_words import FileWords
 from edgemem.recall.search.table import Columns, Row, make_filter
@@ -100,18 +100,18 @@ def test_no_question_is_a_syntax_error(database, text):
 
 def test_in_a_small_memory_a_common_word_still_finds():
     """Where one of two texts holds a word, the word is worth something; where nothing is known, nothing breaks."""
-    assert Statistics(docs=2, terms=9, counts={"cup": 1}).rarity(1) > 0.5
-    assert Statistics(docs=1, terms=9, counts={"cup": 1}).rarity(1) > 0.1
-    assert Statistics(docs=0, terms=0, counts={}).rarity(0) > 0
+    assert Statistics(docs=2, terms=9, counts={"cup": 1}).idf(1) > 0.5
+    assert Statistics(docs=1, terms=9, counts={"cup": 1}).idf(1) > 0.1
+    assert Statistics(docs=0, terms=0, counts={}).idf(0) > 0
 
 
 def test_common_words_are_left_out_when_others_tell_more():
     """Terms are taken from the rarest on until they match too much; one is always taken."""
     stats = Statistics(docs=50_000, terms=500_000, counts={"rare": 3, "known": 900, "common": MAX_MATCHES})
-    assert stats.telling(["common", "nowhere", "known", "rare"]) == ["rare", "known"]
-    assert stats.telling(["common"]) == ["common"]
+    assert stats.informative(["common", "nowhere", "known", "rare"]) == ["rare", "known"]
+    assert stats.informative(["common"]) == ["common"]
     many = [f"t{n}" for n in range(99)]
-    assert len(Statistics(99, 99, dict.fromkeys(many, 1)).telling(many)) == MAX_TERMS
+    assert len(Statistics(99, 99, dict.fromkeys(many, 1)).informative(many)) == MAX_TERMS
 
 
 def test_names_of_speakers_are_not_looked_for():
@@ -236,10 +236,10 @@ def occurrences(columns, texts, asked, *, parts=1):
     return found
 
 
-def matched_in(view, where, statistics) -> Matched:
+def matched_in(view, where, statistics) -> Bm25Scores:
     """Return what terms are worth that each were said."""
-    stands = stands_of(view, where)
-    return matched(
+    stands = occurrences_of(view, where)
+    return bm25_scores(
         view, stands, {name: TermWeight(1.0, statistics.counts[name]) for name in stands.names}, statistics
     )
 
@@ -259,9 +259,9 @@ def beside(texts, of, step):
 
 
 def by_hand(texts, asked, statistics):
-    """Return what `matched` should, in plain Python: by number, by number, by session."""
+    """Return what `bm25_scores` should, in plain Python: by number, by number, by session."""
     average = max(1.0, statistics.terms / max(1, statistics.docs))
-    weight = {term: statistics.rarity(statistics.counts[term]) for term in asked}
+    weight = {term: statistics.idf(statistics.counts[term]) for term in asked}
     own, window, session = {}, {}, {}
     for t in texts:
         if t.shown:
@@ -401,16 +401,16 @@ def test_a_term_counts_as_much_as_it_is_worth():
     """What may only have been misheard counts less in texts, windows and sessions alike, and what is not asked for nothing."""
     texts = talk("cup", "x", "kettle")
     view = seen(columns_of(texts))
-    stands = stands_of(view, occurrences(view.columns, texts, ["cup", "kettle"]))
+    stands = occurrences_of(view, occurrences(view.columns, texts, ["cup", "kettle"]))
     assert stands.counts == {"cup": 1, "kettle": 1}
     whole, half = (
-        matched(view, stands.of({"cup"}), {"cup": TermWeight(weight, 1)}, statistics_of(texts))
+        bm25_scores(view, stands.of({"cup"}), {"cup": TermWeight(weight, 1)}, statistics_of(texts))
         for weight in (1.0, 0.5)
     )
     for scores, other in zip(whole[:3], half[:3], strict=True):
         assert other.tolist() == pytest.approx([score / 2 for score in scores])
     assert whole.own.tolist()[1:] == [0, 0, 0]
-    rarer = matched(view, stands.of({"cup"}), {"cup": TermWeight(1.0, 0.5)}, statistics_of(texts))
+    rarer = bm25_scores(view, stands.of({"cup"}), {"cup": TermWeight(1.0, 0.5)}, statistics_of(texts))
     assert rarer.own[0] > whole.own[0]
 
 
@@ -423,8 +423,8 @@ def test_of_some_terms_what_stands_is_as_if_no_others_had_been_asked_for(said, w
     view = seen(columns_of(texts))
     where = occurrences(view.columns, texts, WORDS, parts=parts)
     some, alone = (
-        stands_of(view, where).of(wanted),
-        stands_of(view, [one for one in where if one[0] in wanted]),
+        occurrences_of(view, where).of(wanted),
+        occurrences_of(view, [one for one in where if one[0] in wanted]),
     )
     assert (some.names, some.counts) == (alone.names, alone.counts)
     for one, other in zip(some[1:4], alone[1:4], strict=True):
@@ -436,7 +436,7 @@ def test_hidden_texts_do_not_count():
     texts = [*talk("cup"), *talk("cup kettle", level=2, session=2)]
     texts[1] = texts[1]._replace(id=2, owner="bob")
     view = View(columns_of(texts), make_filter(Reader("ann")))
-    assert stands_of(view, occurrences(view.columns, texts, ["cup", "kettle"])).counts == {
+    assert occurrences_of(view, occurrences(view.columns, texts, ["cup", "kettle"])).counts == {
         "cup": 1,
         "kettle": 0,
     }

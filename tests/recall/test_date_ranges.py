@@ -73,7 +73,7 @@ SPANS = {
 def test_a_range_is_one_time(text: str, days: str) -> None:
     """Who asks from when to when, since when or until when, asks for one time."""
     spans = times_in(text, NOW, ZONE)
-    assert len({span.said for span in spans}) == 1
+    assert len({span.text for span in spans}) == 1
     assert days_of(spans[0]) == days
 
 
@@ -93,7 +93,7 @@ def test_a_range_is_one_time(text: str, days: str) -> None:
 )
 def test_what_is_no_range(text: str, said: list[str]) -> None:
     """What is moved from one day to another lies on two days; a day beside something else is one day."""
-    assert list(dict.fromkeys(span.said for span in times_in(text, NOW, ZONE))) == said
+    assert list(dict.fromkeys(span.text for span in times_in(text, NOW, ZONE))) == said
 
 
 def test_a_statement_speaks_of_both_ends_and_of_all_between() -> None:

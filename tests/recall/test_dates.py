@@ -214,7 +214,7 @@ def test_part_of_a_day() -> None:
 def test_words_that_say_it() -> None:
     """A span carries the words that say it, and spans come in the order of the text."""
     spans = times_in("Yesterday we planned it for 7 May 2025, at home.", NOW, ZONE)
-    assert [span.said for span in spans] == ["Yesterday", "7 May 2025"]
+    assert [span.text for span in spans] == ["Yesterday", "7 May 2025"]
 
 
 def test_the_zone_makes_the_day() -> None:
@@ -349,6 +349,6 @@ def test_silly_clocks(now: float) -> None:
 
 def test_long_text() -> None:
     """Of a very long text the end counts."""
-    assert [span.said for span in times_in("last may " + "x " * 50_000 + "yesterday", NOW, ZONE)] == [
+    assert [span.text for span in times_in("last may " + "x " * 50_000 + "yesterday", NOW, ZONE)] == [
         "yesterday"
     ]

@@ -22,7 +22,7 @@ from edgemem.loop.toolbox import ToolTurn
 from edgemem.recall.index.sources import EPISODE, TURN
 from edgemem.recall.query import ParsedQuery, parse_query
 from edgemem.recall.search.table import Columns, Row
-from edgemem.recall.times import on_dates, on_days, past_times, said_then, spoken_of
+from edgemem.recall.times import date_scores, on_dates, on_days, past_times, spoken_of
 from edgemem.records import Epoch, Reader
 from edgemem.store import epochs, facts
 
@@ -152,9 +152,9 @@ def test_what_happened_is_told_the_next_day_too():
     """What was said at a time of the question counts, and a little less what was said within a day after it."""
     at = np.array([9.99, 10, 11.5, 12, 30]) * DAY
     day = (10 * DAY, 11 * DAY, 0.9)
-    assert said_then(at, asking(day)) == pytest.approx([0, 0.9, 0.81, 0, 0])
-    assert said_then(at, asking(day, (9 * DAY, 40 * DAY, 0.3))) == pytest.approx([0.3, 0.9, 0.81, 0.3, 0.3])
-    assert said_then(at, asking()).tolist() == [0] * 5
+    assert date_scores(at, asking(day)) == pytest.approx([0, 0.9, 0.81, 0, 0])
+    assert date_scores(at, asking(day, (9 * DAY, 40 * DAY, 0.3))) == pytest.approx([0.3, 0.9, 0.81, 0.3, 0.3])
+    assert date_scores(at, asking()).tolist() == [0] * 5
 
 
 def test_messages_of_a_day_are_found_whatever_they_say():

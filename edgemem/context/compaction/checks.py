@@ -77,8 +77,8 @@ def _numbers(lines: Sequence[str]) -> set[str]:
 def _dates(summary: str, known: frozenset[str]) -> Iterator[str]:
     """Yield the days, months and other times of a summary that have a word which is not known."""
     for span in (span for line in summary.splitlines() for span in mentions(line, 0.0, timezone.utc)):
-        if any(map(known.isdisjoint, map(_forms, _WORD.findall(_SIGN.sub(" ", span.said))))):
-            yield span.said
+        if any(map(known.isdisjoint, map(_forms, _WORD.findall(_SIGN.sub(" ", span.text))))):
+            yield span.text
 
 
 def _names(summary: str, known: frozenset[str]) -> Iterator[str]:

@@ -36,7 +36,7 @@ _PLAIN_KINDS = (
     "ahead_before",
     "before",
     "small",
-    "one",
+    "article",
     "month_day",
     "weekend",
     "every",
@@ -109,23 +109,23 @@ def date_words() -> DateWords:
     grammars = {code: words.dates for code, words in all_words().items()}
     languages = tuple(grammars.values())
     accented = _lexicon(grammars["vi"], folded=False)
-    lexicons = tuple(_lexicon(each, folded=True) for each in languages)
-    asks = [fold(phrase) for each in languages if each.join for phrase in _items(each.asks)]
-    alone = "|".join(re.escape(fold(each.asks_alone)) for each in languages if each.asks_alone)
+    lexicons = tuple(_lexicon(grammar, folded=True) for grammar in languages)
+    asks = [fold(phrase) for grammar in languages if grammar.join for phrase in _items(grammar.asks)]
+    alone = "|".join(re.escape(fold(grammar.asks_alone)) for grammar in languages if grammar.asks_alone)
     together = "|".join(re.escape(phrase) for phrase in _items(grammars["zh"].asks))
     return DateWords(
         lexicons,
         accented,
-        frozenset().union(accented.anchors, *(each.anchors for each in lexicons)),
+        frozenset().union(accented.anchors, *(grammar.anchors for grammar in lexicons)),
         re.compile(rf"{_whole_words(asks)}|(?:^|\s)(?:{alone})\s*$|{together}"),
-        re.compile(_whole_words(word for each in languages for word in _items(each.asks_accented))),
+        re.compile(_whole_words(word for grammar in languages for word in _items(grammar.asks_accented))),
     )
 
 
 def _lexicon(language: Dates, *, folded: bool) -> Lexicon:
     key = fold if folded else str.casefold
     phrases: dict[str, tuple[Label, ...]] = {}
-    for phrase, kind, value in _said(language):
+    for phrase, kind, value in _entries(language):
         if (
             folded
             and language.accents_matter
@@ -135,12 +135,12 @@ def _lexicon(language: Dates, *, folded: bool) -> Lexicon:
         ):
             continue  # hè is no he, and tôi, which is I, no evening
         for written in {key(phrase), key(_without_umlauts(phrase))}:
-            found = phrases.setdefault(written, ({},))[0]
-            if not (kind == "month" and "number" in found):
-                found.setdefault(kind, value)
+            label = phrases.setdefault(written, ({},))[0]
+            if not (kind == "month" and "number" in label):
+                label.setdefault(kind, value)
     for phrase, kinds in language.whole.items():
-        said = (part.partition(":") for part in kinds.split())
-        phrases[key(phrase)] = tuple({kind: _value(value)} for kind, _, value in said)
+        pairs = (part.partition(":") for part in kinds.split())
+        phrases[key(phrase)] = tuple({kind: _value(value)} for kind, _, value in pairs)
     _compound_days(language, phrases)
     joined = language.join
     longest: dict[str, int] = {}
@@ -167,7 +167,7 @@ def _lexicon(language: Dates, *, folded: bool) -> Lexicon:
     )
 
 
-def _said(language: Dates) -> Iterator[tuple[str, str, Value]]:
+def _entries(language: Dates) -> Iterator[tuple[str, str, Value]]:
     """Yield each word or phrase with what it may be, and its value as that."""
     rows: list[tuple[str, list[str], int]] = [
         ("number", language.numbers.split(","), 0),

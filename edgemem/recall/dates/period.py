@@ -1,4 +1,4 @@
-"""Time alone: whether a question may ask for a time, or for a conversation, and nothing else, as "what did we do yesterday?" does.
+"""Questions for a time or a conversation and nothing else, such as "what did we do yesterday?".
 
 What is left of it when its times, the people whom it names and the words that say no more than "what was there?" are taken out
 tells: nothing. Of a request such as "bring me up to speed on Sunday" one word may be left that nobody said then (see
@@ -35,7 +35,7 @@ _DAY_S = 86400.0
 
 
 class TimeAlone(msgspec.Struct, frozen=True):
-    """Who asks for a time and little else, and what of it."""
+    """A question for a time or a conversation and little else: whose words or deeds it asks for."""
 
     of: Whose = "anyone"
     """Whose words and deeds are asked for: those of whoever asks, of the people that are named, of the robot."""
@@ -58,7 +58,7 @@ def time_alone(
     named: Collection[str] = (),
     reader: str | None = None,
 ) -> TimeAlone | None:
-    """Return what a question asks for that names a time or a conversation and little else; None: it asks for more, or names none.
+    """Return what a question asks for, where it names a time or a conversation and little else; None: it asks for more, or names none.
 
     Args:
         text: with misheard names set right.
@@ -71,13 +71,13 @@ def time_alone(
     words = all_words().get(language)
     if words is None:
         return None
-    for said in sorted({span.said for span in spans}, key=len, reverse=True):
-        text = text.replace(said, " ")
+    for phrase in sorted({span.text for span in spans}, key=len, reverse=True):
+        text = text.replace(phrase, " ")
     text = _without_names(small(text), named)
     talk: Literal["first", "last"] | None = None
     if not spans:
         of_talk = words.first.stand_in(text) or words.last.stand_in(text)
-        if named or not of_talk or not words.said.stand_in(text):
+        if named or not of_talk or not words.speech.stand_in(text):
             return None
         talk = "first" if words.first.stand_in(text) else "last"
     elif not _is_meant(text, spans, language, now):
@@ -91,7 +91,7 @@ def time_alone(
     if left is None or (left and (talk is not None or not request)):
         return None
     of = _whose(text, words, named=bool(named), reader=reader)
-    return TimeAlone(of, words.said.stand_in(text), reader, talk, left)
+    return TimeAlone(of, words.speech.stand_in(text), reader, talk, left)
 
 
 def _without_names(text: str, named: Collection[str]) -> str:
@@ -110,7 +110,7 @@ def _request(text: str, words: Words, *, before: int) -> int:
     if whom is None or whom.start() >= before:
         return 0
     verb = words.please.pattern.sub(" ", text[: whom.start()])
-    return whom.end() if len(_TOKEN.findall(verb)) <= words.one_word and _NAMED not in verb else 0
+    return whom.end() if len(_TOKEN.findall(verb)) <= words.word_length and _NAMED not in verb else 0
 
 
 def _is_meant(text: str, spans: Collection[Span], language: str, now: float) -> bool:
@@ -133,12 +133,12 @@ def _whose(text: str, words: Words, *, named: bool, reader: str | None) -> Whose
     for some in (words.us, words.me, words.to_you):
         text = some.pattern.sub(" ", text)
     text = words.we.pattern.sub(_NAMED, text)
-    found = (at.start() for some in (words.said, words.done) for at in some.pattern.finditer(text))
-    deed = max(found, default=-1)
+    begins = (at.start() for some in (words.speech, words.done) for at in some.pattern.finditer(text))
+    deed = max(begins, default=-1)
     who: list[tuple[int, Whose]] = [(at.start(), "anyone") for at in re.finditer(_NAMED, text)]
     who += [(at.start(), "asker") for at in words.i.pattern.finditer(text)]
     who += [(at.start(), "robot") for at in words.you.pattern.finditer(text)]
-    _, last = max((one for one in who if one[0] <= deed), default=(0, "anyone"))
+    _, last = max((entry for entry in who if entry[0] <= deed), default=(0, "anyone"))
     if last == "robot" or (last == "asker" and reader is not None):
         return last
     return "named" if named else "anyone"
@@ -146,7 +146,7 @@ def _whose(text: str, words: Words, *, named: bool, reader: str | None) -> Whose
 
 def _left(text: str, words: Words, language: str) -> tuple[frozenset[str], ...] | None:
     """Return the stems of the one word that tells anything in what is left of a question; None: there are more words."""
-    for some in (words.please, words.first, words.last, words.said, words.done, words.little, words.asks):
+    for some in (words.please, words.first, words.last, words.speech, words.done, words.little, words.asks):
         text = some.pattern.sub(" ", text)
     accented = language == "vi" and not text.isascii()
     left = []
@@ -155,14 +155,14 @@ def _left(text: str, words: Words, language: str) -> tuple[frozenset[str], ...] 
         stems = frozenset((stem(plain), stem(plain, language) if stemmed(language) else plain))
         if plain and not (token in empty_words(language) if accented else stems & _empty(language)):
             left.append(stems)
-    return tuple(left) if len(left) <= words.one_word else None
+    return tuple(left) if len(left) <= words.word_length else None
 
 
 @cache
 def _empty(language: str) -> frozenset[str]:
     """Return the stems of those words of a language that tell nothing; without accents, so that some Vietnamese ones mean another."""
     words = all_words()[language]
-    listed = [item for some in (words.said, words.done, words.little) for item in some.items]
+    listed = [item for some in (words.speech, words.done, words.little) for item in some.items]
     empty = empty_signs() if language == "zh" else empty_words(language)
     plain = [word for item in (*empty, *listed) for word in plain_words(item)]
     if not stemmed(language):

@@ -1,4 +1,4 @@
-"""Phrases: what time a question or a statement speaks of, and whether it asks for one.
+"""The times that a question or a statement speaks of, and whether a question asks for a time.
 
 English, German, Spanish, Vietnamese and Chinese; numbers may be words. Each language says what its words may be (see
 `lexicon`); words that stand together and tell a time are one phrase in all of them, in whatever order they come,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from edgemem.recall.dates.lexicon import Lexicon
 
 
-Ranges = Literal["asked", "told", "none"]
+Ranges = Literal["asked", "stated", "none"]
 """How "from Monday to Friday" is read: as one time, and "since Monday" as all days since; as one time and both its ends;
 as two times."""
 _GAP = 3
@@ -79,15 +79,17 @@ def phrases_in(
     if past is None and _question().search(plain):
         past = True  # people ask a memory about what was
     clusters = list(clusters_in(pieces, lexicon))
-    said = {id(each): _phrase(each, pieces, known, lexicon, day, past=past) for each in clusters}
+    by_cluster = {
+        id(cluster): _phrase(cluster, pieces, known, lexicon, day, past=past) for cluster in clusters
+    }
     asked = ranges == "asked"
-    for one in ranges_in(written, pieces, clusters, asked=asked) if ranges != "none" else ():
-        if readings := _read(partial(range_readings, one, lexicon, day, past=past)):
-            ends = [said.pop(id(end), None) for end in one.ends]
+    for extent in ranges_in(written, pieces, clusters, asked=asked) if ranges != "none" else ():
+        if readings := _read(partial(range_readings, extent, lexicon, day, past=past)):
+            ends = [by_cluster.pop(id(end), None) for end in extent.ends]
             # A text that tells from when to when speaks of both ends; who asks so wants all that lies between.
             inner = () if asked else tuple(end for end in ends if end is not None)
-            yield Phrase(one.begin, one.end, known, readings, inner)
-    yield from (phrase for phrase in said.values() if phrase is not None)
+            yield Phrase(extent.begin, extent.end, known, readings, inner)
+    yield from (phrase for phrase in by_cluster.values() if phrase is not None)
 
 
 def _phrase(
@@ -151,8 +153,8 @@ class Span(msgspec.Struct, frozen=True):
     end: float
     sure: float
     """1 where only this can be meant, less where it is one of several readings."""
-    said: str
-    """The words that say it, as they stand there."""
+    text: str
+    """The words that name it, as they stand in the text."""
 
     def holds(self, moment: float) -> bool:
         """Tell whether a moment lies in it."""
@@ -177,9 +179,10 @@ def ends_in(text: str, now: float, zone: tzinfo) -> tuple[Span, ...]:
 
 def _times(text: str, now: float, zone: tzinfo, *, ranges: Ranges) -> tuple[Span, ...]:
     text = _composed(text[-MAX_CHARS:])
-    said = list(_TOKEN.finditer(text))
+    matches = list(_TOKEN.finditer(text))
     tokens = [
-        Token(str(each.lastgroup), fold(_OWNED.sub("", each[0])), each.start(), each.end()) for each in said
+        Token(str(match.lastgroup), fold(_OWNED.sub("", match[0])), match.start(), match.end())
+        for match in matches
     ]
     known, words = date_words(), {token.word for token in tokens}
     dated = any(token.kind == "date" for token in tokens)
@@ -193,23 +196,24 @@ def _times(text: str, now: float, zone: tzinfo, *, ranges: Ranges) -> tuple[Span
     written, plain = text.casefold(), fold(text)
     if _VIETNAMESE.search(text):
         spelled = [
-            Token(each.kind, text[each.begin : each.end].casefold(), each.begin, each.end) for each in tokens
+            Token(token.kind, text[token.begin : token.end].casefold(), token.begin, token.end)
+            for token in tokens
         ]
-        phrases = phrases_in(written, written, spelled, known.accented, seen_from, ranges=ranges)
-        return tuple(_spans(text, list(phrases)))
-    found: list[Phrase] = []
+        accented = phrases_in(written, written, spelled, known.accented, seen_from, ranges=ranges)
+        return tuple(_spans(text, list(accented)))
+    phrases: list[Phrase] = []
     for lexicon in known.lexicons:
         # Figures are the same in all languages, but a word of any may stand before them.
         if dated or (years and lexicon.join) or not lexicon.anchors.isdisjoint(words):
-            found += phrases_in(written, plain, tokens, lexicon, seen_from, ranges=ranges)
-    return tuple(_spans(text, found))
+            phrases += phrases_in(written, plain, tokens, lexicon, seen_from, ranges=ranges)
+    return tuple(_spans(text, phrases))
 
 
-def mentions(text: str, said_at: float, zone: tzinfo) -> tuple[Span, ...]:
+def mentions(text: str, at: float, zone: tzinfo) -> tuple[Span, ...]:
     """Return the times that a statement speaks of, for an index: one reading of each, where it is likely enough."""
     best: dict[str, Span] = {}
-    for span in _times(text, said_at, zone, ranges="told"):
-        best.setdefault(span.said, span)
+    for span in _times(text, at, zone, ranges="stated"):
+        best.setdefault(span.text, span)
     return tuple(best.values())
 
 
@@ -227,18 +231,18 @@ def _composed(text: str) -> str:
     if text.isascii():
         return text
     text = unicodedata.normalize("NFC", text)[-MAX_CHARS:]
-    return _YEAR_IN_SIGNS.sub(lambda found: found[0].translate(_SIGNS), text)
+    return _YEAR_IN_SIGNS.sub(lambda year: year[0].translate(_SIGNS), text)
 
 
-def _spans(text: str, found: Sequence[Phrase]) -> Iterator[Span]:
-    """Yield each time once: where two languages read the same words, as the one that knows more of the text says."""
+def _spans(text: str, phrases: Sequence[Phrase]) -> Iterator[Span]:
+    """Yield each time once; where two languages read the same words, the one that knows more words of the text counts."""
     taken: list[Phrase] = []
-    for phrase in sorted(found, key=lambda each: (-each.known, each.begin - each.end)):
+    for phrase in sorted(phrases, key=lambda item: (-item.known, item.begin - item.end)):
         if all(phrase.end <= other.begin or phrase.begin >= other.end for other in taken):
             taken.append(phrase)
     count = 0
-    told = (each for phrase in taken for each in (phrase, *phrase.inner))
-    for phrase in sorted(told, key=lambda each: each.begin):
+    all_phrases = (item for phrase in taken for item in (phrase, *phrase.inner))
+    for phrase in sorted(all_phrases, key=lambda item: item.begin):
         for begin, end, sure in phrase.readings:
             if count < MAX_SPANS and math.isfinite(begin) and math.isfinite(end):
                 count += 1

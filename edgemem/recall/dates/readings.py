@@ -67,7 +67,7 @@ def readings_of(
         return
     part = parts.get("part")
     if "date" in parts:
-        dates = [whole_day(*each) for each in _dates(parts["date"])]
+        dates = [whole_day(*numbers) for numbers in _dates(parts["date"])]
         yield from (day.reading(days, 1.0 / len(dates), part) for days in dates)
         return
     shift = parts.get("shift")
@@ -125,13 +125,13 @@ def _holidays(around: date, name: str) -> list[Days]:
     if name in {"easter", "good_friday"}:
         return easters(around, -2 if name == "good_friday" else 0)
     if name == "tet":
-        return [whole_day(*map(int, each.split("-"))) for each in _NEW_MOONS.split()]
+        return [whole_day(*map(int, day.split("-"))) for day in _NEW_MOONS.split()]
     return year_days_of(around, *_HOLIDAYS[name])
 
 
 def _dates(figures: str) -> Iterator[tuple[int, int, int]]:
     """Yield the years, months and days that figures may mean: 5/7/2023 is in May or in July."""
-    sign = next(each for each in figures if not each.isdigit())
+    sign = next(char for char in figures if not char.isdigit())
     first, second, third = figures.split(sign)
     if len(first) == MAX_DIGITS:
         yield int(first), int(second), int(third)
@@ -195,13 +195,13 @@ def part_at_and(pieces: Sequence[Piece]) -> None:
 def ranges_in(
     written: str, pieces: Sequence[Piece], clusters: Sequence[Cluster], *, asked: bool
 ) -> list[Range]:
-    """Return the ranges that a text tells, in their order; no phrase is an end of two.
+    """Return the ranges of a text in their order; no phrase is an end of two ranges.
 
     Args:
         written: the text in small letters.
-        asked: whether one end is enough.
+        asked: whether one end makes a range, as in "since Monday".
     """
-    found: list[Range] = []
+    ranges: list[Range] = []
     moved: bool | None = None
     at = 0
     while at < len(clusters):
@@ -222,35 +222,35 @@ def ranges_in(
                 spans = not moved
             if spans and _is_time(cluster, other, opener):
                 end = pieces[closed].end if closed is not None and closer == "between" else other.end
-                found.append(Range("span", (cluster, other), begin, end))
+                ranges.append(Range("span", (cluster, other), begin, end))
                 at += 2
                 continue
-        if asked and (kind := _one_end(written, pieces, cluster, opened, opener)):
+        if asked and (kind := _open_kind(written, pieces, cluster, opened, opener)):
             closed, closer = _closer(pieces, cluster)
             behind = closed is not None and closer == kind
             end = pieces[closed].end if behind and closed is not None else cluster.end
-            found.append(Range(kind, (cluster,), cluster.begin if behind else begin, end))
+            ranges.append(Range(kind, (cluster,), cluster.begin if behind else begin, end))
         at += 1
-    return found
+    return ranges
 
 
-def range_readings(one: Range, lexicon: Lexicon, day: Today, *, past: bool | None) -> Iterator[Reading]:
+def range_readings(extent: Range, lexicon: Lexicon, day: Today, *, past: bool | None) -> Iterator[Reading]:
     """Yield what a range may mean, the likeliest first."""
-    if one.kind == "span":
-        yield from _spanned(one.ends[0].parts, one.ends[1].parts, lexicon, day, past=past)
+    if extent.kind == "span":
+        yield from _spanned(extent.ends[0].parts, extent.ends[1].parts, lexicon, day, past=past)
         return
-    told = one.ends[0].parts
-    seen = list(readings_of(told, lexicon, day, past=True if one.kind == "since" else past))
-    if one.kind == "since":
-        seen = [each for each in seen if each[0] < day.now] or seen
+    parts = extent.ends[0].parts
+    seen = list(readings_of(parts, lexicon, day, past=True if extent.kind == "since" else past))
+    if extent.kind == "since":
+        seen = [reading for reading in seen if reading[0] < day.now] or seen
     midnight = day.reading((day.day, day.day + timedelta(1)), 1.0)[1]
     for begin, end, sure in seen:
-        if one.kind in {"since", "after"}:
-            first = begin if one.kind == "since" else end
+        if extent.kind in {"since", "after"}:
+            first = begin if extent.kind == "since" else end
             # What is to come after a day has no end, and then the day itself is looked for.
             yield (first, midnight, sure) if first < min(day.now, midnight) else (begin, end, sure)
         else:
-            last = end if one.kind == "until" else begin
+            last = end if extent.kind == "until" else begin
             yield (EVER if last <= midnight else day.now, last, sure)
 
 
@@ -260,23 +260,23 @@ def _spanned(
     first, last = _completed(first, last)
     free, follows = _comes_round(first, lexicon, day), _comes_round(last, lexicon, day)
     if free and not follows:
-        for told in readings_of(last, lexicon, day, past=past):
-            if (start := _before(first, told[0], lexicon, day)) is not None:
-                yield start[0], told[1], told[2]
+        for reading in readings_of(last, lexicon, day, past=past):
+            if (start := _before(first, reading[0], lexicon, day)) is not None:
+                yield start[0], reading[1], reading[2]
         return
-    for told in readings_of(first, lexicon, day, past=past):
+    for reading in readings_of(first, lexicon, day, past=past):
         if not follows:
-            ends = (end for end in readings_of(last, lexicon, day, past=past) if end[0] > told[0])
-            yield from ((told[0], end[1], min(told[2], end[2])) for end in ends)
+            ends = (end for end in readings_of(last, lexicon, day, past=past) if end[0] > reading[0])
+            yield from ((reading[0], end[1], min(reading[2], end[2])) for end in ends)
             continue
-        begin: Reading | None = told
-        end = _after(last, told[0], lexicon, day)
-        if past and free and told[0] < day.now and end is not None and end[0] > day.now:
+        begin: Reading | None = reading
+        end = _after(last, reading[0], lexicon, day)
+        if past and free and reading[0] < day.now and end is not None and end[0] > day.now:
             # All of it is over: from Wednesday to Friday, asked on a Thursday.
-            begin = _before(first, told[0], lexicon, day)
+            begin = _before(first, reading[0], lexicon, day)
             end = None if begin is None else _after(last, begin[0], lexicon, day)
         if begin is not None and end is not None:
-            yield begin[0], end[1], told[2]
+            yield begin[0], end[1], reading[2]
 
 
 def _completed(first: dict[str, Any], last: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -304,23 +304,25 @@ def _near(parts: dict[str, Any], at: float, lexicon: Lexicon, day: Today) -> lis
 
 
 def _before(parts: dict[str, Any], at: float, lexicon: Lexicon, day: Today) -> Reading | None:
-    return next((each for each in _near(parts, at, lexicon, day)[::-1] if each[0] < at), None)
+    return next((reading for reading in _near(parts, at, lexicon, day)[::-1] if reading[0] < at), None)
 
 
 def _after(parts: dict[str, Any], at: float, lexicon: Lexicon, day: Today) -> Reading | None:
-    return next((each for each in _near(parts, at, lexicon, day) if each[0] > at), None)
+    return next((reading for reading in _near(parts, at, lexicon, day) if reading[0] > at), None)
 
 
 def _is_time(first: Cluster, last: Cluster, opener: str) -> bool:
     """Tell whether two ends are times, and not numbers or names that may be months."""
     both = (first, last)
-    if all(each.parts.keys() == {"number"} for each in both):
+    if all(cluster.parts.keys() == {"number"} for cluster in both):
         return False
-    return bool(opener) or not any(each.doubtful for each in both)
+    return bool(opener) or not any(cluster.doubtful for cluster in both)
 
 
-def _one_end(written: str, pieces: Sequence[Piece], cluster: Cluster, opened: int | None, opener: str) -> str:
-    """Return of what kind a range with this one end is; empty: none."""
+def _open_kind(
+    written: str, pieces: Sequence[Piece], cluster: Cluster, opened: int | None, opener: str
+) -> str:
+    """Return the kind of an open range with this end alone: since, until, before or after; empty: there is none."""
     if cluster.parts.keys() == {"number"}:
         return ""
     closed, closer = _closer(pieces, cluster)
@@ -354,11 +356,11 @@ def _closer(pieces: Sequence[Piece], cluster: Cluster) -> tuple[int | None, str]
 
 def _joiner(between: Sequence[Piece]) -> str:
     """Return what binds two phrases, given what stands between them: `to`, `and`, `weak`, or nothing."""
-    said = [str(piece.label["joins"]) for piece in between if "joins" in piece.label]
+    joins = [str(piece.label["joins"]) for piece in between if "joins" in piece.label]
     others = (piece.label for piece in between if "joins" not in piece.label)
     if len(between) > _GAP + 1 or any(label.keys().isdisjoint({"small", "before"}) for label in others):
         return ""
-    return next((kind for kind in ("to", "and", "weak") if kind in said), "")
+    return next((kind for kind in ("to", "and", "weak") if kind in joins), "")
 
 
 def _joins(piece: Piece, kind: str) -> bool:

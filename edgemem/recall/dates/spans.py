@@ -109,7 +109,7 @@ def today(now: float, zone: tzinfo) -> Today:
 def weekdays(around: date, weekday: int) -> list[Days]:
     """Return one weekday of the weeks around a day."""
     monday = _week(around, 0)[0]
-    return [_one(monday + timedelta(_WEEK * away + weekday)) for away in range(-3, 4)]
+    return [_single_day(monday + timedelta(_WEEK * away + weekday)) for away in range(-3, 4)]
 
 
 def weekends(around: date) -> list[Days]:
@@ -132,7 +132,9 @@ def seasons(around: date, season: int) -> list[Days]:
 
 def year_days_of(around: date, month: int, day: int) -> list[Days]:
     """Return a day of the calendar in the years around a day, where it exists."""
-    return [_one(found) for year in _years(around) if (found := _date(year, month, day)) is not None]
+    return [
+        _single_day(existing) for year in _years(around) if (existing := _date(year, month, day)) is not None
+    ]
 
 
 def month_days(around: date, day: int) -> list[Days]:
@@ -140,12 +142,16 @@ def month_days(around: date, day: int) -> list[Days]:
     firsts = (
         _month(around.year, around.month + away)[0] for away in range(-_MONTHS_AROUND, _MONTHS_AROUND + 1)
     )
-    return [_one(found) for first in firsts if (found := _date(first.year, first.month, day)) is not None]
+    return [
+        _single_day(existing)
+        for first in firsts
+        if (existing := _date(first.year, first.month, day)) is not None
+    ]
 
 
 def easters(around: date, away: int = 0) -> list[Days]:
     """Return Easter Sunday of the years around a day, or a day so many days from it."""
-    return [_one(_easter(year) + timedelta(away)) for year in _years(around)]
+    return [_single_day(_easter(year) + timedelta(away)) for year in _years(around)]
 
 
 def year_days(year: int) -> Days:
@@ -155,7 +161,7 @@ def year_days(year: int) -> Days:
 
 def whole_day(year: int, month: int, day: int) -> Days:
     """Return one day; raises ValueError where there is none."""
-    return _one(date(year, month, day))
+    return _single_day(date(year, month, day))
 
 
 def pick(
@@ -182,8 +188,10 @@ def pick(
         if orders[0] == orders[1] or not all(orders):
             yield from ((days, 1.0) for days in orders[0] or orders[1])
             return
-        for found, sure in zip(orders, (_LESS, _LESS) if past is None else (_LIKELY, _UNLIKELY), strict=True):
-            yield from ((days, sure) for days in found)
+        for chosen, sure in zip(
+            orders, (_LESS, _LESS) if past is None else (_LIKELY, _UNLIKELY), strict=True
+        ):
+            yield from ((days, sure) for days in chosen)
     elif shift == 0:
         nearest = sorted(listed, key=lambda days: abs((days[0] - day).days))
         yield from ((days, 1.0) for days in [days for days in nearest if _week(day, 0)[0] <= days[0]][:1])
@@ -200,7 +208,7 @@ def pick(
             yield over[at + 1], _LESS
 
 
-def _one(day: date) -> Days:
+def _single_day(day: date) -> Days:
     return day, day + timedelta(1)
 
 

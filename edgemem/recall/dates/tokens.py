@@ -64,7 +64,7 @@ def _pieces(tokens: Sequence[Token], lexicon: Lexicon) -> list[Piece]:
     while at < len(tokens):
         token = tokens[at]
         for length in range(min(lexicon.longest.get(token.word, 0), len(tokens) - at), 0, -1):
-            key = lexicon.join.join(each.word for each in tokens[at : at + length])
+            key = lexicon.join.join(member.word for member in tokens[at : at + length])
             if (labels := lexicon.phrases.get(key)) is not None:
                 end = tokens[at + length - 1].end
                 pieces += (Piece(dict(label), token.begin, end, key in lexicon.doubtful) for label in labels)
@@ -136,7 +136,7 @@ class _Units:
             return self._replace(at - 1, at, {"year": self.pieces[at - 1].label["year"]})
         if unit == "year" and at + 1 < len(self.pieces) and "year" in self.pieces[at + 1].label:  # năm 2023
             return self._replace(at, at + 1, {"year": self.pieces[at + 1].label["year"]})
-        counted = self._beside(at, -1, "number", "few", "one")
+        counted = self._beside(at, -1, "number", "few", "article")
         first = at if counted is None else counted
         count = _FEW if counted is None else self.pieces[counted].label.get("number", 1)
         few = counted is None or "few" in self.pieces[counted].label
@@ -181,12 +181,12 @@ class _Units:
     def _beside(self, at: int, step: int, *kinds: str) -> int | None:
         """Return the place of the next piece that is one of some kinds; one small word may stand between."""
         for away in (1, 2):
-            there = at + step * away
-            if not 0 <= there < len(self.pieces):
+            place = at + step * away
+            if not 0 <= place < len(self.pieces):
                 return None
-            label = self.pieces[there].label
+            label = self.pieces[place].label
             if any(kind in label for kind in kinds):
-                return there
+                return place
             if "small" not in label:
                 return None
         return None

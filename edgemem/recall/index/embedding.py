@@ -327,7 +327,7 @@ class Embedding:
         try:
             by_text.update(zip(missing, self._rows(missing, stop), strict=False))
         except ModelError:
-            return self._make_each(by_text, missing, stop)
+            return self._embed_singly(by_text, missing, stop)
         return by_text, set()
 
     def _rows(self, texts: Sequence[str], stop: Stop | None) -> Sequence[Vector]:
@@ -337,7 +337,7 @@ class Embedding:
             return list(self.embedder.embed_texts(texts))
         return self.embedder.embed_until(texts, stop)
 
-    def _make_each(
+    def _embed_singly(
         self, by_text: dict[str, Vector], missing: Sequence[str], stop: Stop | None
     ) -> tuple[dict[str, Vector], set[str]]:
         """Find out whether a text is at fault, or the model: then this raises."""

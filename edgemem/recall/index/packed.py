@@ -41,10 +41,10 @@ _DENSE, _WIDE = 16, 8
 # Which rows pass the first sieve: their signs differ in so many more than those of the k-th, times sqrt(dimensions): two
 # and a half times what chance does. At least and at most so many, and so many for each that is wanted, and one of so many.
 _CHANCE = 1.3
-_LEAST, _LEAST_EACH = 100, 4
-_MOST, _MOST_EACH, _MOST_OF = 4000, 30, 250
+_LEAST, _LEAST_PER_HIT = 100, 4
+_MOST, _MOST_PER_HIT, _MOST_OF = 4000, 30, 250
 _SURE = 3.0  # so many times the error of an estimate: 50 pass the second sieve for k = 10
-_EXACT, _EXACT_EACH = 260, 4  # at most, however alike all are: each costs 8 microseconds in SQLite
+_EXACT, _EXACT_PER_HIT = 260, 4  # at most, however alike all are: each costs 8 microseconds in SQLite
 
 _LARGE = 0.9816  # times the root mean square: where the second bit changes
 _LEVELS = 0.9814, 0.5286  # what the two bits are worth: .4528 and 1.51 are the best four levels
@@ -163,14 +163,14 @@ class PackedVectors:
         near = near_enough(distances, k, self.dimensions)
         while True:
             estimated = self._estimates(packed, near if rows is None else rows[near])
-            ids, cosines = _best_of_each(*estimated, most=k if exact is None else None)
+            ids, cosines = _best_by_id(*estimated, most=k if exact is None else None)
             if len(ids) >= k or len(near) == n:  # or else they are pieces of a few texts
                 break
             near = lowest_of(distances, 4 * len(near))
         if exact is not None:
             sure = exact(ids[: _in_doubt(cosines, k, self.dimensions)].tolist())
             ids = np.fromiter(sure.keys(), np.int64, len(sure))
-            ids, cosines = _best_of_each(ids, np.fromiter(sure.values(), np.float32, len(sure)))
+            ids, cosines = _best_by_id(ids, np.fromiter(sure.values(), np.float32, len(sure)))
         return list(zip(ids[:k].tolist(), cosines[:k].tolist(), strict=True))
 
     def cosines(self, query: NDArray[np.float32], ids: ArrayLike) -> tuple[Ids, NDArray[np.float32]]:
@@ -285,12 +285,12 @@ def near_enough(distances: NDArray[np.uint16], k: int, dimensions: int) -> Rows:
     """Return where the distances are low enough for one of the k nearest, in ascending order."""
     import numpy as np
 
-    lowest = lowest_of(distances, _LEAST + _LEAST_EACH * k)
+    lowest = lowest_of(distances, _LEAST + _LEAST_PER_HIT * k)
     if len(lowest) == len(distances):
         return lowest
     last = int(np.partition(distances[lowest], k - 1)[k - 1])
     near = np.flatnonzero(distances <= last + int(_CHANCE * dimensions**0.5))
-    most = _MOST + _MOST_EACH * k + len(distances) // _MOST_OF
+    most = _MOST + _MOST_PER_HIT * k + len(distances) // _MOST_OF
     if len(near) > most:
         return lowest_of(distances, most)
     return near if len(near) > len(lowest) else lowest
@@ -313,7 +313,7 @@ def lowest_of(distances: NDArray[np.uint16], count: int) -> Rows:
     return near
 
 
-def _best_of_each(
+def _best_by_id(
     ids: Ids, cosines: NDArray[np.float32], most: int | None = None
 ) -> tuple[Ids, NDArray[np.float32]]:
     """Return each id once with its best cosine, the best first, among equals the lowest id.
@@ -325,7 +325,7 @@ def _best_of_each(
 
     if most is not None and len(ids) > (some := _PIECES * most):
         good = np.flatnonzero(cosines >= np.partition(cosines, -some)[-some])
-        best = _best_of_each(ids[good], cosines[good])
+        best = _best_by_id(ids[good], cosines[good])
         if len(best[0]) >= most:
             return best
     order = np.lexsort((ids, -cosines))
@@ -343,7 +343,7 @@ def _in_doubt(cosines: NDArray[np.float32], k: int, dimensions: int) -> int:
         return len(cosines)
     last = float(cosines[k - 1])
     error = _SURE * _ERROR * (max(0.0, 1 - last * last) / dimensions) ** 0.5
-    return max(k, min(int((cosines >= last - error).sum()), _EXACT + _EXACT_EACH * k))
+    return max(k, min(int((cosines >= last - error).sum()), _EXACT + _EXACT_PER_HIT * k))
 
 
 class PackedQuery:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 50  # docs in one transaction: 10 ms
 _OLDER = "docs d where d.rules <> ? and not exists (select 1 from remade r where r.id = d.id)"
-_MADE = "subject, relation, marks, called, times, length, terms, digest"
+_COLUMNS = "subject, relation, marks, called, times, length, terms, digest"
 
 
 class _Older(NamedTuple):
@@ -92,13 +92,13 @@ def _put_beside(tx: Transaction, remade: Sequence[tuple[_Older, ReadDoc | None]]
             continue
         if doc is None:  # the truth has it no more, and its removal waits to be seen
             tx.execute(
-                f"insert or replace into remade (id, {_MADE}) select id, {_MADE} from docs where id = ?",  # noqa: S608 - ours
+                f"insert or replace into remade (id, {_COLUMNS}) select id, {_COLUMNS} from docs where id = ?",  # noqa: S608 - ours
                 (older.id,),
             )
             continue
         row = doc.row
         tx.execute(
-            f"insert or replace into remade (id, {_MADE}) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - ours
+            f"insert or replace into remade (id, {_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - ours
             (
                 older.id, row.subject, row.relation, row.marks, row.called, row.times, row.length, doc.stems, doc.digest,
             ),
@@ -120,7 +120,7 @@ def _swap(tx: Transaction) -> None:
     for side in (False, True):
         enqueue(tx, [doc for doc, past in retold if bool(past) == side], past=side)
     tx.execute(
-        f"update docs set rules = ?, ({_MADE}) = (select {_MADE} from remade r where r.id = docs.id)"  # noqa: S608 - ours
+        f"update docs set rules = ?, ({_COLUMNS}) = (select {_COLUMNS} from remade r where r.id = docs.id)"  # noqa: S608 - ours
         " where id in (select id from remade)",
         (rules,),
     )

@@ -183,7 +183,7 @@ def split_key(key: str) -> tuple[str | None, str | None]:
     return " ".join(stems), relation
 
 
-def who_said(role: str, speaker: str | None, extra: str | None) -> str | None:
+def speaker_of(role: str, speaker: str | None, extra: str | None) -> str | None:
     """Return whose message it is: the speaker of the turn, or the name that a message carries."""
     if extra and '"name"' in extra:
         name = msgspec.json.decode(extra).get("name")
@@ -261,7 +261,7 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
         ref, text, level, owner = row
         return Doc(kind, ref, text[:MAX_CHARS], level, owner, None, at=ref / 1e6)
     ref, session_id, turn, role, content, extra, level, owner, speaker, at = row
-    who = who_said(role, speaker, extra)
+    who = speaker_of(role, speaker, extra)
     return Doc(kind, ref, content[:MAX_CHARS], level, owner, who, session_id, turn, at or ref / 1e6)
 
 

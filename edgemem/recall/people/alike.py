@@ -1,4 +1,4 @@
-"""Alike: the words of the memory that a word of a question may have been, or may have been taken for.
+"""Words that sound alike: the terms of the memory that a misheard word of a question may stand for.
 
 A recogniser that mishears writes other words, and mostly real ones: the question says "paper" and the memory "pepper".
 So a word that stands nowhere is looked for by those that sound like it, at a lower weight. How much lower depends on how
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LIMIT = 0.3
 """The distance of two readings up to which one may be taken for the other."""
 STRANGE, ENGLISH = 0.8, 0.3
-"""What a term that sounds the same is worth, for a word that is no English one, and for an ordinary one."""
+"""The weight of a term that sounds the same, for a word that is not English, and for an English one."""
 _FALL = 1.5  # how fast that falls with the distance
 _LEAST_WORTH, MOST = 0.04, 8
 _LEAST_DOCS, _MOST_DOCS = 0.5, 1500  # of a word together with those that sound like it; of one of these
@@ -36,11 +36,11 @@ _MOST_GAPS = 500  # ways to fill a gap that are known; there are some hundred
 _REMEMBERED = 1000  # words that were asked for
 
 Alike = tuple[str, float]
-"""A term, and how far it is."""
+"""A term and its distance."""
 
 
 class TermWeight(NamedTuple):
-    """What a term counts that is looked for."""
+    """The weight of a term that is looked for."""
 
     weight: float
     """1 for what was said, less for what it may have been."""
@@ -49,13 +49,13 @@ class TermWeight(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """Where to look for what sounds like a word, and what to compare there: see `phonetics.frame`."""
+    """A key under which terms that sound like a word are stored, and what to compare there; see `phonetics.frame`."""
 
     key: str
     firm: str
     gaps: tuple[str, ...]
     paid: float = 0.0
-    """What it cost to come there."""
+    """The cost of the key, where it differs from the word's own."""
     more: int | None = None
     """The place of the consonant that terms there have more."""
 
@@ -71,11 +71,11 @@ class Alikes:
     def __init__(self) -> None:
         self._by_key: dict[str, list[str]] = {}
         self._by_end: dict[str, list[str]] = {}
-        self._found: dict[tuple[str, bool], tuple[Alike, ...]] = {}
+        self._cache: dict[tuple[str, bool], tuple[Alike, ...]] = {}
         self._askers: dict[str, set[tuple[str, bool]]] = {}
 
     def add(self, term: str) -> None:
-        """Take in a term that is new; numbers, short ones and words of other scripts have no sound."""
+        """Add a new term; numbers, short terms and words of other scripts have no sound, and are left out."""
         for key, firm, gaps in _frames(term):
             entry = f"{term} {firm} {':'.join(gaps)} {_weight(firm, gaps):.3f}"
             self._by_key.setdefault(key, []).append(entry)
@@ -84,7 +84,7 @@ class Alikes:
             self._by_end.setdefault(term[-_LEAST_TAIL:], []).append(term)
 
     def drop(self, term: str) -> None:
-        """Leave nothing of a term."""
+        """Remove a term."""
         for key, _, _ in _frames(term):
             kept = [entry for entry in self._by_key.pop(key, ()) if entry.partition(" ")[0] != term]
             if kept:
@@ -93,19 +93,19 @@ class Alikes:
         if ending:
             self._by_end[term[-_LEAST_TAIL:]] = ending
         # It may have been asked for as well.
-        self._found.clear()
+        self._cache.clear()
         self._askers.clear()
 
     def near(self, term: str, *, wide: bool = False) -> tuple[Alike, ...]:
-        """Return other terms that sound like one, the nearest first, with their distances.
+        """Return the other terms that sound like a term, the nearest first, with their distances.
 
         Args:
             wide: also terms that have a consonant more, less or other, for what can only be a mistake; it takes longer.
         """
-        known = self._found.get((term, wide))
+        known = self._cache.get((term, wide))
         if known is not None:
             return known
-        found: dict[str, float] = {}
+        distances: dict[str, float] = {}
         keys = set()
         for key, firm, gaps in _frames(term, _LEAST_ASKED):
             ways = [_Way(key, firm, gaps)]
@@ -113,19 +113,21 @@ class Alikes:
                 ways += _wide_ways(*ways[0])
             for way in ways:
                 keys.add(way.key)
-                self._compare(way, _weight(firm, gaps), found)
-        found.pop(term, None)
-        best = tuple(sorted(found.items(), key=lambda each: (each[1], each[0]))[: 2 * MOST])
+                self._compare(way, _weight(firm, gaps), distances)
+        distances.pop(term, None)
+        best = tuple(sorted(distances.items(), key=lambda hit: (hit[1], hit[0]))[: 2 * MOST])
         self._remember((term, wide), keys, best)
         return best
 
     def ending_in(self, term: str) -> list[str]:
-        """Return the terms that may be compounds of one."""
-        there = self._by_end.get(term[-_LEAST_TAIL:], ())
-        return [other for other in there if other.endswith(term) and len(other) >= len(term) + _LEAST_HEAD]
+        """Return the terms that may be compounds ending with a term."""
+        candidates = self._by_end.get(term[-_LEAST_TAIL:], ())
+        return [
+            other for other in candidates if other.endswith(term) and len(other) >= len(term) + _LEAST_HEAD
+        ]
 
-    def _compare(self, way: _Way, whole: float, found: dict[str, float]) -> None:
-        """Note how far the terms under a key are from a word of some weight, where that is not too far."""
+    def _compare(self, way: _Way, whole: float, distances: dict[str, float]) -> None:
+        """Add the near terms under a key to `distances`, given the weight of the whole word."""
         costs = [_BETWEEN[gap] for gap in way.gaps]
         for entry in self._by_key.get(way.key, ())[-_MOST_COMPARED:]:
             term, firm, between, heavy = entry.split(" ")
@@ -138,23 +140,23 @@ class Alikes:
             for cost_of, gap in zip(costs, gaps):  # noqa: B905 - as long as one another
                 far += cost_of[gap]
             if firm != way.firm:
-                far += sum(COSTS[one][other] for one, other in zip(way.firm, firm))  # noqa: B905
+                far += sum(COSTS[sound][other] for sound, other in zip(way.firm, firm))  # noqa: B905
             share = 2 * far / ((whole + float(heavy)) or 1.0)
-            if share <= LIMIT and share < found.get(term, 1.0):
-                found[term] = share
+            if share <= LIMIT and share < distances.get(term, 1.0):
+                distances[term] = share
 
     def _remember(self, asked: tuple[str, bool], keys: Iterable[str], best: tuple[Alike, ...]) -> None:
-        if len(self._found) >= _REMEMBERED:
-            self._found.clear()
+        if len(self._cache) >= _REMEMBERED:
+            self._cache.clear()
             self._askers.clear()
-        self._found[asked] = best
+        self._cache[asked] = best
         for key in keys:
             self._askers.setdefault(key, set()).add(asked)
 
     def _outdate(self, key: str) -> None:
-        """Forget what was found where a term came or went."""
+        """Drop the cached answers of a key whose terms changed."""
         for asked in self._askers.pop(key, ()):
-            self._found.pop(asked, None)
+            self._cache.pop(asked, None)
 
 
 def parted(term: str, compounds: Iterable[str], *, known: bool) -> list[Alike]:
@@ -183,7 +185,7 @@ def _wide_ways(key: str, firm: str, gaps: tuple[str, ...], *_: object) -> Iterat
 
 
 def _frames(term: str, least: int = LEAST_LETTERS) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [frame(one) for one in sorted(as_heard(term))] if len(term) >= least else []
+    return [frame(reading) for reading in sorted(as_heard(term))] if len(term) >= least else []
 
 
 def _weight(firm: str, gaps: tuple[str, ...]) -> float:
@@ -197,18 +199,18 @@ class _Costs(dict[str, float]):
         self._heard = heard
 
     def __missing__(self, gap: str) -> float:
-        found = cost(self._heard, gap)
+        total = cost(self._heard, gap)
         if len(self) < _MOST_GAPS:
-            self[gap] = found
-        return found
+            self[gap] = total
+        return total
 
 
 class _Between(dict[str, _Costs]):
     def __missing__(self, gap: str) -> _Costs:
-        found = _Costs(gap)
+        costs = _Costs(gap)
         if len(self) < _MOST_GAPS:
-            self[gap] = found
-        return found
+            self[gap] = costs
+        return costs
 
 
 _BETWEEN = _Between()
@@ -220,27 +222,27 @@ def spread(
     counts: Mapping[str, int],
     strange: Collection[str],
 ) -> dict[str, TermWeight]:
-    """Return the terms of a question and what each may have been, with what they count.
+    """Return the terms of a question and those that they may stand for, with their weights.
 
     Args:
         near: terms that sound like each, with their distances: `Alikes.near`.
         counts: in how many texts each of all these stands, as far as they may be read.
         strange: those that are no English words.
     """
-    said = dict.fromkeys(asked)
-    found: dict[str, TermWeight] = {}
-    for term in said:
+    asked_terms = dict.fromkeys(asked)
+    weights: dict[str, TermWeight] = {}
+    for term in asked_terms:
         base = STRANGE if term in strange else ENGLISH
         others = []
         for other, far in near.get(term, ()):
             worth = base * max(0.0, 1 - _FALL * far)
-            if 0 < counts.get(other, 0) <= _MOST_DOCS and other not in said and worth >= _LEAST_WORTH:
+            if 0 < counts.get(other, 0) <= _MOST_DOCS and other not in asked_terms and worth >= _LEAST_WORTH:
                 others.append((worth, other))
         kept = sorted(others, reverse=True)[:MOST]
         # All of them together tell apart as much as the one word that was said.
         group = counts.get(term, 0) + sum(worth * counts[other] for worth, other in kept)
-        found[term] = TermWeight(1.0, max(group, _LEAST_DOCS) if kept else group)
+        weights[term] = TermWeight(1.0, max(group, _LEAST_DOCS) if kept else group)
         for worth, other in kept:
-            if other not in found or found[other].weight < worth:
-                found[other] = TermWeight(worth, max(group, _LEAST_DOCS))
-    return found
+            if other not in weights or weights[other].weight < worth:
+                weights[other] = TermWeight(worth, max(group, _LEAST_DOCS))
+    return weights

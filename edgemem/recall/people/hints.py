@@ -31,11 +31,11 @@ SOMEBODY_HERE = Reader("somebody", frozenset({"somebody", "somebody else"}))
 _DAY_S = 86400.0
 _FACT_HALF_LIFE_S, _TURN_HALF_LIFE_S = 30 * _DAY_S, 3 * _DAY_S
 _LOOKED_AT = 2000
-"""Rows of a table that are looked at, for the few hundred that the reader may read."""
+"""The number of rows of a table that are read, at most, to find a few hundred that the reader may read."""
 _LONGEST_TEXT, _LONGEST_WORD = 400, 40
 
 # What an occurrence is worth.
-_PERSON, _SUBJECT, _NAME, _NAME_SAID, _RARE, _FIRST_WORD, _KEY, _AGAIN = (
+_PERSON, _SUBJECT, _NAME, _NAME_SPOKEN, _RARE, _FIRST_WORD, _KEY, _AGAIN = (
     20.0,
     2.5,
     2.0,
@@ -82,12 +82,12 @@ _WORD = Pattern(rf"(?:{_LETTER})+(?:[-'’](?:{_LETTER})+)*")
 
 
 def statements(reader: Reader | None) -> dict[str, tuple[str, dict[str, object]]]:
-    """Return the statements that read people, facts and turns, with the values that say who reads."""
-    made = {}
+    """Return the SQL that reads people, facts and turns for a reader, each with its bound values."""
+    prepared = {}
     for name, sql, prefix in (("people", _PEOPLE, "f."), ("facts", _FACTS, "f."), ("turns", _TURNS, "t.")):
         rule, values = reading_rule(reader, prefix)
-        made[name] = sql.format(rule=rule), values
-    return made
+        prepared[name] = sql.format(rule=rule), values
+    return prepared
 
 
 def find_hints(
@@ -106,18 +106,18 @@ def find_hints(
         names: further people who live here.
         limit: at most so many.
     """
-    said = statements(reader)
+    queries = statements(reader)
     heard = _Tally()
     for name in names:
         heard.add_person(name)
-    for (name,) in truth.query(*said["people"]):
+    for (name,) in truth.query(*queries["people"]):
         heard.add_person(name)
     rows = {"now": now, "rows": _LOOKED_AT}
-    sql, values = said["facts"]
+    sql, values = queries["facts"]
     for key, value, speaker, at in truth.query(sql, {**values, **rows}):
         heard.add_person(speaker)
         heard.add_fact(key, value, _fresh(now - at, _FACT_HALF_LIFE_S))
-    sql, values = said["turns"]
+    sql, values = queries["turns"]
     for content, speaker, at in truth.query(sql, {**values, **rows}):
         heard.add_person(speaker)
         heard.add_turn(content, _fresh(now - at, _TURN_HALF_LIFE_S))
@@ -125,23 +125,23 @@ def find_hints(
 
 
 class _Tally:
-    """Words with what they are worth, and how they were written."""
+    """Sums up the weight of each word, and counts how it was written."""
 
     def __init__(self) -> None:
         self._worth: dict[str, float] = defaultdict(float)
         self._written: dict[str, Counter[str]] = defaultdict(Counter)
         self._people: set[str] = set()
-        self._told: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
 
     def add_person(self, name: str | None) -> None:
-        """Take up somebody who speaks here, if known; a name counts also where it is a common word."""
+        """Add the name of a speaker, if known; it counts even where it is a common word."""
         for word in _spoken(name or "")[:4]:
             self._people.add(word.casefold())
             self._worth[word.casefold()] = max(_PERSON, self._worth[word.casefold()])
             self._written[word.casefold()][word if word[0].isupper() else word.title()] += 1
 
     def add_fact(self, key: str, value: str, fresh: float) -> None:
-        """Take up what a fact is about, what it says of that, and its value."""
+        """Add the subject, the relation and the value of a fact."""
         head, _, rest = key.removeprefix("user.").partition(".")
         is_name = bool(rest) and not any(letter.isdigit() for letter in head)  # sensor_12 is a machine's
         for word in _spoken(spell_out(head)):
@@ -153,22 +153,22 @@ class _Tally:
             self._tell(word, (_RARE if word.islower() else _NAME) * fresh)
 
     def add_turn(self, content: str, fresh: float) -> None:
-        """Take up the names that fell, and again what is a term already."""
+        """Add the names in a message, and raise the terms in it that are known already."""
         for word, start in _words(content):
             if not word.islower():
-                self._add(word, (_FIRST_WORD if _begins(content, start) else _NAME_SAID) * fresh)
+                self._add(word, (_FIRST_WORD if _begins(content, start) else _NAME_SPOKEN) * fresh)
             elif word.casefold() in self._worth:
                 self._worth[word.casefold()] += _AGAIN * fresh
 
     def best(self, limit: int) -> list[str]:
-        """Return the words that are worth most, as they were written most often."""
+        """Return the words with the most weight, each as it was written most often."""
         ranked = sorted(self._worth, key=lambda word: (-self._worth[word], word))
         return [self._written[word].most_common(1)[0][0] for word in ranked[: max(limit, 0)]]
 
     def _tell(self, word: str, worth: float) -> None:
         """Add a word of a fact, each time for less: what eighty facts say is not twice as important."""
-        self._told[word.casefold()] += 1
-        self._add(word, worth / self._told[word.casefold()] ** 2)
+        self._counts[word.casefold()] += 1
+        self._add(word, worth / self._counts[word.casefold()] ** 2)
 
     def _add(self, word: str, worth: float) -> None:
         folded = word.casefold()
@@ -178,15 +178,15 @@ class _Tally:
 
 
 def _words(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the words of a text, and where they stand."""
+    """Yield the words of a text with their positions."""
     text = text[:_LONGEST_TEXT]
     if _CODE_LIKELY.search(text):
         text = _CODE.sub(lambda code: " " * len(code[0]), text)
-    for found in _WORD.finditer(text):
-        word = found[0]
+    for match in _WORD.finditer(text):
+        word = match[0]
         if not word.isascii() and any(letter.isdigit() for letter in word):
             continue  # such as ², which a pattern takes for a letter
-        yield word[:-2] if word[-2:] in ("'s", "’s") else word, found.start()
+        yield word[:-2] if word[-2:] in ("'s", "’s") else word, match.start()
 
 
 def _spoken(text: str) -> list[str]:

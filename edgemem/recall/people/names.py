@@ -1,4 +1,4 @@
-"""Names: who is named in a question or a text, also where a recogniser wrote the name as something else.
+"""Names of people in questions and texts, even where a recogniser wrote another word for a name.
 
 The index keeps how the names of people and subjects sound, so that misheard ones in a question are set right. Of a name of
 several words one that is nobody else's is enough to speak of somebody: people say Ruth for Nana Ruth, and where a recogniser
@@ -46,13 +46,13 @@ _SURE = 0.12  # from where on nobody looks for another
 _WHOLE = 0.15  # so much farther it may be than another from one of them: both words say more
 _LEAST_LETTERS, _MOST_TEXT = 3, 4000
 _WHOLE_NAME = 0.2  # how far a whole name may be
-_LEAST_ONE, _LEAST_WHOLE, _MOST_WORDS = 4, 6, 4  # letters of a name of one word, and of more; its words
+_LEAST_SINGLE, _LEAST_WHOLE, _MOST_WORDS = 4, 6, 4  # letters of a name of one word, and of more; its words
 _NAME = Pattern(r"(?<![.!?…:;\n\"“”„«»([-])(?<=\w[ ,])\s*[A-ZÀ-ÖØ-ÞĀ-Ž][^\W\d_]+")
 _WORD = Pattern(r"[^\W_]+(?:['’]s\b)?")
 
 
 class _Lists(NamedTuple):
-    """What the files of the languages list about names, in small letters and without accents."""
+    """The word lists about names of all languages, in small letters and without accents."""
 
     spoken: dict[str, str]
     men: frozenset[str]
@@ -73,17 +73,17 @@ def _lists() -> _Lists:
 
 
 def people_in(text: str, people: Collection[str]) -> frozenset[str]:
-    """Return those of some people whose names stand in a text, whole."""
+    """Return the people whose whole names stand in a text."""
     return named_in(frozenset(plain_words(text[-MAX_CHARS:])), people)
 
 
 def named_in(words: frozenset[str], people: Collection[str]) -> frozenset[str]:
-    """Return those of some people of whose names each word is among some plain words."""
+    """Return the people whose names have all their words among some plain words."""
     return frozenset(name for name in people if (parts := plain_words(name)) and words.issuperset(parts))
 
 
 def strange_words(text: str, unknown: Collection[str]) -> list[str]:
-    """Return the words of a text that may be names which were misheard.
+    """Return the words of a text that may be misheard names.
 
     Args:
         unknown: stems that stand nowhere in the memory; no other word is strange.
@@ -91,13 +91,17 @@ def strange_words(text: str, unknown: Collection[str]) -> list[str]:
     text = text[-MAX_CHARS:]
     # Where names are written with a capital, as the first letter tells, a small letter says that it is none.
     cased = text.lstrip()[:1].isupper()
-    said = [word for word in _WORD.findall(text) if not (cased and word.islower())] if unknown else []
-    return [word for word in map(_bare, said) if word not in common_words() and stem(word) in unknown]
+    words = [word for word in _WORD.findall(text) if not (cased and word.islower())] if unknown else []
+    return [word for word in map(_bare, words) if word not in common_words() and stem(word) in unknown]
 
 
 def hear(text: str, names: Mapping[str, str]) -> str:
-    """Return a text with words replaced by the names that were said."""
-    return _WORD.sub(lambda found: names.get(_bare(found[0]), found[0]), text[-MAX_CHARS:])
+    """Return a text with words replaced by names.
+
+    Args:
+        names: by plain word, the name that was said.
+    """
+    return _WORD.sub(lambda match: names.get(_bare(match[0]), match[0]), text[-MAX_CHARS:])
 
 
 def _bare(word: str) -> str:
@@ -132,7 +136,7 @@ def sounds_with(names: Iterable[str]) -> frozenset[tuple[str, str]]:
 def with_names(
     query: str, unknown: Collection[str], *, names: Iterable[str], database: Database | None
 ) -> str:
-    """Return a question in which words that mean nothing are replaced by the names that they sound like.
+    """Replace words of a question that mean nothing by the names that they sound like.
 
     Args:
         unknown: stems of its words that stand nowhere in the memory; no other word is touched, but for one beside
@@ -152,9 +156,9 @@ def with_names(
         known = names_sounding_like(database, set().union(*keys.values())) if database is not None else set()
         words = {**here, **_all_called(known)}
         for piece in left:
-            found = nearest(piece.word, words, keys[piece])
-            if found is not None and (not piece.joined or found[0] <= _JOINED):
-                meant.append((found[0], words[found[1]], piece))
+            hit = nearest(piece.word, words, keys[piece])
+            if hit is not None and (not piece.joined or hit[0] <= _JOINED):
+                meant.append((hit[0], words[hit[1]], piece))
         left = [
             piece
             for piece in left
@@ -164,7 +168,7 @@ def with_names(
 
 
 def with_people(query: str, people: Collection[str], rare: Collection[str] = ()) -> str:
-    """Return a question in which names of people who speak here are set right.
+    """Correct the names of people who speak here, in a question.
 
     Of a name of two words and more one must have been understood. That makes it likely enough that the other one, though it
     may be an English word, was the rest of the name: Nana Root is Nana Ruth. Who is called by another common name is
@@ -178,43 +182,45 @@ def with_people(query: str, people: Collection[str], rare: Collection[str] = ())
     parts = _parts_of(tuple(sorted(set(people) - named)))
     if not parts:
         return query
-    said = [(found, "".join(plain_words(re.sub(r"['’]s$", "", found[0])))) for found in _WORD.finditer(query)]
+    spoken = [
+        (match, "".join(plain_words(re.sub(r"['’]s$", "", match[0])))) for match in _WORD.finditer(query)
+    ]
     # Who is called by a name that was understood is not somebody else, however alike the names are.
     understood = {word for name in named for word in plain_words(name)}
     strange = {
         word
-        for _, word in said
+        for _, word in spoken
         if word not in common_names() and word not in understood and stem(word) in rare
     }
     meant: list[tuple[float, str, _Piece]] = []
-    for at, (_, word) in enumerate(said):
+    for at, (_, word) in enumerate(spoken):
         for name, place in dict.fromkeys(part for key in _keys_of(word) for part in parts.get(key, ())):
-            wanted = tuple(plain_words(name))
-            for size in (len(wanted), len(wanted) + 1):
-                window = tuple(word for _, word in said[max(0, at - place) : at - place + size])
-                if at < place or len(window) < size or (len(wanted) == 1 and strange.isdisjoint(window)):
+            name_words = tuple(plain_words(name))
+            for size in (len(name_words), len(name_words) + 1):
+                window = tuple(word for _, word in spoken[max(0, at - place) : at - place + size])
+                if at < place or len(window) < size or (len(name_words) == 1 and strange.isdisjoint(window)):
                     continue
-                far = _apart(window, wanted)
-                if far <= (_WHOLE_NAME if len(wanted) > 1 else _SURE):
-                    first, last = said[at - place][0], said[at - place + size - 1][0]
+                far = _apart(window, name_words)
+                if far <= (_WHOLE_NAME if len(name_words) > 1 else _SURE):
+                    first, last = spoken[at - place][0], spoken[at - place + size - 1][0]
                     meant.append((far, name, _Piece("", first.start(), last.end(), joined=False)))
     return _replaced(query, meant) if meant else query
 
 
 @lru_cache(maxsize=8)
 def _parts_of(people: tuple[str, ...]) -> dict[str, list[tuple[str, int]]]:
-    """Return names by the skeletons of each of their words, with its place."""
-    found: dict[str, list[tuple[str, int]]] = {}
+    """Return the names by the skeleton of each of their words, with the place of that word."""
+    parts: dict[str, list[tuple[str, int]]] = {}
     for name in people:
         words = plain_words(name)
         long = len("".join(words))
-        if (len(words) == 1 and long >= _LEAST_ONE) or (
+        if (len(words) == 1 and long >= _LEAST_SINGLE) or (
             1 < len(words) <= _MOST_WORDS and long >= _LEAST_WHOLE
         ):
             for place, word in enumerate(words):
                 for key in _keys_of(word):
-                    found.setdefault(key, []).append((name, place))
-    return found
+                    parts.setdefault(key, []).append((name, place))
+    return parts
 
 
 @lru_cache(maxsize=2048)
@@ -224,36 +230,38 @@ def _keys_of(word: str) -> frozenset[str]:
 
 @lru_cache(maxsize=2048)
 def _apart(heard: tuple[str, ...], name: tuple[str, ...]) -> float:
-    """Return how far words that were heard are from a whole name; 1 where they are surely somebody else's."""
+    """Return the distance of heard words from a whole name, 0 to 1; 1 where they are surely another person's name."""
     if len(heard) == len(name):
-        for one, other in zip(heard, name):  # noqa: B905 - as long as one another
-            if one != other and (one in common_names() or (one in _lists().men) != (other in _lists().men)):
+        for spoken, other in zip(heard, name):  # noqa: B905 - as long as one another
+            if spoken != other and (
+                spoken in common_names() or (spoken in _lists().men) != (other in _lists().men)
+            ):
                 return 1.0
     elif _lists().men.isdisjoint(heard) != _lists().men.isdisjoint(name):
         return 1.0
     return min(
         (
-            distance(one, other, _WHOLE_NAME)
-            for one in as_heard(_in_one(heard))
-            for other in as_heard(_in_one(name))
+            distance(spoken, other, _WHOLE_NAME)
+            for spoken in as_heard(_joined(heard))
+            for other in as_heard(_joined(name))
         ),
         default=1.0,
     )
 
 
-def _in_one(words: Iterable[str]) -> str:
-    """Return words as one, titles as they are spoken."""
+def _joined(words: Iterable[str]) -> str:
+    """Join words to one, with titles as they are spoken."""
     return "".join(_lists().spoken.get(word, word) for word in words)
 
 
 def names_sounding_like(database: Database, sounds: Iterable[str]) -> set[str]:
-    """Return the names of which a word has one of some skeletons."""
-    wanted = sorted(sounds)[:_MOST_SOUNDS]
-    if not wanted:
+    """Return the names that have a word with one of some skeletons."""
+    keys = sorted(sounds)[:_MOST_SOUNDS]
+    if not keys:
         return set()
     rows = database.query(
-        f"select distinct name from sounds where sound in ({marks(wanted)}) limit {_MOST_NAMES}",  # noqa: S608 - ours
-        bound(wanted),
+        f"select distinct name from sounds where sound in ({marks(keys)}) limit {_MOST_NAMES}",  # noqa: S608 - ours
+        bound(keys),
     )
     return {name for (name,) in rows}
 
@@ -270,11 +278,11 @@ def _all_called(names: Iterable[str]) -> dict[str, str]:
 
 
 def names_in(text: str) -> set[str]:
-    """Return the words of a text that were written as names are: with a capital, where no sentence begins."""
+    """Return the words of a text that have a capital inside a sentence, as names have."""
     return {
         word
-        for found in _NAME.finditer(text[:_MOST_TEXT])
-        if len(word := "".join(plain_words(found[0]))) >= _LEAST_LETTERS and word not in common_words()
+        for match in _NAME.finditer(text[:_MOST_TEXT])
+        if len(word := "".join(plain_words(match[0]))) >= _LEAST_LETTERS and word not in common_words()
     }
 
 
@@ -304,12 +312,12 @@ def _stands(tx: Transaction, stems: list[str]) -> bool:
 
 
 def _pieces(query: str, strange: set[str]) -> list[_Piece]:
-    """Return the strange words of a question, and each with the one before and after it."""
+    """Return the strange words of a question, alone and joined with the word before or after."""
     words = [
         _Piece(
-            "".join(plain_words(re.sub(r"['’]s$", "", found[0]))), found.start(), found.end(), joined=False
+            "".join(plain_words(re.sub(r"['’]s$", "", match[0]))), match.start(), match.end(), joined=False
         )
-        for found in _WORD.finditer(query)
+        for match in _WORD.finditer(query)
     ]
     alone = [
         word
@@ -317,9 +325,10 @@ def _pieces(query: str, strange: set[str]) -> list[_Piece]:
         if word.word in strange and _may_be_name(before.word, query[word.begin : word.end], word.word)
     ]
     both = [
-        _Piece(one.word + other.word, one.begin, other.end, joined=True)
-        for one, other in pairwise(words)
-        if {one.word, other.word} & strange and not {one.word, other.word} & _lists().english.never.words
+        _Piece(first.word + second.word, first.begin, second.end, joined=True)
+        for first, second in pairwise(words)
+        if {first.word, second.word} & strange
+        and not {first.word, second.word} & _lists().english.never.words
     ]
     return alone + both
 
@@ -331,17 +340,17 @@ def _may_be_name(before: str, written: str, word: str) -> bool:
     return before not in _lists().english.before_things.words
 
 
-def _overlap(one: _Piece, other: _Piece) -> bool:
-    return one.begin < other.end and other.begin < one.end
+def _overlap(first: _Piece, second: _Piece) -> bool:
+    return first.begin < second.end and second.begin < first.end
 
 
 def _replaced(query: str, meant: list[tuple[float, str, _Piece]]) -> str:
-    """Return a question with pieces of it replaced by names; of those that overlap, the one that is nearest."""
+    """Replace pieces of a question by names; where pieces overlap, the one with the nearest name."""
     kept: list[tuple[str, _Piece]] = []
-    for _, name, piece in sorted(meant, key=lambda each: each[0] - _WHOLE * each[2].joined):
+    for _, name, piece in sorted(meant, key=lambda entry: entry[0] - _WHOLE * entry[2].joined):
         if not any(_overlap(piece, other) for _, other in kept):
             kept.append((name, piece))
-    for name, piece in sorted(kept, key=lambda each: -each[1].begin):
+    for name, piece in sorted(kept, key=lambda entry: -entry[1].begin):
         query = f"{query[: piece.begin]}{name}{query[piece.end :]}"
     return query
 
@@ -353,16 +362,16 @@ LONG, _LEAST_OWN_LETTERS = 6, 3
 
 
 class Ways(NamedTuple):
-    """The stems that tell of somebody."""
+    """The stems by which texts speak of a person."""
 
     parts: tuple[frozenset[str], ...]
     """For each word of the name what may stand for it; a text that has one of each speaks of them."""
     alone: frozenset[str]
-    """What is nobody else's, and tells of them by itself."""
+    """Stems that no other person has: each is enough by itself."""
 
     @classmethod
     def of(cls, stems: Iterable[str]) -> Ways:
-        """Return that a text must have each of some stems."""
+        """Return the ways of a person whose texts must have all of some stems."""
         return cls(tuple(frozenset({stem}) for stem in stems), frozenset())
 
     def all(self) -> frozenset[str]:
@@ -403,27 +412,27 @@ def ways_of(
 
 
 def people_heard(text: str, people: Collection[str], named: Collection[str]) -> frozenset[str]:
-    """Return those people of whom a text may speak though their names do not stand there whole.
+    """Return the people of whom a text may speak, though their names do not stand there whole.
 
     Args:
-        named: those whose names do.
+        named: the people whose whole names do.
     """
-    said = set(plain_words(text))
+    spoken = set(plain_words(text))
     parts = {name: plain_words(name) for name in people}
-    said -= {word for name in named for word in parts.get(name, ())}
+    spoken -= {word for name in named for word in parts.get(name, ())}
     strangers = {
-        word for word in said & common_names() if not (is_english(word) or word in empty_words("en"))
+        word for word in spoken & common_names() if not (is_english(word) or word in empty_words("en"))
     }
     owners = Counter(word for words in parts.values() for word in set(words))
-    found = set()
+    heard = set()
     for name in parts.keys() - set(named):
         words = parts[name]
         if len(words) > 1:
-            if any(owners[word] == 1 and _is_own(word, ()) for word in said.intersection(words)):
-                found.add(name)
+            if any(owners[word] == 1 and _is_own(word, ()) for word in spoken.intersection(words)):
+                heard.add(name)
         elif words and any(_same(word, words[0]) for word in strangers - {words[0]}):
-            found.add(name)
-    return frozenset(found)
+            heard.add(name)
+    return frozenset(heard)
 
 
 def _may_be(stem: str, other: str, far: float, *, whole: bool, is_rare: Callable[[str], bool]) -> bool:
@@ -445,5 +454,5 @@ def _is_own(word: str, others: Collection[str]) -> bool:
     return len(word) >= _LEAST_OWN_LETTERS and word not in others and not known
 
 
-def _same(one: str, other: str) -> bool:
-    return any(distance(a, b, _SAME) <= _SAME for a in as_heard(one) for b in as_heard(other))
+def _same(first: str, second: str) -> bool:
+    return any(distance(a, b, _SAME) <= _SAME for a in as_heard(first) for b in as_heard(second))

@@ -1,4 +1,4 @@
-"""Phonetics: how a name may be spoken, and how much alike two names or words sound.
+"""Phonetics: the ways in which a name may be spoken, and the distance of two names or words by their sound.
 
 A reading is a string of sounds, one letter each: capitals are consonants (X as in shoe, C as in church, J as in jam),
 small letters vowels. Each spelling is a short list of rules, from the letters to the sounds, tried in order at each
@@ -135,16 +135,16 @@ class _Spelling:
 
     def read(self, word: str) -> str:
         """Return a reading of a word."""
-        said, at = "", 0
+        reading, at = "", 0
         while at < len(word):
             match, sounds = self._rules.get(word[at], _NO_RULE)
-            found = match(word, at)
-            if found is None:
+            hit = match(word, at)
+            if hit is None:
                 at += 1
                 continue
-            said += sounds[(found.lastindex or 1) - 1]
-            at = found.end()
-        return _TWICE.sub(r"\1", said)
+            reading += sounds[(hit.lastindex or 1) - 1]
+            at = hit.end()
+        return _TWICE.sub(r"\1", reading)
 
 
 _FIRST = re.compile(r"^(?:\^|\(\?<=[^)]*\))")
@@ -164,12 +164,12 @@ def _heard_as() -> tuple[_Spelling, ...]:
     return tuple(map(_spelling, _HEARD_AS))
 
 
-_PAIRS = {frozenset(each[:2]): float(each[2:]) for each in _NEAR.split()} | _FAR_VOWELS
+_PAIRS = {frozenset(pair[:2]): float(pair[2:]) for pair in _NEAR.split()} | _FAR_VOWELS
 
 
 @lru_cache(maxsize=8192)
 def readings(word: str) -> frozenset[str]:
-    """Return how a word in small letters may be spoken; none for what has a letter that is not Latin, or is too long."""
+    """Return the readings of a word in small letters; none where it has a letter that is not Latin, or is too long."""
     word = word.translate(_LETTERS)
     if not 1 < len(word) <= _MOST_LETTERS or not (word.isalpha() and word.replace("ł", "l").isascii()):
         return frozenset()
@@ -178,36 +178,36 @@ def readings(word: str) -> frozenset[str]:
 
 @lru_cache(maxsize=2048)
 def as_heard(word: str) -> frozenset[str]:
-    """Return how a word is spoken that a recogniser has written by the rules of English."""
+    """Return the readings of a word that a recogniser wrote by the rules of English."""
     word = word.translate(_LETTERS)
     if not 1 < len(word) <= _MOST_LETTERS or not (word.isascii() and word.isalpha()):
         return frozenset()
     return frozenset(spoken for spelling in _heard_as() if (spoken := spelling.read(word)))
 
 
-def distance(one: str, other: str, at_most: float = 1.0) -> float:
-    """Return how far two readings are from one another: 0 is the same, 1 has nothing in common, or more than asked for.
+def distance(first: str, second: str, at_most: float = 1.0) -> float:
+    """Return the distance of two readings: 0 where they are the same, 1 where they have nothing in common or are farther than `at_most`.
 
     Args:
-        at_most: where it is clear that they are farther than this, nothing more is looked at.
+        at_most: the comparison ends once the distance is surely larger.
     """
-    whole = (weight(one) + weight(other)) / 2
+    whole = (weight(first) + weight(second)) / 2
     if not whole:
-        return 0.0 if one == other else 1.0
+        return 0.0 if first == second else 1.0
     limit = at_most * whole
-    found = cost(one, other, limit)
-    return 1.0 if found > limit else min(1.0, found / whole)
+    paid = cost(first, second, limit)
+    return 1.0 if paid > limit else min(1.0, paid / whole)
 
 
-def cost(one: str, other: str, limit: float = inf) -> float:
-    """Return what it costs to take one reading for another; more than the limit where it is clear that it is more."""
-    losses = [LOSSES[meant] for meant in other]
+def cost(first: str, second: str, limit: float = inf) -> float:
+    """Return the cost of taking one reading for another; infinity once it is surely above the limit."""
+    losses = [LOSSES[meant] for meant in second]
     row = [0.0, *accumulate(losses)]
-    for sound in one:
+    for sound in first:
         lost, costs = LOSSES[sound], COSTS[sound]
         above = row[0]
         best = left = row[0] = above + lost
-        for n, meant in enumerate(other):
+        for n, meant in enumerate(second):
             here = row[n + 1]
             cheapest = above + costs[meant]
             if here + lost < cheapest:
@@ -244,25 +244,25 @@ SOUND_CLASSES = "PTFKSNLR"
 
 @lru_cache(maxsize=8192)
 def weight(reading: str) -> float:
-    """Return what it costs to hear nothing of a reading."""
+    """Return the cost of missing a whole reading."""
     return sum(LOSSES[sound] for sound in reading)
 
 
-def _cost(one: str, other: str) -> float:
-    """Return what it costs to take one sound for another."""
-    if one == other:
+def _cost(first: str, second: str) -> float:
+    """Return the cost of taking one sound for another."""
+    if first == second:
         return 0.0
-    both = frozenset((one, other))
-    if one.islower() and other.islower():
+    both = frozenset((first, second))
+    if first.islower() and second.islower():
         return _PAIRS.get(both, _VOWEL)
-    if one.islower() or other.islower():
+    if first.islower() or second.islower():
         return _GLIDE if both in _GLIDES else _OTHER + 0.1
     return _PAIRS.get(both, _OTHER)
 
 
 _SOUNDS = "BCDFHJKLMNPRSTVWXYZaeiou"
 LOSSES = {sound: _VOWEL_LOST if sound.islower() else _LIGHT.get(sound, _LOST) for sound in _SOUNDS}
-COSTS = {one: {other: _cost(one, other) for other in _SOUNDS} for one in _SOUNDS}
+COSTS = {sound: {other: _cost(sound, other) for other in _SOUNDS} for sound in _SOUNDS}
 
 
 _LEAST_LETTERS, _LEAST_HEARD = 2, 3  # of a name, and of what is heard of one
@@ -334,21 +334,21 @@ def sounds_heard(word: str) -> frozenset[str]:
 
 def sounds_near(word: str) -> frozenset[str]:
     """Return the skeletons that one consonant more, less or other makes of those of a word; of short ones, a weak one."""
-    found: set[str] = set()
-    for each in sounds_heard(word):
-        key = each.strip("-")
+    keys: set[str] = set()
+    for heard in sounds_heard(word):
+        key = heard.strip("-")
         weak = len(key) < _LONG_KEY
         for n in range(len(key) + 1):
-            found.update(f"{key[:n]}{other}{key[n:]}" for other in (_WEAK if weak else SOUND_CLASSES))
+            keys.update(f"{key[:n]}{other}{key[n:]}" for other in (_WEAK if weak else SOUND_CLASSES))
             if n < len(key) and (not weak or key[n] in _WEAK):
-                found.update(
+                keys.update(
                     f"{key[:n]}{other}{key[n + 1 :]}" for other in ("", *("" if weak else SOUND_CLASSES))
                 )
-    return frozenset(key or "-" for key in found)
+    return frozenset(key or "-" for key in keys)
 
 
 def nearest(word: str, names: Iterable[str], keys: Collection[str] | None = None) -> tuple[float, str] | None:
-    """Return the name that sounds most like a word, after its distance; None if none is near enough.
+    """Return the distance and the name that sounds most like a word; None where none is near enough.
 
     Args:
         word: heard, in small letters and without accents.
@@ -358,35 +358,37 @@ def nearest(word: str, names: Iterable[str], keys: Collection[str] | None = None
     if len(word) < _LEAST_HEARD:
         return None
     strict = word in common_names() or is_english(word)
-    heard = [(one, 0.0) for one in as_heard(word)]
+    heard = [(spoken, 0.0) for spoken in as_heard(word)]
     if word.endswith("s") and len(word) > _LEAST_HEARD:
-        heard += [(one, _BENT) for one in as_heard(word[:-1])]
-    found = []
+        heard += [(spoken, _BENT) for spoken in as_heard(word[:-1])]
+    hits = []
     for name in names:
         read = [reading for key, reading in _readings(name) if keys is None or key in keys]
-        far = min((distance(one, other, _ALIKE) + bent for one, bent in heard for other in read), default=1.0)
+        far = min(
+            (distance(spoken, other, _ALIKE) + bent for spoken, bent in heard for other in read), default=1.0
+        )
         if far <= (_SAME if strict else _ALIKE_SHORT if len(name) <= _SHORT else _ALIKE):
-            found.append((far, -_spelled_alike(word, name), name))
+            hits.append((far, -_spelled_alike(word, name), name))
         elif word in common_names() and not _strict_keys(word).isdisjoint(_strict_keys(name)):
             alike = _spelled_alike(word, name)
             if alike >= _LEAST_ALIKE:
-                found.append((far, -alike, name))
-    if not found:
+                hits.append((far, -alike, name))
+    if not hits:
         return None
-    far, _, name = min(found)
+    far, _, name = min(hits)
     return far, name
 
 
 def _spelled_alike(word: str, name: str) -> float:
-    return max(SequenceMatcher(None, word, each).ratio() for each in (name, _heard().get(name, name)))
+    return max(SequenceMatcher(None, word, spelling).ratio() for spelling in (name, _heard().get(name, name)))
 
 
 @lru_cache(maxsize=8192)
 def _readings(name: str) -> tuple[tuple[str, str], ...]:
-    """Return how a name may be spoken, and what is mostly heard of it, each after its skeleton."""
+    """Return the readings of a name, and of what is mostly heard of it, each after its skeleton."""
     heard = _heard().get(name)
     spoken = readings(name) if heard is None else readings(name) | as_heard(heard)
-    return tuple((skeleton(each), each) for each in sorted(spoken))
+    return tuple((skeleton(reading), reading) for reading in sorted(spoken))
 
 
 @lru_cache(maxsize=8192)
@@ -395,8 +397,8 @@ def _strict_keys(word: str) -> frozenset[str]:
     letters = word.translate(_NAME_LETTERS)
     # What a fact is about is known by its stem: James by that of his name without the s.
     heard = _heard().get(letters)
-    said = {letters, stem(letters)} if heard is None else {letters, stem(letters), heard}
-    return frozenset(key for each in said for key in _keys(each))
+    spellings = {letters, stem(letters)} if heard is None else {letters, stem(letters), heard}
+    return frozenset(key for spelling in spellings for key in _keys(spelling))
 
 
 def _keys(letters: str) -> set[str]:
@@ -404,17 +406,17 @@ def _keys(letters: str) -> set[str]:
         return set()
     for pattern, sound in _COMMON:
         letters = pattern.sub(sound, letters)
-    found: set[str] = set()
+    keys: set[str] = set()
     for reading in _READINGS:
         read = letters
         for pattern, sound in reading:
             read = pattern.sub(sound, read)
         # An h is spoken at the beginning only, and often not heard there.
         read = read[:1] + read[1:].replace("h", "")
-        found.add(_key(read))
+        keys.add(_key(read))
         if letters.startswith("h"):
-            found.add(_key(read[1:]))
-    return {key for key in found if len(key) > 1}
+            keys.add(_key(read[1:]))
+    return {key for key in keys if len(key) > 1}
 
 
 def _key(read: str) -> str:

@@ -1,7 +1,7 @@
-"""Echoes: messages that only ask the same once more, and copies of what another message says.
+"""Echoes, which are messages that only repeat the question, and copies, which are messages that repeat another message.
 
-Who asks again wants the answer, not the memory of having asked; and what was said three times is one thing to know. So
-neither has a say in how sure it is that something answers.
+A person who asks again wants the answer, not the memory of the first time; and three equal messages tell one thing. So
+neither echoes nor copies raise or lower the score of any other candidate.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 MOST_CHARS = 1000
-"""Nobody only asks for longer, nor says so much twice by chance; looking costs the more the longer a text is."""
+"""Longer texts are neither echoes nor copies: nobody only asks at such length, and to compare them would take long."""
 _SENTENCE = re.compile(r"[^.!?。！？؟]+[.!?。！？؟]*")
 _ASKS, _TELLS = "?？؟", ".!。！"
 
 
 class Echoes:
-    """Tells which messages only ask what a question asks, and which are copies.
+    """Finds the echoes of a question, and copies, among messages.
 
     Args:
         query: what was asked.
@@ -40,22 +40,23 @@ class Echoes:
     def __init__(self, query: ParsedQuery) -> None:
         self._timed = bool(query.spans)
         # One recall looks at most items several times.
-        self._said = cache(read_utterance)
-        self._is_one = cache(partial(_is_one, read_utterance(query.text).words, query.all_stems))
+        self._read = cache(read_utterance)
+        self._is_echo = cache(partial(_is_echo, read_utterance(query.text).words, query.all_stems))
 
     def among(self, items: Iterable[Recalled]) -> list[Recalled]:
-        """Return the messages that ask, and have nothing that the question has not but politeness and a name that they call."""
-        return [item for item in items if item.kind == "turn" and self._is_one(item.text)]
+        """Return the messages that only ask what the question asks; they may add politeness and the name of whom they speak to."""
+        return [item for item in items if item.kind == "turn" and self._is_echo(item.text)]
 
     def copies(self, items: Iterable[Recalled]) -> list[Recalled]:
-        """Return the messages that say in the same words what a better one says; who says "I" says it of nobody else.
+        """Return the messages that say in the same words what a better message says.
 
-        Better is the newer one, and where the question names a time, the one that stands before.
+        A text that says "I" is a copy only of the same speaker's. The newer message is the better one; where the question
+        names a time, the one that ranks higher.
         """
         alike: defaultdict[str, list[Recalled]] = defaultdict(list)
         for item in items:
             if item.kind == "turn" and len(item.text) <= MOST_CHARS:
-                alike[self._said(item.text).words].append(item)
+                alike[self._read(item.text).words].append(item)
         copies = []
         for same in alike.values():
             if len(same) > 1:
@@ -72,8 +73,13 @@ class Echoes:
         return copies
 
 
-def _is_one(question: str, stems: frozenset[str], text: str) -> bool:
-    """Tell whether a text only asks what a question of some words and stems asks."""
+def _is_echo(question: str, stems: frozenset[str], text: str) -> bool:
+    """Tell whether a text only asks what a question asks.
+
+    Args:
+        question: its words, as `read_utterance` gives them.
+        stems: all stems of the question.
+    """
     if len(text) > MOST_CHARS or text.rstrip()[-1:] in _TELLS:
         return False
     if read_utterance(text).words != question:
@@ -89,17 +95,17 @@ def _is_one(question: str, stems: frozenset[str], text: str) -> bool:
 
 
 def only_asks(text: str) -> bool:
-    """Tell whether each sentence of a text that says anything asks; in doubt it does not."""
+    """Tell whether all sentences of a text are questions; sentences of empty words do not count."""
     if len(text) > MOST_CHARS:
         return False
     words = all_words().get(language_in(text))
-    said = _sentences(text)
-    sentences = [sentence for sentence in said if terms(sentence)] or said
-    return bool(sentences) and all(_asks(sentence, words) for sentence in sentences)
+    sentences = _sentences(text)
+    telling = [sentence for sentence in sentences if terms(sentence)] or sentences
+    return bool(telling) and all(_asks(sentence, words) for sentence in telling)
 
 
 def asks(text: str) -> bool:
-    """Tell whether the last sentence of a text asks."""
+    """Tell whether the last sentence of a text is a question."""
     sentences = _sentences(text[-MOST_CHARS:])
     return bool(sentences) and _asks(sentences[-1], all_words().get(language_in(text)))
 
@@ -114,15 +120,15 @@ def _asks(sentence: str, words: Words | None) -> bool:
     if words is None or sentence[-1] in _TELLS:
         return False
     return any(
-        found.start() == 0 or found.end() == len(said)
-        for said in (small(sentence), _without_politeness(sentence, words).strip())
-        for found in words.questions.pattern.finditer(said)
+        hit.start() == 0 or hit.end() == len(form)
+        for form in (small(sentence), _without_politeness(sentence, words).strip())
+        for hit in words.questions.pattern.finditer(form)
     )
 
 
 def _without_politeness(text: str, words: Words | None) -> str:
     """Return a text in small letters, without "please", "can you tell me", and "do you know"."""
-    said = small(text)
-    for some in () if words is None else (words.please, words.me, words.us, words.said, words.little):
-        said = some.pattern.sub(" ", said)
-    return said
+    bare = small(text)
+    for phrases in () if words is None else (words.please, words.me, words.us, words.speech, words.little):
+        bare = phrases.pattern.sub(" ", bare)
+    return bare

@@ -1,7 +1,7 @@
-"""Signals: what tells whether a message answers a question, one column each, in numbers that a linear model can weigh.
+"""The features of a message, one column each: numbers by which a linear model tells whether it answers a question.
 
-BM25 is given as a share of the best in the memory, cosines as they are and as a share of the best; so a weight means the
-same for every question.
+BM25 is a share of the best in the memory; a cosine is given as it is, and as a share of the best. So a weight means the same
+for every question.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.search.table import NOBODY
-from edgemem.recall.times import said_then, spoken_of
+from edgemem.recall.times import date_scores, spoken_of
 from edgemem.recall.traits import ASKS, SAYS_I
 
 if TYPE_CHECKING:
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     Slots = NDArray[np.intp]
 
 
-SIGNALS: dict[str, str] = {
+FEATURES: dict[str, str] = {
     "words": "words", "window": "neighbour", "session_words": "session", "session_rank": "session",
     "meaning": "meaning", "meaning_share": "meaning", "session_meaning": "session", "mentioned": "person",
     "about": "person", "about_meaning": "person", "date": "date", "date_said": "date", "when": "date", "asks": "form",
     "words_led": "neighbour", "window_rank": "neighbour",
 }  # fmt: skip
-"""The signals in the order of the columns, each with the reason that it stands for in `Recalled.why`."""
+"""The features in the order of the columns, each with its reason in `Recalled.why`."""
 
-_LEAST_BEST = 0.25  # of cosines: the best of a question that nothing is near to is not worth everything
+_LEAST_BEST = 0.25  # of cosines: a share is of at least this, where nothing is near
 
 
 class Field(NamedTuple):
-    """What one question looks at; arrays by slot, with one more at the end for no slot (-1)."""
+    """The scores that one question gives to all texts, by slot; one more at the end stands for no slot (-1)."""
 
     columns: Columns
     words: Numbers
@@ -49,36 +49,36 @@ class Field(NamedTuple):
 
 
 class _Candidates(NamedTuple):
-    """What all groups of signals look at."""
+    """The candidates, as all groups of features need them."""
 
     field: Field
     question: ParsedQuery
     slots: Slots
     at: NDArray[np.float64]
-    """When each was said."""
+    """When each was said, seconds since the epoch."""
     session: Slots
     """The code of its session."""
     marks: NDArray[np.integer[Any]]
     led: Slots
-    """Of the message before it that the same person said; -1 where there is none, or it may not be read."""
+    """The slot of the same speaker's message before; -1 where there is none, or it may not be read."""
     none: Numbers
-    """What a signal is that the question does not ask for."""
+    """Zeros, for a feature that the question does not ask for."""
     alone: NDArray[np.bool_]
-    """Which are of no session, as a note is: each is one by itself."""
+    """Which are of no session, as notes are."""
 
 
-def signals_of(
+def features_of(
     field: Field,
     slots: Slots,
     question: ParsedQuery,
     mentioned: NDArray[np.bool_],
     may: Callable[[Slots], NDArray[np.bool_]],
 ) -> Numbers:
-    """Return the signals of some messages, `float32[n, len(SIGNALS)]`.
+    """Return the features of some messages, `float32[n, len(FEATURES)]`.
 
     Args:
-        mentioned: by slot, whether the text speaks of somebody whom the question names; one more at the end.
-        may: tells which slots may be read; what may not has no say, though it stands beside what may.
+        mentioned: by slot, whether the text speaks of a person whom the question names; one more at the end.
+        may: tells which slots the reader may read; the others change no feature of their neighbours.
     """
     import numpy as np
 
@@ -86,10 +86,10 @@ def signals_of(
     people = _People(field.columns, question, mentioned)
     columns = {**_of_words(some), **_of_meaning(some, people), **_of_people(some, people)}
     columns |= {**_of_dates(some), "asks": (some.marks & ASKS) > 0}
-    found = np.empty((len(slots), len(SIGNALS)), np.float32)
-    for place, name in enumerate(SIGNALS):
-        found[:, place] = columns[name]
-    return found
+    features = np.empty((len(slots), len(FEATURES)), np.float32)
+    for place, name in enumerate(FEATURES):
+        features[:, place] = columns[name]
+    return features
 
 
 def _candidates(
@@ -102,7 +102,9 @@ def _candidates(
     beside = np.concatenate([columns.beside(slots, step) for step in (-1, -2)])
     before, before_2 = np.split(_readable(beside, n, may), 2)
     who = rows["who"][slots]
-    mine, mine_2 = ((rows["who"][there] == who) & (there >= 0) & (who > 0) for there in (before, before_2))
+    mine, mine_2 = (
+        (rows["who"][neighbours] == who) & (neighbours >= 0) & (who > 0) for neighbours in (before, before_2)
+    )
     return _Candidates(
         field,
         question,
@@ -117,7 +119,7 @@ def _candidates(
 
 
 class _People:
-    """Whom the question names, and which texts are about them."""
+    """The people whom the question names, and the texts about them."""
 
     def __init__(self, columns: Columns, question: ParsedQuery, mentioned: NDArray[np.bool_]) -> None:
         self._rows = columns.rows
@@ -126,20 +128,20 @@ class _People:
         """By slot."""
 
     def speak(self, slots: Slots) -> NDArray[np.bool_]:
-        """Tell which texts one of them said; none did what stands in no slot (-1)."""
+        """Tell which texts were said by one of them; no slot (-1) was not."""
         import numpy as np
 
-        who, found = self._rows["who"][slots], np.zeros(len(slots), bool)
+        who, spoken = self._rows["who"][slots], np.zeros(len(slots), bool)
         for code in self._codes:
-            found |= who == code
-        return found & (slots >= 0)
+            spoken |= who == code
+        return spoken & (slots >= 0)
 
     def are_in(self, slots: Slots) -> NDArray[np.bool_]:
-        """Tell in which texts one of them speaks of themselves, or is spoken of."""
-        found: NDArray[np.bool_] = self.mentioned[slots]
+        """Tell which texts speak of one of them, or are their own and say "I"."""
+        concerned: NDArray[np.bool_] = self.mentioned[slots]
         if self._codes:
-            found = found | (self.speak(slots) & ((self._rows["marks"][slots] & SAYS_I) > 0))
-        return found
+            concerned = concerned | (self.speak(slots) & ((self._rows["marks"][slots] & SAYS_I) > 0))
+        return concerned
 
 
 def _of_words(some: _Candidates) -> dict[str, NDArray[Any]]:
@@ -183,13 +185,13 @@ def _of_dates(some: _Candidates) -> dict[str, NDArray[Any]]:
     columns, question = some.field.columns, some.question
     return {
         "date": spoken_of(columns, question)[some.slots] if question.times else some.none,
-        "date_said": said_then(some.at, question) if question.times else some.none,
+        "date_said": date_scores(some.at, question) if question.times else some.none,
         "when": columns.rows["dated"][some.slots] if question.asks_when else some.none,
     }
 
 
 def rank(values: Numbers, slots: Slots) -> Numbers:
-    """Return 1 for the best of all, less and less for the next ones, and nothing for what is worth nothing."""
+    """Return reciprocal ranks: 1 for the highest value of all, less for each next one, 0 where the value is 0."""
     import numpy as np
 
     own = values[slots]
@@ -198,7 +200,7 @@ def rank(values: Numbers, slots: Slots) -> Numbers:
 
 
 def _best_share(values: Numbers) -> Callable[[Slots], Numbers]:
-    """Return what tells how much of the best of all values some have: candidates are few, and a memory is large."""
+    """Return a function from slots to their share of the highest value: candidates are few, and a memory is large."""
     import numpy as np
 
     best = float(values.max(initial=0.0))
@@ -211,7 +213,7 @@ def _best_share(values: Numbers) -> Callable[[Slots], Numbers]:
 
 
 def _readable(slots: Slots, n: int, may: Callable[[Slots], NDArray[np.bool_]]) -> Slots:
-    """Return slots, and -1 for those that may not be read, or that came after the question."""
+    """Return the slots, with -1 for those that may not be read, or that came after the question."""
     import numpy as np
 
     known = np.where(slots < n, slots, -1)

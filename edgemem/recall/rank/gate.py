@@ -1,10 +1,10 @@
-"""The gate: how likely it is that something remembered helps with what somebody said.
+"""The gate: how likely it is that any memory helps with what somebody said.
 
-The order of candidates says which of them answers best, also where none does, or where nobody asked. So it is asked first how
-likely the utterance wants something of a memory, by its words and its meaning, and how likely that is there, by how well the
-best candidates fit: two logistic models, and the product of both is the chance. `make lab ARGS=gate` learns them together, on
-invented households and on the weeks, and writes `gate.toml`. A candidate scores the chance times its share: 1 for the best of
-all, less the further it is behind.
+The order of candidates says which one answers best, even where none answers, or where nobody asked. So two logistic models
+come first. One tells by its words and its meaning how likely the utterance wants a memory; the other tells by how well the
+best candidates fit how likely the memory holds it. The product of both is the chance. A candidate scores the chance times
+its share: 1 for the best, less the further another one is behind. `make lab ARGS=gate` learns both models together, on
+invented households and on the weeks, and writes `gate.toml`.
 """
 
 from __future__ import annotations
@@ -29,42 +29,41 @@ if TYPE_CHECKING:
 
 FILE = "gate.toml"
 WANTS = ("said", "meant")
-"""What tells that something of a memory is wanted: the log odds of that by the words, and by the meaning, of the utterance."""
-THERE = ("nearest", "nearest_45", "nearest_30", "best", "best_15", "known", "terms")
-"""What tells that it is there.
+"""The features that tell whether a memory is wanted: its log odds by the words of the utterance, and by its meaning."""
+FITS = ("nearest", "nearest_45", "nearest_30", "best", "best_15", "known", "terms")
+"""The features that tell how well the best candidates fit.
 
-nearest: the cosine of the text, or fact, that is nearest in meaning.
-nearest_45, nearest_30: the same, or .45 or .30 where it is more: that nothing is near tells more than how near something is.
-best: the logarithm of the odds of the best text that does not only ask, or of the best fact or preference.
-best_15: the same, or -1.5 where it is more.
-known: how much of what the words of the question tell apart stands anywhere, 0 to 1.
-terms: how many of its words are looked for, `MOST_TERMS` at most.
+nearest: the cosine of the nearest text or fact.
+nearest_45, nearest_30: the same, at most .45 or .30: that nothing is near tells more than how near something is.
+best: the log odds of the best text that is no question, or of the best fact or preference.
+best_15: the same, at most -1.5.
+known: the share of the idf of the question's words that the memory holds anywhere, 0 to 1.
+terms: the number of its words that are looked for, at most `MOST_TERMS`.
 """
 NOTHING = -4.0
-"""The log odds where there is none, or a worse one: a home in which nobody stored a fact is not less likely to hold the answer."""
+"""The lowest `best`, also where there is no candidate: a home without facts is no less likely to hold the answer."""
 MOST_TERMS = 8
 SLOWLY = 2.0
-"""A share is the square root of how much less likely a candidate is than the best: the chance tells whether there is an answer
-more than the share tells which it is."""
+"""A share is this root of the odds of a candidate relative to those of the best, so that scores fall slowly."""
 _SURE = 30.0
 
 
 class Utterance(NamedTuple):
-    """What somebody said."""
+    """An utterance, as the gate needs it."""
 
     words: frozenset[str]
-    """Plain."""
+    """In small letters, without accents."""
     language: str
     vector: Numbers | None
-    """None where nothing embedded it."""
+    """None where it was not embedded."""
     embedder: str
-    """The fingerprint of what made the vector."""
+    """The fingerprint of the embedder that made the vector."""
     asked: bool = False
-    """Whether the memory is asked, so that something of it is wanted for sure."""
+    """Whether the memory is asked, so that it is wanted for sure."""
 
 
-class Found(NamedTuple):
-    """What was found for it."""
+class Fit(NamedTuple):
+    """How well the best candidates fit an utterance; see `FITS`."""
 
     nearest: float
     best: float
@@ -73,7 +72,7 @@ class Found(NamedTuple):
 
 
 class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """The words of one language that tell what somebody wants."""
+    """Weights of the words of one language, by which it tells whether an utterance wants a memory."""
 
     bias: float
     weights: tuple[tuple[str, float], ...]
@@ -83,15 +82,15 @@ class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         return dict(self.weights)
 
     def odds(self, words: Collection[str]) -> float:
-        """Return the log odds that what has these words wants something of a memory; each counts once."""
+        """Return the log odds that an utterance with these words wants a memory; a word counts once."""
         return self.bias + sum(self._by_word.get(word, 0.0) for word in words)
 
 
 class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """The direction in which an embedder puts what wants something of a memory."""
+    """The direction in which an embedder puts utterances that want a memory."""
 
     embedder: str
-    """What its fingerprint begins with."""
+    """The beginning of its fingerprint."""
     bias: float
     weights: tuple[float, ...]
 
@@ -102,7 +101,7 @@ class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
         return np.array(self.weights, np.float32)
 
     def knows(self, utterance: Utterance) -> bool:
-        """Tell whether a vector is one of that embedder's."""
+        """Tell whether the vector of an utterance is that embedder's."""
         vector = utterance.vector
         return (
             vector is not None
@@ -111,74 +110,78 @@ class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
         )
 
     def odds(self, vector: Numbers) -> float:
-        """Return the log odds that something with such a vector wants something of a memory."""
+        """Return the log odds that an utterance with this vector wants a memory."""
         return self.bias + float((vector * self._column).sum())
 
 
 class Weighed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Weights of clues; those that are not named weigh nothing."""
+    """A logistic model: a bias and weights of features; a feature without one weighs 0."""
 
     bias: float
     weights: dict[str, float]
 
-    def chance(self, clues: dict[str, float]) -> float:
-        """Return how likely it is, 0 to 1."""
-        odds = self.bias + sum(weight * clues[name] for name, weight in self.weights.items())
+    def chance(self, features: dict[str, float]) -> float:
+        """Return the probability, 0 to 1."""
+        odds = self.bias + sum(weight * features[name] for name, weight in self.weights.items())
         return 1 / (1 + exp(-max(-_SURE, min(_SURE, odds))))
 
 
 class Both(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether something of a memory is wanted, and whether it is there."""
+    """Both models: whether a memory is wanted, and whether the candidates fit."""
 
     wants: Weighed
-    there: Weighed
+    fits: Weighed
 
-    def chance(self, clues: dict[str, float], *, asked: bool = False) -> float:
-        """Return how likely both are; what the memory is asked is wanted."""
-        return self.there.chance(clues) * (1.0 if asked else self.wants.chance(clues))
+    def chance(self, features: dict[str, float], *, asked: bool = False) -> float:
+        """Return the probability of both, 0 to 1.
+
+        Args:
+            asked: whether the memory is asked, so that it is wanted for sure.
+        """
+        return self.fits.chance(features) * (1.0 if asked else self.wants.chance(features))
 
 
 class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How likely it is that something remembered helps."""
+    """How likely it is that a memory helps."""
 
     words_only: Both
-    """For what was not embedded."""
+    """For utterances without a vector."""
     with_meaning: Both
-    """For what was embedded by whatever embeds."""
+    """For those with a vector of any embedder."""
     with_vector: Both
-    """For what was embedded by the embedder whose direction is known."""
+    """For those with a vector of the embedder that `meant` knows."""
     meant: Direction
-    said: dict[str, Vocabulary]
+    vocabularies: dict[str, Vocabulary]
     """By the code of a language."""
 
-    def clues(self, utterance: Utterance, found: Found) -> dict[str, float]:
-        """Return the clues by their names; `meant` is 0 where nothing is known of the embedder."""
-        words = self.said.get(utterance.language)
-        best = max(found.best, NOTHING)
+    def features(self, utterance: Utterance, fit: Fit) -> dict[str, float]:
+        """Return the features by name; `meant` is 0 where the embedder is another."""
+        words = self.vocabularies.get(utterance.language)
+        best = max(fit.best, NOTHING)
         vector = utterance.vector if self.meant.knows(utterance) else None
         return {
-            "nearest": found.nearest,
-            "nearest_45": min(found.nearest, 0.45),
-            "nearest_30": min(found.nearest, 0.30),
+            "nearest": fit.nearest,
+            "nearest_45": min(fit.nearest, 0.45),
+            "nearest_30": min(fit.nearest, 0.30),
             "best": best,
             "best_15": min(best, -1.5),
-            "known": found.known,
-            "terms": float(min(found.terms, MOST_TERMS)),
+            "known": fit.known,
+            "terms": float(min(fit.terms, MOST_TERMS)),
             "said": words.odds(utterance.words) if words is not None else 0.0,
             "meant": self.meant.odds(vector) if vector is not None else 0.0,
         }
 
-    def chance(self, utterance: Utterance, found: Found, *, meaning: float) -> float:
-        """Return how likely it is, 0 to 1, that something remembered helps.
+    def chance(self, utterance: Utterance, fit: Fit, *, meaning: float) -> float:
+        """Return how likely a memory helps, 0 to 1.
 
         Args:
-            meaning: how much meaning counts: less than 1 where the embedder does not know the language, and 0 without one.
+            meaning: the weight of meaning: 1, less where the embedder does not know the language, 0 without an embedder.
         """
-        clues = self.clues(utterance, found)
-        chance = (1 - meaning) * self.words_only.chance(clues, asked=utterance.asked)
+        features = self.features(utterance, fit)
+        chance = (1 - meaning) * self.words_only.chance(features, asked=utterance.asked)
         if meaning:
             embedded = self.with_vector if self.meant.knows(utterance) else self.with_meaning
-            chance += meaning * embedded.chance(clues, asked=utterance.asked)
+            chance += meaning * embedded.chance(features, asked=utterance.asked)
         return chance
 
 

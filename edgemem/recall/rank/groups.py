@@ -1,4 +1,4 @@
-"""Groups: the best of each group of kinds, read from the truth until there are enough; echoes stand behind them, copies count once."""
+"""The best items of each group of kinds, read from the truth until there are enough."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 SAFETY = 2
-"""Facts at most that are found because they concern somebody's safety, and in no word of the question: a household has many."""
+"""How many facts that concern somebody's safety may be returned without a word of the question: a household has many."""
 _LEAST, _MORE = 10, 4
-"""How many items are looked at for echoes and copies at least, and how many times as many where too few of them may be told."""
+"""The least number of items that are read to find echoes and copies, and the factor by which it grows while too few are left."""
 
 
 class Rows:
-    """What one recall reads from the truth, each row once, however many groups ask for it.
+    """Reads rows of the truth for one recall, each row once, however many groups ask for it.
 
     Args:
-        fetch: reads rows; what is gone, or closed to the reader, is not among what it returns.
+        fetch: reads rows; it returns none that is gone, or closed to the reader.
     """
 
     def __init__(self, fetch: Callable[[Sequence[Ref]], dict[Ref, Recalled]]) -> None:
@@ -40,27 +40,27 @@ class Rows:
         self._read: dict[Ref, Recalled | None] = {}
 
     def of(self, refs: Sequence[Ref]) -> dict[Ref, Recalled]:
-        """Return what there is of some rows."""
+        """Return the items of some rows; a row that is gone is left out."""
         new = [ref for ref in refs if ref not in self._read]
         if new:
-            found = self._fetch(new)
-            self._read.update((ref, found.get(ref)) for ref in new)
+            items = self._fetch(new)
+            self._read.update((ref, items.get(ref)) for ref in new)
         return {ref: item for ref in refs if (item := self._read[ref]) is not None}
 
 
-class Wanted(NamedTuple):
-    """Which items of a group are wanted."""
+class Selection(NamedTuple):
+    """Which items of a group are to be returned."""
 
     k: int
-    """So many, besides those that are known."""
+    """The number of items, besides known ones."""
     echoes: Echoes | None
-    """Which messages only ask the same once more; None: these and copies are wanted like any other."""
+    """Finds echoes and copies, which have no say in the scores; None: they are items like any other."""
     least: float = 0.0
-    """The score that they reach."""
+    """The least score, 0 to 1."""
     exclude: frozenset[str] = frozenset()
     """Items to leave out, as `kind:id`."""
     known: Collection[str] = ()
-    """Items that take nobody's place."""
+    """Items, as `kind:id`, that are returned beside the k others."""
     safety_keys: Mapping[str, str] = {}
     """Further words of keys that concern somebody's safety, each with its kind."""
 
@@ -72,64 +72,69 @@ class Wanted(NamedTuple):
 
 
 def best_of_groups(
-    ranking: Ranking, groups: Sequence[Iterable[Kind]], rows: Rows, wanted: Wanted
+    ranking: Ranking, groups: Sequence[Iterable[Kind]], rows: Rows, selection: Selection
 ) -> list[list[Recalled]]:
-    """Return the best items of each group; that with messages is looked at first, since an echo has no say in any score."""
+    """Return the best items of each group, in the order of the groups.
+
+    The group with messages comes first inside, since its echoes change the scores of all others.
+    """
     chosen = [frozenset(group) for group in groups]
-    found = {
-        group: _best_of_group(ranking, group, rows, wanted)
+    best = {
+        group: _best_of_group(ranking, group, rows, selection)
         for group in sorted(set(chosen), key=lambda group: "turn" not in group)
     }
-    return [found[group] for group in chosen]
+    return [best[group] for group in chosen]
 
 
-def _best_of_group(ranking: Ranking, chosen: frozenset[Kind], rows: Rows, wanted: Wanted) -> list[Recalled]:
+def _best_of_group(
+    ranking: Ranking, chosen: frozenset[Kind], rows: Rows, selection: Selection
+) -> list[Recalled]:
     """Return the best items of some kinds; echoes and older copies have no say in the scores of the rest."""
     numbers = [number for number, kind in KINDS.items() if kind in chosen]
-    echoing = wanted.echoes if "turn" in chosen else None
-    far = wanted.k if echoing is None else max(wanted.k, _LEAST)
+    echoing = selection.echoes if "turn" in chosen else None
+    far = selection.k if echoing is None else max(selection.k, _LEAST)
     while True:
-        hits = ranking.best(numbers, least=wanted.least)
-        if wanted.exclude:
-            hits = (hit for hit in hits if hit.name not in wanted.exclude)
-        found = _read(hits, rows, far, wanted.known)
+        hits = ranking.best(numbers, least=selection.least)
+        if selection.exclude:
+            hits = (hit for hit in hits if hit.name not in selection.exclude)
+        pairs = _read(hits, rows, far, selection.known)
         echoes, copies = [], []
         if echoing is not None:
-            echoes = _refs(echoing.among(item for hit, item in found if hit.score > 0))
-            copies = _refs(echoing.copies(item for _, item in found))
+            echoes = _refs(echoing.among(item for hit, item in pairs if hit.score > 0))
+            copies = _refs(echoing.copies(item for _, item in pairs))
         if echoes or copies:
             ranking.leave_out(echoes, copies)  # others take their places among as many
             continue
-        told = _told(ranking, found, wanted)
-        if len(told) >= min(wanted.k, len(found)) or len(found) < far:
-            return told
+        selected = _select(ranking, pairs, selection)
+        if len(selected) >= min(selection.k, len(pairs)) or len(pairs) < far:
+            return selected
         far *= _MORE
 
 
-def _told(ranking: Ranking, found: Iterable[tuple[Hit, Recalled]], wanted: Wanted) -> list[Recalled]:
-    """Return as many as are wanted, with reasons: most of what is read for the sake of echoes is given to nobody."""
-    told: list[Recalled] = []
-    left, unasked = wanted.k, SAFETY
-    for hit, item in found:
+def _select(ranking: Ranking, pairs: Iterable[tuple[Hit, Recalled]], selection: Selection) -> list[Recalled]:
+    """Return the first k items that score enough, with their scores and reasons."""
+    selected: list[Recalled] = []
+    left, unasked = selection.k, SAFETY
+    for hit, item in pairs:
         if left <= 0:
             break
-        safety = wanted.concerns_safety(item)
-        # Whoever orders a curry wants nothing of a memory, and is told all the same.
+        safety = selection.concerns_safety(item)
+        # A person who orders a curry asks nothing of the memory, and must hear of an allergy all the same.
         score = max(hit.score, ranking.likely(hit)) if safety else hit.score
-        if score < wanted.least:
+        if score < selection.least:
             continue
         why = ranking.why(hit)
         if safety and "words" not in why:
             unasked -= 1
             if unasked < 0:
                 continue
-        left -= hit.name not in wanted.known
-        told.append(msgspec.structs.replace(item, score=score, why=why, safety=safety))
-    return told
+        left -= hit.name not in selection.known
+        selected.append(msgspec.structs.replace(item, score=score, why=why, safety=safety))
+    return selected
 
 
 def first_of(group: Iterable[Recalled], k: int, known: Collection[str]) -> Iterator[Recalled]:
-    """Yield the first k items of a group, and those between them that are known."""
+    """Yield the first k items of a group, and the known ones among them, which do not count."""
     for item in group:
         if k <= 0:
             return
@@ -138,8 +143,8 @@ def first_of(group: Iterable[Recalled], k: int, known: Collection[str]) -> Itera
 
 
 def _read(hits: Iterator[Hit], rows: Rows, k: int, known: Collection[str]) -> list[tuple[Hit, Recalled]]:
-    """Read the best from the truth, and go on to the next ones where something is gone."""
-    found: list[tuple[Hit, Recalled]] = []
+    """Return the k best hits that the truth still has, each with its item; known ones do not count."""
+    pairs: list[tuple[Hit, Recalled]] = []
     left = k
     while left > 0 and (some := _take(hits, left, known)):
         items = rows.of([(hit.kind, hit.ref) for hit in some])
@@ -147,17 +152,17 @@ def _read(hits: Iterator[Hit], rows: Rows, k: int, known: Collection[str]) -> li
             item = items.get((hit.kind, hit.ref))
             if item is not None:
                 left -= hit.name not in known
-                found.append((hit, item))
-    return found
+                pairs.append((hit, item))
+    return pairs
 
 
-def _take(hits: Iterator[Hit], wanted: int, known: Collection[str]) -> list[Hit]:
-    """Return the next hits, up to so many that are not known."""
+def _take(hits: Iterator[Hit], most: int, known: Collection[str]) -> list[Hit]:
+    """Return the next hits, until `most` of them are not known."""
     some: list[Hit] = []
     for hit in hits:
         some.append(hit)
-        wanted -= hit.name not in known
-        if not wanted:
+        most -= hit.name not in known
+        if not most:
             break
     return some
 

@@ -1,8 +1,8 @@
-"""Then told: what was said and lived through at the times that a question names, where it names nothing else.
+"""Candidates by time: what was said and done in the period that a question names, where it names nothing else.
 
-What tells most comes first: the more words, and the rarer ones, the more was told, so that neither "ok" nor what is said
-every day comes before what was said once. Of what was told at about the same time only the first counts in full, so that
-a morning with a long story leaves room for the evening. Who asks what happened is told of what speaks of that time, too.
+Texts with more words, and rarer ones, come first, so that neither "ok" nor a daily greeting comes before what was said once.
+Of texts of about the same time only the first counts in full, so that a long story in the morning leaves room for the
+evening. A question for what happened also finds texts of other times that speak of this one.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 MOST = 64
-"""Texts that are returned."""
+"""The number of texts that are returned, at most."""
 _LOOKED_AT = 4096
-"""Texts whose words are looked at, the longest of a month or a year: 4 ms on x86."""
+"""The number of texts whose words are weighed, the longest of the period: 4 ms on x86."""
 _SCORES = {
     TURN: (0.5, 0.9), EPISODE: (0.3, 0.5), FACT: (0.2, 0.45), PREFERENCE: (0.2, 0.45), NOTE: (0.2, 0.35), SUMMARY: (0.2, 0.25),
 }  # fmt: skip
-"""By kind, the score of what tells next to nothing, and of what tells most: none is below the floor of the profile, since who
-asks so wants to be told; a note least, since it stands in the prompt anyway."""
+"""By kind, the lowest and the highest score. None is below the floor of the profile, since the question wants an answer; notes
+score least, since they stand in the prompt anyway."""
 _SILENT = 0.04
-"""The score of a fact that was told by a message: below the floor."""
+"""The score of a fact that repeats a message: below the floor."""
 _LIKELY = 0.5
 """Of several readings of a time, those that are as sure count, or else the likeliest."""
 _ABOUT, _ABOUT_COMING = 0.6, 0.3
@@ -52,13 +52,15 @@ _VALUES, _VALUE = (COUNTS, NAMES), 0.3
 text worth more. On seeds 1 to 3 of our own corpus, in the words that weights are learnt on, .85 of the first five told a
 fact with .3, .80 with 0, .85 with .6."""
 _SLICES = 8
-"""Parts of the time from the first to the last that was found."""
+"""The number of slices of the time from the first to the last text."""
 _SAME_S = 120.0
-"""A fact that was told so soon before or after a message was told by it."""
+"""A fact that was stored at most so long before or after a message repeats it."""
 
 
-def told_then(view: View, question: ParsedQuery, now: float) -> tuple[Slots, NDArray[np.float64]]:
-    """Return the slots of what was told at the times of a question that names little else, and their scores, 0 to 1.
+def period_candidates(view: View, question: ParsedQuery, now: float) -> tuple[Slots, NDArray[np.float64]]:
+    """Return the slots of the best texts of the period that a question asks for, and their scores, 0 to 1.
+
+    Both are empty where the question asks for more than a period.
 
     Args:
         now: seconds since the epoch.
@@ -70,8 +72,8 @@ def told_then(view: View, question: ParsedQuery, now: float) -> tuple[Slots, NDA
         return np.zeros(0, np.intp), np.zeros(0)
     rows, n = view.columns.rows, view.n
     at, kind = rows["at"][:n], rows["kind"][:n]
-    there = stands_then(view, question, now)
-    slots = np.flatnonzero(there & view.may[:n])
+    inside = in_period(view, question, now)
+    slots = np.flatnonzero(inside & view.may[:n])
     replies = _replies(view, slots)
     if alone.of == "robot":
         kept = replies | ((kind[slots] == EPISODE) & (not alone.words))
@@ -89,8 +91,8 @@ def told_then(view: View, question: ParsedQuery, now: float) -> tuple[Slots, NDA
     return slots[best], scores[best]
 
 
-def stands_then(view: View, question: ParsedQuery, now: float) -> NDArray[np.bool_]:
-    """Tell which slots are of the times that a question names, or of the conversation that it asks for.
+def in_period(view: View, question: ParsedQuery, now: float) -> NDArray[np.bool_]:
+    """Tell which texts are of the times that a question names, or of the conversation that it asks for.
 
     Args:
         now: seconds since the epoch.
@@ -99,39 +101,39 @@ def stands_then(view: View, question: ParsedQuery, now: float) -> NDArray[np.boo
 
     alone, n = question.alone, view.n
     at = view.columns.rows["at"][:n]
-    there = np.zeros(n, bool)
+    inside = np.zeros(n, bool)
     if alone is not None and alone.talk is not None:
-        there[_of_talk(view, alone)] = True
-        return there
+        inside[_of_talk(view, alone)] = True
+        return inside
     least = min(_LIKELY, max((sure for _, _, sure in question.times), default=1.0))
-    times = [each for each in question.times if each[2] >= least]
+    times = [time for time in question.times if time[2] >= least]
     for begin, end, _ in times:
-        there |= (at >= begin) & (at < end)
+        inside |= (at >= begin) & (at < end)
     if times and alone is not None and not alone.words and alone.of != "robot":
         coming = all(begin > now for begin, _, _ in times)
-        there |= spoken_of(view.columns, question)[:n] >= (_ABOUT_COMING if coming else _ABOUT)
-    return there
+        inside |= spoken_of(view.columns, question)[:n] >= (_ABOUT_COMING if coming else _ABOUT)
+    return inside
 
 
 def _of_talk(view: View, alone: TimeAlone) -> Slots:
-    """Return the messages of the first or the last conversation, of those that whoever asks took part in, if there are any."""
+    """Return the messages of the first or the last conversation, if possible of one that the asker took part in."""
     import numpy as np
 
     rows, n = view.columns.rows, view.n
     session = rows["session"][:n]
-    said = view.may[:n] & (rows["kind"][:n] == TURN) & (session != NOBODY)
+    messages = view.may[:n] & (rows["kind"][:n] == TURN) & (session != NOBODY)
     if view.only.session_id is not None:
-        said &= session != view.columns.session_code(view.only.session_id)
+        messages &= session != view.columns.session_code(view.only.session_id)
     who = NOBODY if alone.reader is None else view.columns.code(alone.reader) or NOBODY
-    mine = np.isin(session, session[said & (rows["who"][:n] == who)]) & said if who else said
-    slots = np.flatnonzero(mine if mine.any() else said)
+    mine = np.isin(session, session[messages & (rows["who"][:n] == who)]) & messages if who else messages
+    slots = np.flatnonzero(mine if mine.any() else messages)
     if not len(slots):
         return slots
     at = rows["at"][slots]
-    found: Slots = slots[
+    talk: Slots = slots[
         session[slots] == session[slots[at.argmin() if alone.talk == "first" else at.argmax()]]
     ]
-    return found
+    return talk
 
 
 def _theirs(view: View, slots: Slots, question: ParsedQuery, alone: TimeAlone) -> NDArray[np.bool_]:
@@ -146,12 +148,12 @@ def _theirs(view: View, slots: Slots, question: ParsedQuery, alone: TimeAlone) -
 
 
 def _replies(view: View, slots: Slots) -> NDArray[np.bool_]:
-    """Tell which messages were said by the robot: a turn begins with what somebody says to it."""
+    """Tell which messages are replies of the robot: nobody is their speaker, and another message of their turn stands before."""
     rows = view.columns.rows
     before = view.columns.beside(slots, -1)
     same = (before >= 0) & (rows["turn"][before] == rows["turn"][slots])
-    found: NDArray[np.bool_] = same & (rows["kind"][slots] == TURN) & (rows["who"][slots] == NOBODY)
-    return found
+    replies: NDArray[np.bool_] = same & (rows["kind"][slots] == TURN) & (rows["who"][slots] == NOBODY)
+    return replies
 
 
 def _worth(view: View, slots: Slots, replies: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -174,7 +176,7 @@ def _worth(view: View, slots: Slots, replies: NDArray[np.bool_]) -> NDArray[np.f
 
 
 def _scores(view: View, slots: Slots, worth: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the scores of texts: of each slice of the time the one that tells most in full, the next one half, and so on."""
+    """Return the scores of texts: in each slice of the period the best one counts in full, the next one half, and so on."""
     import numpy as np
 
     rows = view.columns.rows
@@ -186,20 +188,20 @@ def _scores(view: View, slots: Slots, worth: NDArray[np.float64]) -> NDArray[np.
     spread = np.empty(len(slots))
     spread[order] = worth[order] / (1 + np.arange(len(slots)) - firsts)
     share = spread / (spread.max() or 1.0)
-    lowest, highest = np.array([_SCORES[each] for each in range(len(_SCORES))])[kind].T
+    lowest, highest = np.array([_SCORES[number] for number in range(len(_SCORES))])[kind].T
     scores: NDArray[np.float64] = np.where(worth > 0, lowest + (highest - lowest) * share, 0.0)
-    told = _told_by_a_message(at, kind, worth)
-    return np.where(told, _SILENT, scores)
+    covered = _covered_by_a_message(at, kind, worth)
+    return np.where(covered, _SILENT, scores)
 
 
-def _told_by_a_message(
+def _covered_by_a_message(
     at: NDArray[np.float64], kind: NDArray[np.integer[Any]], worth: NDArray[np.float64]
 ) -> NDArray[np.bool_]:
-    """Tell which facts and preferences a message tells that is found, too."""
+    """Tell which facts and preferences were stored at the time of a message that is among the texts, and so repeat it."""
     import numpy as np
 
     facts = (kind == FACT) | (kind == PREFERENCE)
-    said = np.sort(at[(kind == TURN) & (worth > 0)])
-    near = np.searchsorted(said, at + _SAME_S, "right") > np.searchsorted(said, at - _SAME_S, "left")
-    found: NDArray[np.bool_] = facts & near
-    return found
+    times = np.sort(at[(kind == TURN) & (worth > 0)])
+    near = np.searchsorted(times, at + _SAME_S, "right") > np.searchsorted(times, at - _SAME_S, "left")
+    covered: NDArray[np.bool_] = facts & near
+    return covered

@@ -1,4 +1,4 @@
-"""Scoring: candidates in the order of their scores: what was said, noted and done by signals, what is known by clues, all by one gate."""
+"""The ranking: candidates in the order of their scores, which two models give to texts and to facts, and one gate to both."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from math import exp, inf, isfinite, log
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
-from edgemem.recall.rank.fact_features import CLUES as FACT_CLUES
-from edgemem.recall.rank.fact_features import clues_of
-from edgemem.recall.rank.features import SIGNALS, Field, rank, signals_of
-from edgemem.recall.rank.gate import NOTHING, SLOWLY, Found
+from edgemem.recall.rank.fact_features import FACT_FEATURES, fact_features_of
+from edgemem.recall.rank.features import FEATURES, Field, features_of, rank
+from edgemem.recall.rank.gate import NOTHING, SLOWLY, Fit
 from edgemem.recall.rank.model import REASONS, LinearModel, Messages
 from edgemem.recall.rank.model import reasons as text_reasons
-from edgemem.recall.rank.period import told_then
-from edgemem.recall.rank.replacing import COMPARED, Said
+from edgemem.recall.rank.period import period_candidates
+from edgemem.recall.rank.replacing import COMPARED, Contents
 from edgemem.recall.traits import COUNTS
 
 if TYPE_CHECKING:
@@ -33,13 +32,13 @@ if TYPE_CHECKING:
     WordsOf = Callable[[Sequence[int]], Mapping[int, tuple[frozenset[str], frozenset[str]]]]
 
 
-_PLACES = {name: place for place, name in enumerate(SIGNALS)}
+_PLACES = {name: place for place, name in enumerate(FEATURES)}
 _OF_THE_BEST = ("words", "window", "session_words", "meaning_share")
-"""Signals that are a share of the best message's."""
+"""The features that are a share of the best message's."""
 _NO_WORDS: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
 _VALUES = (FACT, PREFERENCE)
 _OF_A_SUMMARY = 2 * log(0.5)
-"""Added to its log odds, which halves its score: what a summary says, the turns that it was made from say too."""
+"""Is added to the log odds of a summary, which halves its score: the turns that it was made from say the same."""
 
 
 class Hit(NamedTuple):
@@ -53,12 +52,12 @@ class Hit(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return `kind:id`, as a turn remembers what it was shown."""
+        """Return `kind:id`, the name under which a turn notes what it was shown."""
         return f"{KINDS[self.kind]}:{self.ref}"
 
 
 class Ranking:
-    """The candidates of a question with their scores; it knows nothing of the columns any more."""
+    """The candidates of a question with their scores; it holds copies, and no reference to the columns."""
 
     def __init__(
         self,
@@ -72,13 +71,13 @@ class Ranking:
         now: float,
         words_of: WordsOf,
     ) -> None:
-        """Score the candidates; whoever calls holds the lock of the columns.
+        """Score the candidates; the caller holds the lock of the columns.
 
         Args:
-            gate: how likely it is that any of them helps.
-            meaning: how much of its weight meaning has; 0 where the question has no vector.
+            gate: tells how likely any of them helps.
+            meaning: the share of its weight that meaning has, 0 to 1; 0 where the question has no vector.
             now: seconds since the epoch.
-            words_of: reads the stems of messages, and their words.
+            words_of: reads the stems and the words of messages, by docs.
         """
         import numpy as np
 
@@ -87,10 +86,10 @@ class Ranking:
         self._by_words, self._fact_models = models.words_only, models.facts
         self._gate, self.utterance, self._meaning = gate, utterance, meaning
         self._known, self._terms = view.known, len(question.terms)
-        told = None if question.alone is None else told_then(view, question, now)
-        self.told = told is not None
-        """Whether no word of the question tells them apart; see `then_told`."""
-        slots = np.flatnonzero(view.chosen) if told is None else told[0]
+        period = None if question.alone is None else period_candidates(view, question, now)
+        self.by_period = period is not None
+        """Whether the question asks for a period alone, so that no word of it ranks them; see `period`."""
+        slots = np.flatnonzero(view.chosen) if period is None else period[0]
         kept = view.may[slots]
         slots = slots[kept]
         kind = rows["kind"][slots]
@@ -98,51 +97,53 @@ class Ranking:
         order = np.concatenate([np.flatnonzero(some) for some in (turn, ~turn & ~value, value)])
         slots = slots[order]
         self.turns = int(turn.sum())
-        """How many of them are messages; they come first."""
+        """The number of messages, which come first."""
         self.texts = len(slots) - int(value.sum())
-        """How many of them are no facts and preferences; these come last."""
+        """The number of candidates that are no facts or preferences; these two come last."""
         texts, values = slots[: self.texts], slots[self.texts :]
         self._messages = _messages(view, texts, question)
         self._less = np.where(rows["kind"][texts] == SUMMARY, np.float32(_OF_A_SUMMARY), np.float32(0))
         self._sessions = rows["session"][texts]
         self._waits = ~view.near[texts] & bool(meaning)
-        """Which of them have no vector yet, though the question has one: what they score by words alone counts."""
-        if question.tense and told is None and self.turns > 1:
-            self._messages = self._messages._replace(said=self._said(view, texts, question, words_of))
+        """The texts that have no vector yet, though the question has one: the model of words alone scores them."""
+        if question.tense and period is None and self.turns > 1:
+            self._messages = self._messages._replace(contents=self._contents(view, texts, question, words_of))
         self._left = np.arange(self.texts)
-        """Which of them were not left out."""
+        """The rows of the texts that were not left out."""
         self._parts: Numbers | None = None
         past = (
             _pasts(view, values, first=question.asks_first) if question.asks_past else np.zeros(len(values))
         )
-        self.clues = clues_of(view, values, question, past)
-        """Of the facts and preferences, one row each."""
-        self._odds = np.concatenate([self._odds_of_texts(), models.facts.odds(self.clues, meaning)])
+        self.fact_features = fact_features_of(view, values, question, past)
+        """The features of facts and preferences, one row each."""
+        self._odds = np.concatenate([self._odds_of_texts(), models.facts.odds(self.fact_features, meaning)])
         self._level = self._level_of_scores()
         self._likely = 1 / (1 + np.exp(-self._odds))
         self._likely[: self.texts] = 0.0
-        self.scores = self._scores() if told is None else told[1][kept][order]
+        self.scores = self._scores() if period is None else period[1][kept][order]
         self.kinds, self.refs, self._at = (rows[name][slots] for name in ("kind", "ref", "at"))
         self._order = np.lexsort((-self.refs, -self._at, -self.scores))
         self._like: dict[int, int] = {}
-        """Of what joined later: whose reasons it has."""
+        """By row of an item that joined later: the row whose reasons it has."""
 
     @property
     def messages(self) -> Messages:
-        """Return the signals of the messages."""
+        """Return the candidate messages with their features."""
         return self._messages.some(slice(self.turns))
 
     @property
-    def best_found(self) -> Found:
-        """Return what tells the gate how well the best candidates fit."""
+    def fit(self) -> Fit:
+        """Return how well the best candidates that are left fit, for the gate."""
         import numpy as np
 
-        signals = self._messages.signals[self._left]
-        telling = self._odds[self._left[signals[:, _PLACES["asks"]] <= 0]]
-        return Found(
+        features = self._messages.features[self._left]
+        telling = self._odds[self._left[features[:, _PLACES["asks"]] <= 0]]
+        return Fit(
             max(
-                float(signals[:, _PLACES["meaning"]].max(initial=0.0)),
-                float(np.nan_to_num(self.clues[:, [*FACT_CLUES].index("meaning")]).max(initial=0.0)),
+                float(features[:, _PLACES["meaning"]].max(initial=0.0)),
+                float(
+                    np.nan_to_num(self.fact_features[:, [*FACT_FEATURES].index("meaning")]).max(initial=0.0)
+                ),
             ),
             float(np.concatenate([telling, self._odds[self.texts :]]).max(initial=NOTHING)),
             self._known,
@@ -152,18 +153,18 @@ class Ranking:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def _said(self, view: View, slots: Slots, question: ParsedQuery, words_of: WordsOf) -> Said:
-        """Return what is compared of the messages; of as many again also the words, for echoes are left out later."""
+    def _contents(self, view: View, slots: Slots, question: ParsedQuery, words_of: WordsOf) -> Contents:
+        """Return the contents of the messages, with words for twice as many as are compared: echoes are left out later."""
         import numpy as np
 
         models = (self._model, self._by_words) if self._waits.any() else (self._model,)
         order = [np.argsort(-model.sums(self._messages), kind="stable")[: 2 * COMPARED] for model in models]
         rows = view.columns.rows
         docs: list[int] = rows["id"][slots].tolist()
-        # A note or an episode replaces nothing that somebody said.
+        # Notes and episodes replace no message.
         known = words_of([docs[row] for row in np.unique(np.concatenate(order)).tolist() if row < self.turns])
         stems, words = zip(*(known.get(doc, _NO_WORDS) for doc in docs), strict=True)
-        return Said(
+        return Contents(
             rows["who"][slots], (rows["marks"][slots] & COUNTS) > 0, stems, words, frozenset(question.terms)
         )
 
@@ -171,10 +172,10 @@ class Ranking:
         """Yield the candidates of some kinds that reach a score, by themselves or among all, the best first."""
         import numpy as np
 
-        wanted = np.zeros(256, bool)
-        wanted[list(kinds)] = True
+        chosen = np.zeros(256, bool)
+        chosen[list(kinds)] = True
         reached = (self.scores >= 0) & (np.maximum(self.scores, self._likely) >= least)
-        for row in self._order[(wanted[self.kinds] & reached)[self._order]].tolist():
+        for row in self._order[(chosen[self.kinds] & reached)[self._order]].tolist():
             yield Hit(float(self.scores[row]), int(self.kinds[row]), int(self.refs[row]), row)
 
     def likely(self, hit: Hit) -> float:
@@ -194,14 +195,14 @@ class Ranking:
         scores[repeat] = 0.0
         scores[np.isin(refs, list(copies))] = -1.0
         kept = np.flatnonzero(self.scores[: self.texts] > 0)
-        if not self.told:
-            signals = self._messages.signals
+        if not self.by_period:
+            features = self._messages.features
             if repeat.any():
                 self._weigh_sessions(kept[kept < self.turns], np.unique(self._sessions[: self.turns][repeat]))
             for name in _OF_THE_BEST:
-                column = signals[kept, _PLACES[name]]
+                column = features[kept, _PLACES[name]]
                 if column.max(initial=0.0) > 0:
-                    signals[kept, _PLACES[name]] = column / column.max()
+                    features[kept, _PLACES[name]] = column / column.max()
             self._left, self._parts = kept, None
             self._odds[kept] = self._odds_of_texts()
             level, self._level = self._level, self._level_of_scores()
@@ -218,16 +219,16 @@ class Ranking:
 
         if not len(kept):
             return
-        signals, sessions = self._messages.signals, self._sessions[kept]
+        features, sessions = self._messages.features, self._sessions[kept]
         for session in echoing:
             mates = kept[sessions == session]
             for name, own in (("session_words", "words"), ("session_meaning", "meaning")):
-                best = signals[mates, _PLACES[own]].max(initial=0.0)
-                signals[mates, _PLACES[name]] = np.minimum(signals[mates, _PLACES[name]], best)
+                best = features[mates, _PLACES[own]].max(initial=0.0)
+                features[mates, _PLACES[name]] = np.minimum(features[mates, _PLACES[name]], best)
         worth = np.zeros(int(sessions.max()) + 1, np.float32)
-        worth[sessions] = signals[kept, _PLACES["session_words"]]
-        signals[kept, _PLACES["session_rank"]] = rank(worth, sessions)
-        signals[kept, _PLACES["window_rank"]] = rank(signals[kept, _PLACES["window"]], np.arange(len(kept)))
+        worth[sessions] = features[kept, _PLACES["session_words"]]
+        features[kept, _PLACES["session_rank"]] = rank(worth, sessions)
+        features[kept, _PLACES["window_rank"]] = rank(features[kept, _PLACES["window"]], np.arange(len(kept)))
 
     def _scores(self) -> NDArray[np.float64]:
         """Return the score of each candidate that is left, by its odds.
@@ -249,38 +250,38 @@ class Ranking:
         best = max(float(odds.max(initial=-inf)) for odds in left)
         if not isfinite(best):
             return 0.0
-        found, waits = self.best_found, self._waits[self._left].any()
+        fit, waits = self.fit, self._waits[self._left].any()
         # How near in meaning the best is, nobody knows while some wait for their vectors.
         chance = max(
-            self._gate.chance(self.utterance, found, meaning=share)
+            self._gate.chance(self.utterance, fit, meaning=share)
             for share in ((self._meaning, 0.0) if waits else (self._meaning,))
         )
         return log(chance) - best / SLOWLY
 
     def _odds_of_texts(self) -> Numbers:
-        """Return the log odds of the texts that are left, among themselves."""
+        """Return the log odds of the texts that are left."""
         messages, waits = self._messages.some(self._left), self._waits[self._left]
         if not waits.any():
             whole: Numbers = self._model.odds(messages) + self._less[self._left]
             return whole
-        found, rest = self._by_words.odds(messages), self._model.odds(messages.some(~waits))
+        log_odds, rest = self._by_words.odds(messages), self._model.odds(messages.some(~waits))
         # What has words of the question, and no vector yet, is as likely as what has one.
-        said = messages.signals[:, _PLACES["words"]] > 0
+        worded = messages.features[:, _PLACES["words"]] > 0
         if len(rest):
-            found[said] += max(0.0, float(rest.max() - found.max()))
-        found[~waits] = rest
-        found += self._less[self._left]
-        return found
+            log_odds[worded] += max(0.0, float(rest.max() - log_odds.max()))
+        log_odds[~waits] = rest
+        log_odds += self._less[self._left]
+        return log_odds
 
     def _parts_of_texts(self) -> Numbers:
-        """Return what each reason adds to the log odds of all texts; nothing where one was left out."""
+        """Return what each reason adds to the log odds of each text; 0 where a text was left out."""
         import numpy as np
 
         messages, waits = self._messages.some(self._left), self._waits[self._left]
-        found = self._by_words.parts(messages)
-        found[~waits] = self._model.parts(messages.some(~waits))
+        left_parts = self._by_words.parts(messages)
+        left_parts[~waits] = self._model.parts(messages.some(~waits))
         parts = np.zeros((self.texts, len(REASONS)), np.float32)
-        parts[self._left] = found
+        parts[self._left] = left_parts
         return parts
 
     def join(self, refs: Sequence[int], like: Sequence[int]) -> None:
@@ -300,29 +301,29 @@ class Ranking:
         self._at = np.append(self._at, np.array(refs) / 1e6)
 
     def rescore(self, scores: NDArray[np.float64]) -> None:
-        """Rank by other scores; what is below 0 is left out."""
+        """Rank by other scores; a candidate below 0 is left out."""
         import numpy as np
 
         self.scores = scores
         self._order = np.lexsort((-self.refs, -self._at, -self.scores))
 
     def why(self, hit: Hit) -> tuple[str, ...]:
-        """Return the signals that made a score, strongest first."""
-        if self.told:
+        """Return the reasons for a score, the strongest first."""
+        if self.by_period:
             return ("date",)
         row = self._like.get(hit.row, hit.row)
         if row < self.texts:
             if self._parts is None:
                 self._parts = self._parts_of_texts()
             return text_reasons(self._parts[row].tolist())
-        return self._fact_models.reasons(self.clues[row - self.texts].tolist(), self._meaning)
+        return self._fact_models.reasons(self.fact_features[row - self.texts].tolist(), self._meaning)
 
 
 def _messages(view: View, slots: Slots, question: ParsedQuery) -> Messages:
     import numpy as np
 
     if not len(slots):
-        return Messages(np.zeros((0, len(SIGNALS)), np.float32), np.zeros(0), "")
+        return Messages(np.zeros((0, len(FEATURES)), np.float32), np.zeros(0), "")
     meaning = np.zeros(view.n + 1, np.float32)
     meaning[view.near] = np.maximum(view.cosines[view.near], 0)
     field = Field(
@@ -332,8 +333,8 @@ def _messages(view: View, slots: Slots, question: ParsedQuery) -> Messages:
         view.session,
         meaning,
     )
-    signals = signals_of(field, slots, question, view.mentioned, view.allowed)
-    return Messages(signals, view.columns.rows["at"][slots], question.tense)
+    features = features_of(field, slots, question, view.mentioned, view.allowed)
+    return Messages(features, view.columns.rows["at"][slots], question.tense)
 
 
 def _pasts(view: View, slots: Slots, *, first: bool) -> NDArray[np.float64]:

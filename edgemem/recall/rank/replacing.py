@@ -1,7 +1,7 @@
 """Replacing: which message says anew, and otherwise, what an older one says.
 
 What was said may have been replaced since, and neither text tells that by itself. So of each message among the first it is
-asked which newer one replaces it, if any: softmax over those and nobody, by a few clues of the two. What more likely than
+asked which newer one replaces it, if any: softmax over those and nobody, by a few features of the two. What more likely than
 not replaces a message comes before it where the question is about what holds; where it is about what was, the other way round.
 Nothing loses by being replaced but its place, so a question that has several answers keeps them all.
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.recall.rank.features import SIGNALS
+from edgemem.recall.rank.features import FEATURES
 from edgemem.recall.search.table import NOBODY
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp] | NDArray[np.bool_] | slice
 
 
-CLUES = (
+PAIR_FEATURES = (
     "old_stands", "new_stands", "same_speaker", "days", "numbers_alike", "old_length", "new_length", "asked_of_both", "alike",
 )  # fmt: skip
 """What tells whether a message replaces an older one, in the order of the columns.
@@ -48,40 +48,40 @@ _MARGIN, _OWN = 0.2, 0.01  # of the log odds
 _DAY_S = 86400.0
 _SHORT = 6  # stems: a text that has fewer is no likelier to be replaced
 _ALIKE = 0.5  # of the words of two messages, those that both have
-_OF_WHOM = [list(SIGNALS).index(name) for name in ("mentioned", "about")]
-_ASKS, _WORDS, _MEANING = map(list(SIGNALS).index, ("asks", "words", "meaning"))
+_OF_WHOM = [list(FEATURES).index(name) for name in ("mentioned", "about")]
+_ASKS, _WORDS, _MEANING = map(list(FEATURES).index, ("asks", "words", "meaning"))
 
 
-class Said(NamedTuple):
-    """What is compared of messages, besides how well each answers."""
+class Contents(NamedTuple):
+    """What messages hold, as it is compared to tell whether one replaces another; one entry for each."""
 
     who: NDArray[np.integer]
-    """The code of who said it; `NOBODY` is the robot, or an unknown voice."""
+    """The code of the speaker; `NOBODY` is the robot, or an unknown voice."""
     numbers: NDArray[np.bool_]
-    """Whether it holds any."""
+    """Whether it holds a number."""
     stems: tuple[frozenset[str], ...]
-    """None of those that are too far behind to be compared."""
+    """Empty for a message that ranks too low to be compared."""
     words: tuple[frozenset[str], ...]
-    """The same messages word for word, "the" and "is" too."""
+    """All its words, "the" and "is" too."""
     asked: frozenset[str]
     """Stems of the question."""
 
-    def some(self, rows: Rows) -> Said:
-        """Return what is known of some of them."""
+    def some(self, rows: Rows) -> Contents:
+        """Return the contents of some messages, by their rows."""
         import numpy as np
 
         kept = np.arange(len(self.who))[rows].tolist()
         stems, words = (tuple(of[row] for row in kept) for of in (self.stems, self.words))
-        return Said(self.who[rows], self.numbers[rows], stems, words, self.asked)
+        return Contents(self.who[rows], self.numbers[rows], stems, words, self.asked)
 
 
 class Pairs(NamedTuple):
-    """The first messages of a question, each beside each."""
+    """The first messages of a question, each compared with each."""
 
     rows: NDArray[np.intp]
-    """Which messages they are."""
-    clues: NDArray[np.float32]
-    """By old, new and `CLUES`."""
+    """Their rows among the messages."""
+    features: NDArray[np.float32]
+    """By old, new and `PAIR_FEATURES`."""
     may: NDArray[np.bool_]
     """By old and new: whether it is newer, both tell anything themselves, and they have a word in common.
 
@@ -92,80 +92,80 @@ class Pairs(NamedTuple):
     """
 
 
-def compared(odds: NDArray[np.float32], messages: Messages, said: Said) -> Pairs:
-    """Return the clues of the messages that come first.
+def compared(odds: NDArray[np.float32], messages: Messages, contents: Contents) -> Pairs:
+    """Compare the messages that come first, each with each.
 
     Args:
-        odds: the logarithm of those that each is right.
-        said: of the same messages.
+        odds: the log odds that each message is right.
+        contents: what the same messages hold.
     """
     import numpy as np
 
     # Of many that answer alike, what shall come first is among those that are compared.
     rows = np.lexsort((messages.at if messages.tense == "past" else -messages.at, -odds))[:COMPARED]
-    at, signals, said = messages.at[rows], messages.signals[rows], said.some(rows)
+    at, features, contents = messages.at[rows], messages.features[rows], contents.some(rows)
     own = odds[rows].astype(np.float64)
     stands = own - own.max()
     stands -= np.log(np.exp(stands).sum())
     places: dict[str, int] = {}
-    having = [[places.setdefault(word, len(places)) for word in stems] for stems in said.stems]
-    there = np.zeros((len(rows), len(places)))
+    having = [[places.setdefault(word, len(places)) for word in stems] for stems in contents.stems]
+    presence = np.zeros((len(rows), len(places)))
     for row, columns in enumerate(having):
-        there[row, columns] = 1.0
-    often = there.sum(axis=0)
-    rarity = np.log(1 + (len(rows) - often + 0.5) / (often + 0.5))
-    weighed = there * rarity
+        presence[row, columns] = 1.0
+    often = presence.sum(axis=0)
+    idf = np.log(1 + (len(rows) - often + 0.5) / (often + 0.5))
+    weighed = presence * idf
     weighed /= np.sqrt((weighed**2).sum(axis=1, keepdims=True)) + 1e-6
-    asked = [places[word] for word in said.asked if word in places]
-    worth = rarity[asked]
-    both = (there[:, asked] * worth) @ there[:, asked].T / max(float(worth.sum()), 1e-6)
-    length = np.log(np.maximum([len(stems) for stems in said.stems], _SHORT))
+    asked = [places[word] for word in contents.asked if word in places]
+    worth = idf[asked]
+    both = (presence[:, asked] * worth) @ presence[:, asked].T / max(float(worth.sum()), 1e-6)
+    length = np.log(np.maximum([len(stems) for stems in contents.stems], _SHORT))
     alike = weighed @ weighed.T
-    same_speaker = said.who[:, None] == said.who
-    each = np.ones((len(rows), len(rows)))
-    clues = np.stack(
+    same_speaker = contents.who[:, None] == contents.who
+    ones = np.ones((len(rows), len(rows)))
+    pair_features = np.stack(
         [
-            stands[:, None] * each,
-            stands * each,
+            stands[:, None] * ones,
+            stands * ones,
             same_speaker,
             np.log1p(np.abs(at[:, None] - at) / _DAY_S),
-            said.numbers[:, None] == said.numbers,
-            length[:, None] * each,
-            length * each,
+            contents.numbers[:, None] == contents.numbers,
+            length[:, None] * ones,
+            length * ones,
             both,
             alike,
         ],
         axis=-1,
     )
-    tells = ((signals[:, _WORDS] > 0) | (signals[:, _MEANING] > 0)) & (signals[:, _ASKS] <= 0)
-    of_whom = signals[:, _OF_WHOM].max(axis=1)
+    tells = ((features[:, _WORDS] > 0) | (features[:, _MEANING] > 0)) & (features[:, _ASKS] <= 0)
+    of_whom = features[:, _OF_WHOM].max(axis=1)
     may = (at > at[:, None]) & tells & tells[:, None] & (alike > 0)
     may &= same_speaker | (of_whom >= of_whom[:, None])
-    numbers = there[:, [places[word] for word in said.asked if word in places and not word.isalpha()]]
+    numbers = presence[:, [places[word] for word in contents.asked if word in places and not word.isalpha()]]
     may &= ~(numbers[:, None] > numbers).any(axis=-1)
-    may &= (said.who != NOBODY) | (said.who == NOBODY)[:, None]
-    lacks = (there[:, asked][:, None] > there[:, asked]).any(axis=-1)
+    may &= (contents.who != NOBODY) | (contents.who == NOBODY)[:, None]
+    lacks = (presence[:, asked][:, None] > presence[:, asked]).any(axis=-1)
     for old, new in np.argwhere(may & lacks).tolist():
-        one, other = said.words[old], said.words[new]
-        may[old, new] = len(one & other) < _ALIKE * (len(one) + len(other)) / 2
-    return Pairs(rows, clues.astype(np.float32), may)
+        older, newer = contents.words[old], contents.words[new]
+        may[old, new] = len(older & newer) < _ALIKE * (len(older) + len(newer)) / 2
+    return Pairs(rows, pair_features.astype(np.float32), may)
 
 
 class Replacing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Weights of `CLUES`; without any, nothing is taken for replaced."""
+    """Weights of `PAIR_FEATURES`; without any, nothing is taken for replaced."""
 
     bias: float = 0.0
     weights: dict[str, float] = {}
 
     def lifted(self, odds: NDArray[np.float32], messages: Messages) -> NDArray[np.float32]:
-        """Return the logarithm of the odds of messages, what replaces another lifted above it."""
+        """Return the log odds of messages, where a message that replaces another is lifted above it."""
         import numpy as np
 
-        if not self.weights or messages.said is None or not messages.tense or len(odds) < 2:
+        if not self.weights or messages.contents is None or not messages.tense or len(odds) < 2:
             return odds
-        pairs = compared(odds, messages, messages.said)
-        weights = np.array([self.weights.get(name, 0.0) for name in CLUES], np.float32)
-        sums = np.where(pairs.may, np.einsum("ijk,k->ij", pairs.clues, weights) + self.bias, -np.inf)
+        pairs = compared(odds, messages, messages.contents)
+        weights = np.array([self.weights.get(name, 0.0) for name in PAIR_FEATURES], np.float32)
+        sums = np.where(pairs.may, np.einsum("ijk,k->ij", pairs.features, weights) + self.bias, -np.inf)
         top = np.maximum(sums.max(axis=1, keepdims=True), 0.0)
         shares = np.exp(sums - top)
         likely = shares > _LIKELY * (shares.sum(axis=1, keepdims=True) + np.exp(-top))
@@ -177,15 +177,15 @@ class Replacing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         above = likely.any(axis=0)
         own = first[above]
         best = np.where(likely[:, above], first[:, None], -np.inf).max(axis=0)
-        found: NDArray[np.float32] = odds.copy()
+        lifted: NDArray[np.float32] = odds.copy()
         # Of several that come before the same one, the better is the first.
-        found[pairs.rows[above]] = np.maximum(own, best + _MARGIN + _OWN * (own - best))
-        return found
+        lifted[pairs.rows[above]] = np.maximum(own, best + _MARGIN + _OWN * (own - best))
+        return lifted
 
 
 def mixed(parts: Sequence[tuple[Replacing, float]]) -> Replacing:
-    """Return what has the log odds of several, each by its share."""
+    """Return the mixture of several models, each by its share."""
     return Replacing(
-        sum(share * each.bias for each, share in parts),
-        {name: sum(share * each.weights.get(name, 0.0) for each, share in parts) for name in CLUES},
+        sum(share * model.bias for model, share in parts),
+        {name: sum(share * model.weights.get(name, 0.0) for model, share in parts) for name in PAIR_FEATURES},
     )

@@ -1,4 +1,4 @@
-"""The second pass: a reranker reads the question together with the best that was found, and puts that in order again.
+"""The second pass: a reranker reads the question together with the best candidates, and orders them again.
 
 It says which come first, and never how many: what was read gets the scores of the first pass in another order, so that
 they mean what they did, and every bound on them holds. No model is the scale of another, so both opinions, the log odds
@@ -34,24 +34,24 @@ class Bounds(NamedTuple):
     """How much a second pass may do."""
 
     most: int = 16
-    """Items that are read."""
+    """The number of items that are read."""
     seconds: float | None = None
     """None: take the time it needs."""
     share: float = 0.5
-    """Of the reranker in the order; 0: none, 1: all."""
+    """The share of the reranker in the order, 0 to 1."""
 
 
 class SecondPass(NamedTuple):
-    """What came of it."""
+    """The result of a second pass."""
 
     groups: list[list[Recalled]]
     read: int = 0
-    """Items that the reranker has read."""
+    """The number of items that the reranker read."""
     late: bool = False
     """Whether time was too short for all of them."""
     seconds: float = 0.0
     fault: str = ""
-    """Why the reranker does not work."""
+    """The message of the reranker's error; empty: it works."""
 
 
 def second_pass(
@@ -63,12 +63,12 @@ def second_pass(
     known: Collection[str] = (),
     stop: Callable[[], bool] | None = None,
 ) -> SecondPass:
-    """Put what was found in order again, each group for itself; without a working model it stays as it was.
+    """Order the items of each group again; without a working reranker they stay as they are.
 
     Args:
         groups: best first; the best of each are read first.
-        known: items, as `kind:id`, that need no reading: their order does not matter.
-        stop: once it is true nobody waits any more.
+        known: items, as `kind:id`, that are not read, since their order does not matter.
+        stop: the pass ends once this returns true.
     """
     begin = monotonic()
     unread = SecondPass([list(group) for group in groups])
@@ -91,13 +91,13 @@ def second_pass(
 
 
 def name_of(item: Recalled) -> str:
-    """Return how an item is told from all others."""
+    """Return the unique name of an item, `kind:id`."""
     return f"{item.kind}:{item.id}"
 
 
 def _reordered(group: Sequence[Recalled], read: dict[str, float], share: float) -> list[Recalled]:
-    """Return a group in its new order: the scores stay where they are, and what was read takes other ones."""
-    found = list(group)
+    """Return a group in its new order: the scores stay in their places, and the items that were read change places."""
+    reordered = list(group)
     for turns in (True, False):
         places = [
             place
@@ -115,8 +115,8 @@ def _reordered(group: Sequence[Recalled], read: dict[str, float], share: float) 
             why = some[at].why
             if after[at] > 0:
                 why = ("reranker", *why) if rank < at else (*why, "reranker")
-            found[place] = msgspec.structs.replace(some[at], score=group[place].score, why=why)
-    return found
+            reordered[place] = msgspec.structs.replace(some[at], score=group[place].score, why=why)
+    return reordered
 
 
 def _log_odds(score: float) -> float:

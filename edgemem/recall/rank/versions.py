@@ -1,8 +1,7 @@
-"""Then: which version of a fact is meant by a question that names a time: "what was the code in March?".
+"""The versions of a fact, among which a question that names a time chooses: "what was the code in March?".
 
-The date chooses among the versions of one thing and leaves everything else alone: "what did I say on Monday?" asks for what
-was said, and a fact that was told later may speak of that Monday all the same. A `valid_at` that is given says more,
-and then nobody asks here.
+The time chooses among the versions of one key and changes no other candidate: "what did I say on Monday?" asks for messages,
+and a fact of a later day may speak of that Monday too. Where the caller gives `valid_at`, nothing is chosen here.
 """
 
 from __future__ import annotations
@@ -37,27 +36,27 @@ _MOST_MORE = 3
 def choose_versions(
     ranking: Ranking, truth: Database, times: Times, *, reader: Reader | None, now: float, others: bool
 ) -> None:
-    """Put the values of a thing that held in some times before its other ones.
+    """Rank the values of each key that held at some times before its other values.
 
-    They need not be candidates: of a thing that was set three thousand times the words find any, and hardly the one that
-    is meant. Whatever thing is found, what held then and what holds now joins, as far as the reader may read it.
+    They need not be candidates: of a key that was set three thousand times the words find any values, and hardly the one that
+    is meant. So the values of then and of now join the candidates of each key, as far as the reader may read them.
 
     Args:
         now: seconds since the epoch.
-        others: whether values that held neither then nor hold now are wanted, too.
+        others: whether values that neither held then nor hold now stay candidates.
     """
     rows = {int(ranking.refs[row]): int(row) for row in (ranking.kinds == FACT).nonzero()[0]}
-    said: dict[int, list[int]] = defaultdict(list)
+    by_thing: dict[int, list[int]] = defaultdict(list)
     for ref, thing in keys_of(truth, list(rows)).items():
-        said[thing].append(ref)
+        by_thing[thing].append(ref)
     held: dict[tuple[int, int], list[HeldWithin]] = defaultdict(list)
-    for one in held_within(truth, said, [*times, (now, nextafter(now, inf))], reader=reader):
-        held[one.key, one.time].append(one)
+    for value in held_within(truth, by_thing, [*times, (now, nextafter(now, inf))], reader=reader):
+        held[value.key, value.time].append(value)
     old, scores = ranking.scores, {}
     joining: dict[int, int] = {}
-    for thing, refs in said.items():
+    for thing, refs in by_thing.items():
         best = max(refs, key=lambda ref: old[rows[ref]])
-        present = {one.origin for one in held[thing, len(times)]}
+        present = {value.origin for value in held[thing, len(times)]}
         meant: dict[int, float] = {}
         for n, (begin, end) in enumerate(times):
             for ref, worth in values_meant(held[thing, n], end - begin).items():
@@ -80,17 +79,19 @@ def choose_versions(
 
 
 def values_meant(held: Collection[HeldWithin], length: float) -> dict[int, float]:
-    """Return what a question for some time means of a thing, by what was said, and what of its score each keeps.
+    """Return the values of a key that a question for some time means, by their origin, with the share of the score that each keeps.
 
     Args:
-        held: its values within that time.
+        held: the values of the key within that time.
         length: of that time, in seconds.
     """
-    if sum(one.seconds for one in held) < _LEAST_SHARE * length:
+    if sum(value.seconds for value in held) < _LEAST_SHARE * length:
         return {}
-    longest = max(one.seconds for one in held)
+    longest = max(value.seconds for value in held)
     # Of two that held about equally long the later one counts: on the day of a change, the new value was told.
-    first = max((one for one in held if one.seconds >= _AS_LONG * longest), key=lambda one: one.origin)
-    more = [one for one in held if one.seconds >= _FOR_LONG * longest and one is not first]
-    more.sort(key=lambda one: (-one.seconds, -one.origin))
-    return {first.origin: 1.0, **dict.fromkeys((one.origin for one in more[:_MOST_MORE]), _ALSO)}
+    first = max(
+        (value for value in held if value.seconds >= _AS_LONG * longest), key=lambda value: value.origin
+    )
+    more = [value for value in held if value.seconds >= _FOR_LONG * longest and value is not first]
+    more.sort(key=lambda value: (-value.seconds, -value.origin))
+    return {first.origin: 1.0, **dict.fromkeys((value.origin for value in more[:_MOST_MORE]), _ALSO)}

@@ -1,4 +1,4 @@
-"""BM25: how common words are, and what the words of a question are worth in each text, with its neighbours, and in each session.
+"""BM25 of the words of a question: in each text, in each message with its neighbours, and in each session.
 
 BM25 is computed three times, over the same occurrences: of a message alone, of a message with the one before and the one
 after it, and of a session as a whole, because an answer often does not repeat the words of its question. Scores are given
@@ -39,26 +39,26 @@ time to score, and such a term tells little apart."""
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """How common words are: FTS5's figures and those of the tail, together."""
+    """How common terms are, in the index and in the tail together."""
 
     docs: int
     terms: int
-    """How many they have together."""
+    """The number of terms that they have together."""
     counts: Mapping[str, int]
-    """In how many texts a term stands."""
+    """By term, the number of texts that it stands in."""
 
-    def rarity(self, docs: float) -> float:
-        """Return how much a term tells apart that stands in so many texts: its inverse document frequency, as FTS5 has it."""
+    def idf(self, docs: float) -> float:
+        """Return the inverse document frequency, as FTS5 has it, of a term that stands in so many texts."""
         # With 1 inside of the logarithm it is never negative (Lucene's BM25Similarity): in a memory of two facts each
         # word is common, and still tells more than nothing.
         return log(1 + max(0.0, self.docs - docs + 0.5) / (docs + 0.5))
 
     def best(self, docs: Iterable[float]) -> float:
-        """Return a score that no text can exceed in which terms stand that stand in so many texts each."""
-        return sum(map(self.rarity, docs)) * (K1 + 1)
+        """Return the highest score that a text can have, given for each term the number of texts that it stands in."""
+        return sum(map(self.idf, docs)) * (K1 + 1)
 
-    def telling(self, terms: Sequence[str]) -> list[str]:
-        """Return the terms worth looking for: the rarest first, those that stand nowhere last."""
+    def informative(self, terms: Sequence[str]) -> list[str]:
+        """Return the terms that are worth looking for: the rarest first, those that stand nowhere last."""
         count = self.counts.get
         rare = sorted(terms, key=lambda term: (not count(term, 0), count(term, 0), term))
         total = list(accumulate(count(term, 0) for term in rare))
@@ -68,14 +68,14 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 def count_docs(database: Database, terms: Sequence[str]) -> dict[str, int]:
-    """Return in how many indexed texts each term stands."""
+    """Return by term the number of indexed texts that it stands in."""
     counts = dict.fromkeys(terms, 0)
-    found = database.query(f"select term, doc from vocabulary where term in ({marks(terms)})", bound(terms))  # noqa: S608 - ours
-    counts.update(found)
+    rows = database.query(f"select term, doc from vocabulary where term in ({marks(terms)})", bound(terms))  # noqa: S608 - ours
+    counts.update(rows)
     return counts
 
 
-class Matched(NamedTuple):
+class Bm25Scores(NamedTuple):
     """BM25 of the words of a question; by slot, with one more for no slot, or by session."""
 
     own: Numbers
@@ -90,73 +90,76 @@ class Matched(NamedTuple):
     """and those at which `window` is not."""
 
 
-class Stands(NamedTuple):
-    """Where the terms of a question stand, among what may be found: one of each for each term and text."""
+class Occurrences(NamedTuple):
+    """The occurrences of the terms of a question in texts that may be found; one entry for each term and text."""
 
     names: list[str]
-    """The terms that stand anywhere, once each."""
+    """The terms that occur anywhere, once each."""
     term: Slots
-    """The place of the term among these."""
+    """The place of the term in `names`."""
     slots: Slots
     times: Numbers
-    """How often it stands there."""
+    """How often the term stands in the text."""
     counts: dict[str, int]
-    """In how many texts each term stands that may be read, whether these are looked for or not."""
+    """By term, the number of readable texts that it stands in, whether they may be found or not."""
 
-    def of(self, wanted: Collection[str]) -> Stands:
-        """Return where those terms stand that are looked for."""
+    def of(self, terms: Collection[str]) -> Occurrences:
+        """Return the occurrences of some terms alone."""
         import numpy as np
 
-        kept = np.array([name in wanted for name in self.names], bool)
+        kept = np.array([name in terms for name in self.names], bool)
         if kept.all():
             return self
         here = kept[self.term]
-        names = [name for name in self.names if name in wanted]
+        names = [name for name in self.names if name in terms]
         term = (np.cumsum(kept) - 1)[self.term[here]]
-        return Stands(
+        return Occurrences(
             names, term, self.slots[here], self.times[here], {name: self.counts[name] for name in names}
         )
 
 
-def stands_of(view: View, found: Iterable[tuple[str, Slots, Numbers]]) -> Stands:
-    """Return where terms stand; what may not be found counts for nothing.
+def occurrences_of(view: View, postings: Iterable[tuple[str, Slots, Numbers]]) -> Occurrences:
+    """Return the occurrences of terms in texts that may be found.
 
     Args:
-        found: terms, with the slots that each stands in, and how often; a term may come twice.
+        postings: terms, with the slots that each stands in, and how often; a term may come twice.
     """
     import numpy as np
 
-    some = list(found)
-    if not some:
-        return Stands([], np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0, np.float32), {})
+    listed = list(postings)
+    if not listed:
+        return Occurrences([], np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0, np.float32), {})
     numbers: dict[str, int] = {}
     term = np.repeat(
-        [numbers.setdefault(term, len(numbers)) for term, _, _ in some], [len(slots) for _, slots, _ in some]
+        [numbers.setdefault(term, len(numbers)) for term, _, _ in listed],
+        [len(slots) for _, slots, _ in listed],
     )
-    slots, times = (np.concatenate([each[part] for each in some]) for part in (1, 2))
+    slots, times = (np.concatenate([posting[part] for posting in listed]) for part in (1, 2))
     counts = np.bincount(term[view.columns.read_by(slots, view.only)], minlength=len(numbers))
     may = view.may[slots]
-    return Stands(
+    return Occurrences(
         list(numbers), term[may], slots[may], times[may], dict(zip(numbers, counts.tolist(), strict=True))
     )
 
 
-def matched(view: View, stands: Stands, asked: Mapping[str, TermWeight], statistics: Statistics) -> Matched:
-    """Return the BM25 of the texts that terms stand in.
+def bm25_scores(
+    view: View, occurrences: Occurrences, asked: Mapping[str, TermWeight], statistics: Statistics
+) -> Bm25Scores:
+    """Return the BM25 scores of texts, windows and sessions.
 
     Args:
-        stands: where these terms stand.
-        asked: what each of them counts.
+        occurrences: of the terms of `asked`.
+        asked: the weight of each term.
     """
     import numpy as np
 
     rows, n = view.columns.rows, view.n
     own, window = np.zeros((2, n + 1), np.float32)
-    names, term, slots, times, _ = stands
+    names, term, slots, times, _ = occurrences
     if not names:
-        return Matched(own, window, np.zeros(view.columns.sessions, np.float32), slots, slots)
+        return Bm25Scores(own, window, np.zeros(view.columns.sessions, np.float32), slots, slots)
     worth = np.array([[asked[name].weight] for name in names], np.float32)
-    weights = worth * np.array([[statistics.rarity(asked[name].docs)] for name in names], np.float32)
+    weights = worth * np.array([[statistics.idf(asked[name].docs)] for name in names], np.float32)
     average = max(1.0, statistics.terms / max(1, statistics.docs))
 
     texts = view.around(slots, ())
@@ -176,17 +179,17 @@ def matched(view: View, stands: Stands, asked: Mapping[str, TermWeight], statist
     )
     # To pick rows takes a tenth of the time of picking from each column, and to weigh columns less than to weigh rows.
     together = often.take(place[around], axis=0)
-    for each in (before, after):
-        together += often.take(place[each], axis=0)
+    for neighbours in (before, after):
+        together += often.take(place[neighbours], axis=0)
     window[around] = (weights * _saturated(np.ascontiguousarray(together.T), long, 3 * average)).sum(axis=0)
-    return Matched(own, window, _of_sessions(view, stands, worth), texts, around)
+    return Bm25Scores(own, window, _of_sessions(view, occurrences, worth), texts, around)
 
 
-def _of_sessions(view: View, stands: Stands, worth: Numbers) -> Numbers:
-    """Return the BM25 of sessions, by their code, given what each term counts, `float32[n, 1]`."""
+def _of_sessions(view: View, occurrences: Occurrences, worth: Numbers) -> Numbers:
+    """Return the BM25 of sessions by their code, given the weights of terms, `float32[n, 1]`."""
     import numpy as np
 
-    names, term, slots, times, _ = stands
+    names, term, slots, times, _ = occurrences
     sessions, words_in = view.columns.sessions, view.columns.words_in(view.only)
     heard_of = max(1, int(np.count_nonzero(words_in[1:])))  # one of which nothing may be read is none
     average = max(1.0, float(words_in[1:].sum()) / heard_of)
@@ -194,9 +197,9 @@ def _of_sessions(view: View, stands: Stands, worth: Numbers) -> Numbers:
     often = np.bincount(at, times, len(names) * sessions).reshape(len(names), sessions)
     with_term = np.count_nonzero(often[:, 1:], axis=1)[:, None]
     rare = worth * np.log(1 + (np.maximum(heard_of - with_term, 0) + 0.5) / (with_term + 0.5))
-    found: Numbers = (rare * _saturated(often, words_in, average)).sum(axis=0).astype(np.float32)
-    found[NOBODY] = 0.0
-    return found
+    scores: Numbers = (rare * _saturated(often, words_in, average)).sum(axis=0).astype(np.float32)
+    scores[NOBODY] = 0.0
+    return scores
 
 
 def _saturated(times: Any, lengths: Any, average: float) -> Any:

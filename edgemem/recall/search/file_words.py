@@ -1,4 +1,4 @@
-"""File words: what a question's words find where memory does not hold them, from the full text in the file.
+"""The words of an index file, searched there while memory does not hold them.
 
 That is so between opening a file and the first idle moment, in a memory of many thousand texts, and for whoever asks once
 and goes. It counts and weighs as memory does, what a reader may not read having no say; but of very many texts
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 MOST = 1500
-"""Texts that are looked at; each takes some 30 µs to read in, with those beside it."""
+"""The number of texts that are read in, at most; each takes some 30 µs, with those beside it."""
 _BEGINNINGS = ("bp", "dt", "fvpw", "ckqgxszjt", "mnkg", "lrw", "aeiouhwy")
 """First letters of words that may sound alike; to compare all words of a memory takes a second."""
 
@@ -77,17 +77,17 @@ class FileWords:
         return np.fromiter((doc for (doc,) in rows), np.int64, len(rows))
 
     def find(
-        self, terms: Iterable[str], counts: Mapping[str, int], rarity: Mapping[str, float]
+        self, terms: Iterable[str], counts: Mapping[str, int], idf: Mapping[str, float]
     ) -> dict[str, tuple[Docs, NDArray[np.float32]]]:
-        """Return of each term in which texts it stands that may be read, and how often; of very many the best only.
+        """Return by term the readable texts that it stands in, and how often; of very many texts the best alone.
 
         Args:
-            counts: in how many texts each stands; those that stand nowhere are not looked up.
-            rarity: how much each tells apart.
+            counts: by term, the number of texts that it stands in; a term that stands nowhere is not looked up.
+            idf: by term, its inverse document frequency.
         """
         import numpy as np
 
-        found: dict[str, tuple[Docs, NDArray[np.float32]]] = {}
+        postings: dict[str, tuple[Docs, NDArray[np.float32]]] = {}
         for term in terms:
             if not counts.get(term):
                 continue
@@ -96,26 +96,26 @@ class FileWords:
             )
             docs, times = np.array(rows, np.int64).reshape(-1, 2).T
             kept = np.isin(docs, self._readable(docs))
-            found[term] = docs[kept], times[kept].astype(np.float32)
-        if not found:
-            return found
-        docs = np.concatenate([docs for docs, _ in found.values()])
-        each, place = np.unique(docs, return_inverse=True)
-        if len(each) <= MOST:
-            return found
+            postings[term] = docs[kept], times[kept].astype(np.float32)
+        if not postings:
+            return postings
+        docs = np.concatenate([docs for docs, _ in postings.values()])
+        numbers, place = np.unique(docs, return_inverse=True)
+        if len(numbers) <= MOST:
+            return postings
         worth = np.concatenate(
-            [rarity.get(term, 0.0) * times * (K1 + 1) / (times + K1) for term, (_, times) in found.items()]
+            [idf.get(term, 0.0) * times * (K1 + 1) / (times + K1) for term, (_, times) in postings.items()]
         )
-        best = np.lexsort((-each, -np.bincount(place, worth)))[:MOST]
-        kept_docs = np.sort(each[best])
+        best = np.lexsort((-numbers, -np.bincount(place, worth)))[:MOST]
+        kept_docs = np.sort(numbers[best])
         return {
             term: (docs[here], times[here])
-            for term, (docs, times) in found.items()
+            for term, (docs, times) in postings.items()
             if (here := np.isin(docs, kept_docs)).any()
         }
 
     def near(self, term: str, *, wide: bool) -> list[Alike]:
-        """Return terms that sound like one, of those that begin alike."""
+        """Return terms that sound like a term, of those that begin alike."""
         alikes = Alikes()
         letters = {letter for some in _BEGINNINGS if term[:1] in some for letter in some}
         for letter in sorted(letters):
@@ -126,8 +126,8 @@ class FileWords:
                 alikes.add(other)
         return list(alikes.near(term, wide=wide))
 
-    def told(self, times: Sequence[tuple[float, float, float]], talk: str | None) -> list[int]:
-        """Return what was told at some times, the newest first; of a first or last conversation, its first or last messages."""
+    def of_times(self, times: Sequence[tuple[float, float, float]], talk: str | None) -> list[int]:
+        """Return the docs of some times, the newest first; or the first or last messages, where a conversation is asked for."""
         sql = f"select d.id from docs d where {self._only.where}"  # noqa: S608 - our own text
         if talk is not None:
             order = "asc" if talk == "first" else "desc"
@@ -135,21 +135,21 @@ class FileWords:
                 f"{sql} and d.kind = {TURN:d} order by d.id {order} limit {MOST:d}", self._only.values
             )
             return [doc for (doc,) in rows]
-        found: list[int] = []
+        docs: list[int] = []
         for begin, end, _ in times:
             rows = self._database.query(
                 f"{sql} and d.at >= :begin and d.at < :end order by d.id desc limit {MOST:d}",
                 {"begin": begin, "end": end, **self._only.values},
             )
-            found += [doc for (doc,) in rows]
-        return found
+            docs += [doc for (doc,) in rows]
+        return docs
 
     def about(self, people: Collection[str], times: Sequence[tuple[float, float, float]]) -> list[int]:
         """Return the newest texts in which some people speak of themselves, and those that speak of some times.
 
         All docs are looked at, which takes 50 ms for 100,000.
         """
-        found: list[int] = []
+        docs: list[int] = []
         if people:
             names = list(people)
             rows = self._database.query(
@@ -157,18 +157,18 @@ class FileWords:
                 f" and {self._only.where} order by d.id desc limit {MOST:d}",
                 {**bound(names), **self._only.values},
             )
-            found += [doc for (doc,) in rows]
+            docs += [doc for (doc,) in rows]
         if times:
             rows = self._database.query(
                 f"select d.id, d.times from docs d where d.times is not null and {self._only.where} order by d.id desc",  # noqa: S608 - ours
                 self._only.values,
             )
-            dated = (doc for doc, said in rows if _meets(said, times))
-            found += islice(dated, MOST)
-        return found
+            dated = (doc for doc, dates in rows if _meets(dates, times))
+            docs += islice(dated, MOST)
+        return docs
 
     def _readable(self, docs: Docs) -> Docs:
-        """Return those of some docs that may be read."""
+        """Return the readable ones of some docs."""
         import numpy as np
 
         few, hidden = self._apart()
@@ -193,7 +193,12 @@ class FileWords:
         return self._few
 
 
-def _meets(said: str, times: Sequence[tuple[float, float, float]]) -> bool:
-    """Tell whether a text speaks of one of some times, given those that it speaks of as they stand in the file."""
-    spans = msgspec.json.decode(said, type=list[tuple[float, float, float]])
+def _meets(dates: str, times: Sequence[tuple[float, float, float]]) -> bool:
+    """Tell whether a text speaks of one of some times.
+
+    Args:
+        dates: the times that it speaks of, as JSON.
+        times: begin, end and how sure, of each.
+    """
+    spans = msgspec.json.decode(dates, type=list[tuple[float, float, float]])
     return any(begin < to and since < end for since, to, _ in spans for begin, end, _ in times)

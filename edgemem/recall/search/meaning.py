@@ -1,4 +1,4 @@
-"""Meaning search: what is near in meaning to a question, also among what is about the people whom it names."""
+"""The search by meaning: the docs nearest to a question, and the nearest ones about the people whom it names."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ def find_near(
     question: ParsedQuery,
     *,
     new: Mapping[int, float],
-    wanted: int,
+    most: int,
 ) -> None:
-    """Find what is near to a question, and how near its candidates and their neighbours are.
+    """Find the docs near to a question, and the cosines of all candidates and their neighbours.
 
     Args:
         new: the cosines of docs that the index does not know yet.
-        wanted: candidates by meaning; and twice as many about the people whom it names.
+        most: the number of candidates by meaning; there may be twice as many about the people whom it names.
     """
     _note(view, new.items())
-    near = _nearest([*vectors.nearest(vector, wanted, about=True), *new.items()])[:wanted]
+    near = _nearest([*vectors.nearest(vector, most, about=True), *new.items()])[:most]
     first = near[:_FIRST]
     # What may not be read leaves no trace: its cosine would be the best of all, or of its session.
     readable = _take_up(view, near)
-    if len(near) == wanted and readable < _FEWEST:
+    if len(near) == most and readable < _FEWEST:
         # Most of what is near is somebody else's, or in the prompt already.
-        _take_up(view, vectors.nearest(vector, 4 * wanted, about=True))
+        _take_up(view, vectors.nearest(vector, 4 * most, about=True))
     about = about_people(view, question)
     if len(about):
         docs = view.columns.rows["id"][about]
-        theirs = vectors.nearest(vector, 2 * wanted, docs, about=True)
+        theirs = vectors.nearest(vector, 2 * most, docs, about=True)
         first += theirs[:_FIRST]
         _take_up(view, theirs)
     view.chosen[_around(view, [doc for doc, _ in first])] = True
@@ -59,22 +59,22 @@ def find_near(
 
 
 def find_past(
-    view: View, vectors: ExactVectors, vector: Vector, among: Sequence[int] | None, *, wanted: int
+    view: View, vectors: ExactVectors, vector: Vector, among: Sequence[int] | None, *, most: int
 ) -> None:
-    """Find what is near of facts that do not hold any more.
+    """Find the nearest facts that no longer hold.
 
     Args:
         vectors: theirs.
         among: the only docs that may be found; None: all.
-        wanted: candidates.
+        most: the number of candidates.
     """
     # Of a few that are named, memory is up to date only if they need not be estimates.
-    _take_up(view, vectors.nearest(vector, wanted, among, about=among is None))
+    _take_up(view, vectors.nearest(vector, most, among, about=among is None))
     _estimate(view, vectors, vector, _chosen(view))
 
 
 def _nearest(near: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
-    return sorted(near, key=lambda one: -one[1])
+    return sorted(near, key=lambda hit: -hit[1])
 
 
 def _around(view: View, docs: Sequence[int]) -> Slots:
@@ -99,27 +99,27 @@ def about_people(view: View, question: ParsedQuery) -> Slots:
 
 
 def _take_up(view: View, near: Iterable[tuple[int, float]]) -> int:
-    """Make candidates of what is near and may be found; return how many they are."""
+    """Make candidates of the near docs that may be found; return their number."""
     slots = _note(view, near)
     view.chosen[slots] = True
     return len(slots)
 
 
 def _note(view: View, near: Iterable[tuple[int, float]]) -> Slots:
-    """Note how near docs are; return the slots of those that may be found."""
+    """Note the cosines of docs; return the slots of those that may be found."""
     import numpy as np
 
-    found = dict(near)
-    slots = view.take_up(list(found))
+    cosines = dict(near)
+    slots = view.take_up(list(cosines))
     here = slots >= 0
     slots = slots[here]
-    view.cosines[slots] = np.fromiter(found.values(), np.float32, len(found))[here]
+    view.cosines[slots] = np.fromiter(cosines.values(), np.float32, len(cosines))[here]
     view.near[slots] = True
     return slots
 
 
 def _estimate(view: View, vectors: ExactVectors, vector: Vector, slots: Slots) -> None:
-    """Note how near those of some slots are of which that is not known."""
+    """Note the cosines of some slots that have none yet."""
     import numpy as np
 
     slots = slots[~view.near[slots] & view.may[slots]]

@@ -1,4 +1,4 @@
-"""Resident postings: the words of all docs in memory.
+"""The postings of all docs, resident in memory.
 
 FTS5 looks up each term in each of its segments and reads a row for every text that matches, most of them from pages that
 the last commit took out of its cache: 1.4 ms a question at 30,000 texts. The same postings in memory are scored in .1 ms
@@ -81,7 +81,7 @@ class ResidentPostings:
         return worked
 
     def _prune(self, stop: Callable[[], bool] | None) -> None:
-        """Leave no word in memory that stands in no text any more, once something was taken out."""
+        """Drop the terms that no text holds any more, once a text was taken out."""
         if self._pruned == self._removal:
             return
         terms = list(self._postings)
@@ -89,15 +89,15 @@ class ResidentPostings:
             if stop and stop():
                 return
             with self.lock:
-                there = self.columns.rows["id"]
+                ids = self.columns.rows["id"]
                 for term in terms[first : first + _TERMS]:
-                    if term in self._postings and not there[self.having(term)].any():
+                    if term in self._postings and not ids[self.having(term)].any():
                         del self._postings[term]
                         self.alikes.drop(term)
         self._pruned = self._removal
 
     def follow_removals(self) -> None:
-        """Leave nothing in memory of what was taken out of the file, also where nobody asks anything."""
+        """Drop from memory what was taken out of the file, also while nobody asks."""
         with self.lock:
             if not self._drop_removed(None):
                 self._forget()
@@ -109,7 +109,7 @@ class ResidentPostings:
             return self._follow(state)
 
     def find(self, terms: Sequence[str]) -> Iterator[tuple[str, Slots, Numbers]]:
-        """Yield of each term that stands anywhere in which slots it does, and how often; as of the last `follow`."""
+        """Yield each term that stands anywhere, with its slots and how often it stands there; as of the last `follow`."""
         import numpy as np
 
         for term in terms:
@@ -118,13 +118,13 @@ class ResidentPostings:
                 yield term, (packed >> 8).astype(np.intp), (packed & _OFTEN).astype(np.float32)
 
     def count(self, term: str, view: View) -> int:
-        """Return in how many texts that may be found a term stands; as of the last `follow`, holds `lock`."""
+        """Return the number of findable texts that a term stands in, as of the last `follow`; the caller holds `lock`."""
         import numpy as np
 
-        found = self._postings.get(term)
-        if found is None:
+        posting = self._postings.get(term)
+        if posting is None:
             return 0
-        packed = np.frombuffer(found, np.uint32)
+        packed = np.frombuffer(posting, np.uint32)
         if view.concealed * _STEPS > len(packed):
             return int(np.count_nonzero(view.may[packed >> 8]))
         # Of a common term it is quicker to look for the few that may not be found.
@@ -133,13 +133,13 @@ class ResidentPostings:
         return len(packed) - int(np.count_nonzero(packed[at] >> 8 == hidden))
 
     def having(self, stem: str) -> NDArray[np.intp]:
-        """Return the slots of the texts that a stem stands in; holds `lock`."""
+        """Return the slots of the texts that a stem stands in; the caller holds `lock`."""
         import numpy as np
 
-        found = self._postings.get(stem)
-        if found is None:
+        posting = self._postings.get(stem)
+        if posting is None:
             return np.zeros(0, np.intp)
-        return (np.frombuffer(found, np.uint32) >> 8).astype(np.intp)
+        return (np.frombuffer(posting, np.uint32) >> 8).astype(np.intp)
 
     def _follow(self, state: State) -> bool:
         empty = self.columns.n - len(self.columns)
@@ -191,11 +191,11 @@ class ResidentPostings:
                 often = Counter(terms.split())
                 slot = self.columns.append(row)
                 for term, times in often.items():
-                    found = self._postings.get(term)
-                    if found is None:
-                        found = self._postings[term] = array("I")
+                    posting = self._postings.get(term)
+                    if posting is None:
+                        posting = self._postings[term] = array("I")
                         self.alikes.add(term)
-                    found.append(slot << 8 | min(times, _OFTEN))
+                    posting.append(slot << 8 | min(times, _OFTEN))
         except (ValueError, OverflowError, msgspec.ValidationError) as error:
             raise CorruptError(f"{self._database.path} is damaged: a row cannot be ({error}).") from error
 

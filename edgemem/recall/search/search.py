@@ -1,4 +1,4 @@
-"""Search: one question on its way through the signals, within a deadline.
+"""The search of one question, by words and by meaning, within a deadline.
 
 Words are looked up first, because that always takes little; then the question is embedded under its own share of
 the deadline; what is late is left out. At last the candidates are scored.
@@ -41,9 +41,9 @@ class RecallStats(msgspec.Struct, frozen=True):
 
     embed_ms: float = 0.0
     search_ms: float = 0.0
-    """Everything but the models: that of the question, and the second pass."""
+    """Without the embedding of the question and the second pass."""
     rerank_ms: float = 0.0
-    """The second pass."""
+    """Of the second pass."""
     signals: tuple[str, ...] = ()
     """What could be used: `words`, `meaning`, `reranker`."""
     late: bool = False
@@ -51,22 +51,22 @@ class RecallStats(msgspec.Struct, frozen=True):
     rerank_late: bool = False
     """Whether time was too short for the second pass, or for all of it."""
     rerank_fault: str = ""
-    """Why it does not work."""
+    """The error of the second pass; empty: it works."""
     candidates: int = 0
     reranked: int = 0
-    """Items that the second pass has read."""
+    """The number of items that the second pass read."""
 
 
 class Limits(NamedTuple):
     """How much one search may take."""
 
     candidates: int = 64
-    """What the words hand over to be scored; meaning hands over half, since each costs more."""
+    """The number of candidates by words; there are half as many by meaning, since each costs more."""
     embed_s: float = 0.08
     deadline: float | None = None
-    """By the monotonic clock; None: take the time it needs."""
+    """On the monotonic clock, in seconds; None: there is none."""
     asked: bool = True
-    """Whether the memory is asked; else somebody says something, which may want nothing of it."""
+    """Whether the memory is asked; else somebody says something, and may want no memory."""
     foreign_meaning: float = 0.1
     """How much of its weight meaning keeps where the embedder does not know the language of the question."""
 
@@ -106,7 +106,7 @@ class Search:
         self._vector: Any = None
         self._maker = ""
         self._new: dict[int, Doc] = {}
-        """What the index does not know yet, by its numbers."""
+        """The docs that the index does not know yet, by their numbers."""
         self._weight = 1.0
         """How much of its weight meaning keeps, if there is a vector."""
         self.signals: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ class Search:
         self.late = False
 
     def run(self, question: ParsedQuery, view: View) -> Ranking:
-        """Find what is near in meaning to a question whose words were looked up, and score all candidates."""
+        """Add the candidates near in meaning to those by words, and score all candidates."""
         self._look_up_meaning(question, view)
         words, meaning = ("words",) if view.words.any() else (), ("meaning",) if self._meaning else ()
         self.signals = words + meaning
@@ -156,7 +156,7 @@ class Search:
         return search.look_up(asked, names=names, reader=reader)
 
     def _look_up_meaning(self, question: ParsedQuery, view: View) -> None:
-        """Embed the question and find what is near to it."""
+        """Embed the question and find the docs near to it."""
         vectors = self._index.space() if self._state is not None else None
         if vectors is None or self._embedder is None or not question.terms or not self._weight:
             return
@@ -166,39 +166,37 @@ class Search:
         self._vector, self._maker = vector, self._embedder.fingerprint
         with self._index.postings.lock:
             view.follow()
-            wanted = max(1, self._limits.candidates // 2)
-            find_near(
-                view, vectors, vector, question, new=self._index.near_new(vector, self._new), wanted=wanted
-            )
+            most = max(1, self._limits.candidates // 2)
+            find_near(view, vectors, vector, question, new=self._index.near_new(vector, self._new), most=most)
             if self._only.past and FACT in self._only.kinds and self._state is not None:
                 past = self._index.space(past=True)
                 if past is not None:
                     among = None if self._only.held is None else self._held_once(view)
-                    find_past(view, past, vector, among, wanted=wanted)
+                    find_past(view, past, vector, among, most=most)
             self._meaning = self._weight
 
     def _words_of(self, docs: Sequence[int]) -> dict[int, tuple[frozenset[str], frozenset[str]]]:
-        """Read the stems of some messages, and their words."""
+        """Return by doc the stems and the words of some messages."""
         new = {doc: self._new[doc].text for doc in docs if doc in self._new}
-        found = {doc: (frozenset(terms(text)), frozenset(plain_words(text))) for doc, text in new.items()}
+        words = {doc: (frozenset(terms(text)), frozenset(plain_words(text))) for doc, text in new.items()}
         known = [doc for doc in docs if doc not in new] if self._state is not None else []
         if known:
             sql = f"select id, ref, terms from docs where id in ({marks(known)})"  # noqa: S608 - our own text
             rows = self._index.database.query(sql, bound(known))
-            said = self._index.originals.read((TURN, ref) for _, ref, _ in rows)
-            found.update(
-                (doc, (frozenset(stems.split()), frozenset(plain_words(said[TURN, ref].text))))
+            messages = self._index.originals.read((TURN, ref) for _, ref, _ in rows)
+            words.update(
+                (doc, (frozenset(stems.split()), frozenset(plain_words(messages[TURN, ref].text))))
                 for doc, ref, stems in rows
-                if (TURN, ref) in said
+                if (TURN, ref) in messages
             )
-        return found
+        return words
 
     def _held_once(self, view: View) -> list[int]:
-        """Return the docs of those past facts that may be found."""
+        """Return the docs of the past facts that may be found."""
         if view.whole:
             columns, n = view.columns.rows, view.n
-            found: list[int] = columns["id"][:n][view.may[:n] & columns["past"][:n]].tolist()
-            return found
+            docs: list[int] = columns["id"][:n][view.may[:n] & columns["past"][:n]].tolist()
+            return docs
         rows = self._index.database.query(
             f"select d.id from docs d where d.past = 1 and {self._only.where}",  # noqa: S608 - our own text
             self._only.values,

@@ -236,8 +236,8 @@ class Columns:
         import numpy as np
 
         rows, n = self.rows, self.n
-        found = np.zeros(n + 1, bool)
-        may = found[:n]
+        allowed = np.zeros(n + 1, bool)
+        may = allowed[:n]
         may[:] = self._masks.of(only, rows, n, self._owner(only))
         code = self._sessions.get(only.session_id) if only.session_id is not None and only.turns else None
         if code is not None:
@@ -253,7 +253,7 @@ class Columns:
         if only.known_at is not None:
             known = np.where(np.isin(rows["kind"][:n], BY_TIME), rows["at"][:n] * 1e6, rows["ref"][:n])
             may &= known <= only.known_at
-        return found
+        return allowed
 
     def spans(self) -> NDArray[np.float64]:
         """Return the times that texts speak of: rows of slot, begin, end, how sure; slot -1 is of a text that is gone."""
@@ -279,9 +279,9 @@ class Columns:
         session, kind = self.rows["session"], self.rows["kind"]
         for step, beside in self._beside.items():
             for other, noted in ((doc + step, True), (doc - step, False)):
-                there = self._slots.get(other)
-                if there is not None and session[there] == session[slot] and kind[there] == TURN:
-                    beside[slot if noted else there] = there if noted else slot
+                neighbour = self._slots.get(other)
+                if neighbour is not None and session[neighbour] == session[slot] and kind[neighbour] == TURN:
+                    beside[slot if noted else neighbour] = neighbour if noted else slot
 
     def _keep_spans(self, slot: int, spans: Sequence[tuple[float, float, float]]) -> None:
         end = self._last_span + len(spans)
@@ -305,7 +305,7 @@ class Columns:
         else:
             speaker = self._owner(only)
             levels = [(0, NOBODY), (1, NOBODY)][: 1 + int(only.values["known"])]
-            some = [self._sizes.get(each, (0, 0)) for each in (*levels, (PRIVATE, speaker or -1))]
+            some = [self._sizes.get(level, (0, 0)) for level in (*levels, (PRIVATE, speaker or -1))]
         return sum(docs for docs, _ in some), sum(words for _, words in some)
 
     def read_by(self, slots: Slots, only: Filter) -> NDArray[np.bool_]:
@@ -487,7 +487,7 @@ def make_filter(
         held: the only facts that count, by what was said, in ascending order.
     """
     where, values = reading_rule(reader, "d.", speaker=":speaker")
-    wanted = frozenset(number for number, name in KINDS.items() if kinds is None or name in kinds)
+    numbers = frozenset(number for number, name in KINDS.items() if kinds is None or name in kinds)
     if held is not None:
         where += f" and (d.kind <> :fact or d.ref in ({_HELD}))"
         values |= {"fact": FACT, "held": "".join(f"{ref:0{_DIGITS}d}" for ref in held)}
@@ -497,8 +497,8 @@ def make_filter(
         by_time = ",".join(map(str, BY_TIME))
         where += f" and case when d.kind in ({by_time}) then d.at * 1e6 else d.ref end <= :known_at"
         values["known_at"] = known_at
-    if len(wanted) < len(KINDS):
-        where += f" and d.kind in ({','.join(map(str, sorted(wanted))) or 'null'})"
+    if len(numbers) < len(KINDS):
+        where += f" and d.kind in ({','.join(map(str, sorted(numbers))) or 'null'})"
     if session_id is not None and turns:
         # Bound, not written out: they change with each turn, and a statement would be prepared anew.
         ranges = []
@@ -509,7 +509,7 @@ def make_filter(
         values["skipped"] = session_id
     facts = None if held is None else tuple(held)
     return Filter(
-        where, values, wanted, session_id, frozenset(turns), past or held is not None, known_at, facts
+        where, values, numbers, session_id, frozenset(turns), past or held is not None, known_at, facts
     )
 
 

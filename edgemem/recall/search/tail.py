@@ -1,4 +1,4 @@
-"""The tail: what was written so recently that the index does not know it yet, searched in memory.
+"""The tail: docs too new for the index, searched in memory.
 
 It holds the newest few hundred rows beyond the index's watermarks, under the numbers that they will have there (so
 that a message's neighbours are the same before and after), matched by the same stems and scored by the same formula.
@@ -50,9 +50,9 @@ class Tail:
         self._notes = notes
         self.docs: dict[int, Doc] = {}
         self.people: set[str] = set()
-        """Who said something in it."""
+        """The speakers of its messages."""
         self.subjects: set[str] = set()
-        """What facts of it are about, in their words."""
+        """The subjects of its facts, in their words."""
         self.terms = 0
         self._of: tuple[object, ...] | None = None
         self._reached: dict[str, int] = {}
@@ -94,21 +94,21 @@ class Tail:
         self._take_notes(state, known=known)
 
     def counts(self, asked: Sequence[str]) -> dict[str, int]:
-        """Return in how many of its texts each term stands."""
+        """Return by term the number of its texts that hold it."""
         return {term: len(self._postings.get(term, ())) for term in asked}
 
     def find(self, asked: Sequence[str], columns: Columns) -> list[tuple[str, Slots, Numbers]]:
-        """Return of each term that stands in it the slots of its texts, and how often it does."""
+        """Return each term that it holds, with the slots of the texts and how often it stands there."""
         import numpy as np
 
-        found = []
+        occurrences = []
         for term in asked:
             times = self._postings.get(term)
             if times:
                 slots, often = columns.slots_of(times), np.fromiter(times.values(), np.float32, len(times))
                 here = slots >= 0
-                found.append((term, slots[here], often[here]))
-        return found
+                occurrences.append((term, slots[here], often[here]))
+        return occurrences
 
     def having(self, stem: str) -> set[int]:
         """Return the numbers of its texts that a stem stands in."""
@@ -173,11 +173,11 @@ class Tail:
         stamp = notes_stamp(self._notes)
         if self._notes_of == stamp or state.notes == "{}:{}".format(*stamp):
             return
-        there = {doc.ref for doc in self.docs.values() if doc.kind == NOTE}
+        known_refs = {doc.ref for doc in self.docs.values() if doc.kind == NOTE}
         if known:
             rows = self._index.database.query("select ref from docs where kind = ?", (NOTE,))
-            there.update(ref for (ref,) in rows)
+            known_refs.update(ref for (ref,) in rows)
         for ref, doc in read_paragraphs(self._notes).items():
-            if ref not in there:
+            if ref not in known_refs:
                 self._take(doc)
         self._notes_of = stamp

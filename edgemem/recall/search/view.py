@@ -1,4 +1,4 @@
-"""View: the columns as one question sees them, and what it has found out about each slot so far.
+"""The columns as one question sees them, with the scores that it gives to each slot.
 
 It sees as many slots as there were when it began. What its reader may not read it looks up once, for all slots, and
 whatever asks it for a slot gets only what may be read. Arrays have one value more at the end, for no slot (-1).
@@ -42,13 +42,13 @@ class View:
         self.may: NDArray[np.bool_] = columns.readable(only)
         """Which slots may be found."""
         self.words, self.window, self.cosines = np.zeros((3, self.n + 1), np.float32)
-        """What the words are worth in each text, and with its neighbours; how near in meaning it is."""
+        """By slot: BM25, at last as a share of the best possible; BM25 together with the neighbours; the cosine."""
         self.session: Numbers = np.zeros(columns.sessions, np.float32)
-        """What the words are worth in each session, by its code."""
+        """BM25 of each session, by its code."""
         self.known = 1.0
-        """How much of what the words of the question tell apart stands in texts that may be found, 0 to 1."""
+        """The share of the idf of the question's words that texts which may be found hold, 0 to 1."""
         self.near, self.mentioned, self.chosen = np.zeros((3, self.n + 1), bool)
-        """Whose cosine is known; which texts speak of somebody whom the question names; which are candidates."""
+        """Masks of the texts with a known cosine, of those that speak of a person whom the question names, and of the candidates."""
 
     @property
     def whole(self) -> bool:
@@ -81,27 +81,27 @@ class View:
         return may
 
     def seen(self, slots: Slots) -> Slots:
-        """Return those of some slots that may be found."""
+        """Return the slots that may be found."""
         slots = slots[slots < self.n]
         return slots[self.may[slots]]
 
     def beside(self, slots: Slots, step: int) -> Slots:
-        """Return the slot of the message so many after each; -1 where there is none, or it may not be read."""
+        """Return the slot of the message `step` after each; -1 where there is none, or it may not be read."""
         import numpy as np
 
-        there = self.columns.beside(slots, step)
-        there[there >= self.n] = -1  # it came after the question
-        return np.where(self.may[there], there, -1)
+        neighbours = self.columns.beside(slots, step)
+        neighbours[neighbours >= self.n] = -1  # it came after the question
+        return np.where(self.may[neighbours], neighbours, -1)
 
     def around(self, slots: Slots, steps: Sequence[int]) -> Slots:
-        """Return slots and those of the messages beside them, in ascending order and once each."""
+        """Return slots with those of the messages at some steps from them, once each, in ascending order."""
         import numpy as np
 
-        found = np.zeros(self.n + 1, bool)
-        found[slots] = True
+        marked = np.zeros(self.n + 1, bool)
+        marked[slots] = True
         for step in steps:
-            found[self.beside(slots, step)] = True
-        return np.flatnonzero(found[:-1])
+            marked[self.beside(slots, step)] = True
+        return np.flatnonzero(marked[:-1])
 
     def take_up(self, docs: Sequence[int]) -> Slots:
         """Return the slot of each doc, read in where it is not in memory; -1 where it may not be found."""

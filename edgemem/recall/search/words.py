@@ -1,4 +1,4 @@
-"""Word search: a question taken apart, and its words found in memory, in the file and in the tail."""
+"""The search by words: finds the words of a question in memory, in the file and in the tail."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from edgemem.recall.index.state import FIRST_OTHER
 from edgemem.recall.people.alike import LEAST_LETTERS, MOST, parted, spread
 from edgemem.recall.people.names import LONG, Ways, people_heard, people_in, ways_of, with_names, with_people
 from edgemem.recall.query import ParsedQuery
-from edgemem.recall.rank.period import stands_then
-from edgemem.recall.search.bm25 import K1, Statistics, matched, stands_of
+from edgemem.recall.rank.period import in_period
+from edgemem.recall.search.bm25 import K1, Statistics, bm25_scores, occurrences_of
 from edgemem.recall.search.file_words import FileWords
 from edgemem.recall.search.table import BESIDE, COLUMNS, Columns, Row, sound_row
 from edgemem.recall.search.view import View
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _FEW = 3  # texts that a misheard name may stand in
 _WEEK_S = 7 * 86400.0
 _SOON_READ = 20_000
-"""Texts that are read into memory for whoever may take as long as it needs: half a second."""
+"""The number of texts that a patient caller reads into memory: half a second."""
 
 
 class WordSearch:
@@ -68,7 +68,7 @@ class WordSearch:
         self._resident = False
         """Whether memory holds the words of the index."""
         self._file: FileWords | None = None
-        """Those words, where it does not."""
+        """The words of the file, where it does not."""
 
     def look_up(
         self, asked: ParsedQuery, *, names: Mapping[str, str], reader: str | None
@@ -112,9 +112,9 @@ class WordSearch:
             return question, view
 
     def _is_alone(self, view: View, question: ParsedQuery) -> bool:
-        """Tell whether nothing of the time that a question asks for holds the word that is left of it, if any is.
+        """Tell whether the period of a question ranks its answers alone, as no text of it holds the one word that is left, if any.
 
-        Of more than a week nothing at all may hold it: of the shovel for winter somebody spoke in spring.
+        Where the period is longer than a week, no text at all may hold it: in spring somebody spoke of the shovel for winter.
         """
         import numpy as np
 
@@ -122,10 +122,10 @@ class WordSearch:
         if alone is None:
             return False
         if self._file is not None and self._patient:
-            view.read(self._file.told(question.times, alone.talk))
+            view.read(self._file.of_times(question.times, alone.talk))
         if not alone.left:
             return True
-        of_then = stands_then(view, question, question.at) | (spoken_of(view.columns, question)[: view.n] > 0)
+        of_then = in_period(view, question, question.at) | (spoken_of(view.columns, question)[: view.n] > 0)
         having = view.may[: view.n].copy()
         for stems in alone.left:
             having &= np.logical_or.reduce([self._having(view.columns, stem)[: view.n] for stem in stems])
@@ -146,7 +146,7 @@ class WordSearch:
         return asked.resolved(text, people=named, subjects=self._subjects(named), reader=reader)
 
     def _subjects(self, people: Collection[str]) -> set[str]:
-        """Return those people that facts are about."""
+        """Return the people whom facts are about."""
         stems = {name: " ".join(terms(name)) for name in people}
         if not stems:
             return set()
@@ -191,7 +191,7 @@ class WordSearch:
         What may not be read has no say, so that no score tells of it.
         """
         late = self._tail.find(asked, view.columns)
-        counts = stands_of(view, late).counts
+        counts = occurrences_of(view, late).counts
         if self._resident:
             postings = self._index.postings
             counts = {term: counts.get(term, 0) + postings.count(term, view) for term in asked}
@@ -203,25 +203,25 @@ class WordSearch:
                 counts[term] = counts.get(term, 0) + count
         return Statistics(docs=docs, terms=words, counts=counts)
 
-    def _standing(self, view: View, asked: Iterable[str]) -> list[tuple[str, Any, Any]]:
-        """Return where terms stand in memory and in the tail, and how often."""
-        wanted = list(asked)
-        late = self._tail.find(wanted, view.columns)
-        return [*self._index.postings.find(wanted), *late] if self._resident else late
+    def _occurrences(self, view: View, asked: Iterable[str]) -> list[tuple[str, Any, Any]]:
+        """Return the postings of terms in memory and in the tail: each with its slots, and how often it stands there."""
+        stems = list(asked)
+        late = self._tail.find(stems, view.columns)
+        return [*self._index.postings.find(stems), *late] if self._resident else late
 
     def _near(self, term: str, *, wide: bool) -> list[Alike]:
-        """Return the terms of the memory and of the tail that sound like one."""
-        there: Sequence[Alike] = ()
+        """Return the terms of the memory and of the tail that sound like a term."""
+        alikes: Sequence[Alike] = ()
         if self._file is None:
-            there = self._index.postings.alikes.near(term, wide=wide)
+            alikes = self._index.postings.alikes.near(term, wide=wide)
         elif self._patient:
-            there = self._file.near(term, wide=wide)
-        return list({**dict(there), **dict(self._tail.alikes.near(term, wide=wide))}.items())
+            alikes = self._file.near(term, wide=wide)
+        return list({**dict(alikes), **dict(self._tail.alikes.near(term, wide=wide))}.items())
 
     def _parted(self, view: View, term: str, *, known: bool) -> list[Alike]:
-        """Return the shortest compounds of a term in memory and in the tail, and what it may be one of itself."""
-        there = self._index.postings.alikes.ending_in(term) if self._resident else ()
-        longer = sorted(sorted({*there, *self._tail.alikes.ending_in(term)}), key=len)
+        """Return the shortest known compounds that end with a term, and the parts of the term, if it may be a compound."""
+        compounds = self._index.postings.alikes.ending_in(term) if self._resident else ()
+        longer = sorted(sorted({*compounds, *self._tail.alikes.ending_in(term)}), key=len)
         # What may not be read takes nobody's place.
         readable = (other for other in longer if self._statistics(view, [other]).counts.get(other))
         return parted(term, islice(readable, MOST), known=known)
@@ -232,37 +232,40 @@ class WordSearch:
         """Find the words of the question, and those that sound or end like them, in memory, in the file and in the tail."""
         import numpy as np
 
-        said = statistics.telling(question.terms)
+        informative = statistics.informative(question.terms)
         # What stands somewhere was hardly misheard, and is better looked for alone.
         unknown = [
             term
-            for term in said
+            for term in informative
             if question.english and not statistics.counts.get(term) and len(term) >= LEAST_LETTERS
         ]
         near = {term: self._near(term, wide=term in question.strange) for term in unknown}
         sure = question.strange
         if question.language == "de":
-            near = {term: self._parted(view, term, known=bool(statistics.counts.get(term))) for term in said}
-            sure = frozenset(said)
-        wanted = dict.fromkeys([*said, *(other for some in near.values() for other, _ in some)])
-        in_file = self._find_in_file(view, list(wanted), statistics)
+            near = {
+                term: self._parted(view, term, known=bool(statistics.counts.get(term)))
+                for term in informative
+            }
+            sure = frozenset(informative)
+        stems = dict.fromkeys([*informative, *(other for some in near.values() for other, _ in some)])
+        in_file = self._find_in_file(view, list(stems), statistics)
         if self._file is not None and self._patient:
             view.read(self._file.about(question.people, question.times))
-        stands = stands_of(view, [*in_file, *self._standing(view, wanted)])
-        counts = stands.counts
+        occurrences = occurrences_of(view, [*in_file, *self._occurrences(view, stems)])
+        counts = occurrences.counts
         if self._file is not None:
-            counts = counts | self._file.counts([term for term in wanted if term not in said])
-        asked = spread(said, near, {**counts, **statistics.counts}, sure)
-        stands = stands.of(asked)
-        found = matched(view, stands, asked, statistics)
-        view.words, view.window, view.session = found.own, found.window, found.session
-        docs = [asked[term].docs for term in said]
+            counts = counts | self._file.counts([term for term in stems if term not in informative])
+        asked = spread(informative, near, {**counts, **statistics.counts}, sure)
+        occurrences = occurrences.of(asked)
+        scores = bm25_scores(view, occurrences, asked, statistics)
+        view.words, view.window, view.session = scores.own, scores.window, scores.session
+        docs = [asked[term].docs for term in informative]
         best = statistics.best(docs) or 1.0
-        view.known = (K1 + 1) * sum(statistics.rarity(count) for count in docs if count) / best
-        hits = found.texts[found.own[found.texts] > 0]
+        view.known = (K1 + 1) * sum(statistics.idf(count) for count in docs if count) / best
+        hits = scores.texts[scores.own[scores.texts] > 0]
         view.words[hits] = np.minimum(view.words[hits] / np.float32(best), 1.0)
         self._choose(view, hits, view.words[hits])
-        self._choose(view, found.around, view.window[found.around])
+        self._choose(view, scores.around, view.window[scores.around])
         dated = view.seen(on_dates(view.columns, question)[: 4 * self._candidates])
         view.chosen[dated[: self._candidates // 2]] = True
         if question.times and not len(hits):  # "what did we do yesterday?": there is nothing else to go by
@@ -271,7 +274,7 @@ class WordSearch:
         self._note_mentions(view, question, people)
 
     def _choose(self, view: View, slots: NDArray[np.intp], scores: NDArray[np.float32]) -> None:
-        """Make candidates of those of some slots that have the highest scores."""
+        """Make candidates of the slots with the highest scores."""
         rows = view.columns.rows
         past = rows["past"][slots]
         if not self._only.past or self._only.held is not None or not past.any():
@@ -283,37 +286,37 @@ class WordSearch:
         view.chosen[view.seen(_highest(over, scores[past], self._candidates, rows["at"][over]))] = True
 
     def _find_in_file(
-        self, view: View, wanted: Sequence[str], statistics: Statistics
+        self, view: View, stems: Sequence[str], statistics: Statistics
     ) -> list[tuple[str, Any, Any]]:
-        """Read in the texts that terms stand in, where memory does not hold them, with what stands beside them."""
+        """Read in the texts that terms stand in, and their neighbours, where memory does not hold them; return the postings."""
         if self._file is None or self._state is None:
             return []
         import numpy as np
 
-        others = [term for term in wanted if term not in statistics.counts]
+        others = [term for term in stems if term not in statistics.counts]
         counts = {**statistics.counts, **self._file.counts(others)}
-        rarity = {term: statistics.rarity(counts[term]) for term in wanted}
-        found = self._file.find(wanted, counts, rarity)
-        docs = np.unique(np.concatenate([np.zeros(0, np.int64), *(docs for docs, _ in found.values())]))
+        idf = {term: statistics.idf(counts[term]) for term in stems}
+        postings = self._file.find(stems, counts, idf)
+        docs = np.unique(np.concatenate([np.zeros(0, np.int64), *(docs for docs, _ in postings.values())]))
         beside = [docs[docs < FIRST_OTHER] + step for step in BESIDE]
         last = self._state.last_message  # what was said since stands beside it
         view.read(np.unique(np.concatenate([docs, *beside, [last - 1, last]])).tolist())
-        stands = []
-        for term, (at, times) in found.items():
+        occurrences = []
+        for term, (at, times) in postings.items():
             slots = view.columns.slots_of(at.tolist())
-            stands.append((term, slots[slots >= 0], times[slots >= 0]))
-        return stands
+            occurrences.append((term, slots[slots >= 0], times[slots >= 0]))
+        return occurrences
 
     def _rows_of(self, numbers: Sequence[int]) -> list[Row]:
-        """Read what may be found of some docs."""
-        found: list[Row] = []
+        """Read the rows of those docs that may be found."""
+        rows: list[Row] = []
         for ids in in_batches(numbers):
-            rows = self._index.database.query(
+            batch = self._index.database.query(
                 f"select {COLUMNS} from docs d where d.id in ({marks(ids)}) and {self._only.where}",  # noqa: S608 - ours
                 {**bound(ids), **self._only.values},
             )
-            found += self._rows(rows)
-        return found
+            rows += self._rows(batch)
+        return rows
 
     def _rows(self, rows: Iterable[tuple[Any, ...]]) -> list[Row]:
         try:
@@ -324,7 +327,7 @@ class WordSearch:
             ) from error
 
     def _note_mentions(self, view: View, question: ParsedQuery, people: Collection[str]) -> None:
-        """Note which texts speak of somebody whom the question names, and not only to them."""
+        """Note the texts that speak of a person whom the question names, and not only to them."""
         import numpy as np
 
         columns = view.columns
@@ -333,12 +336,12 @@ class WordSearch:
             if not stems:
                 continue
             ways = self._ways(view, name, people) if question.english else Ways.of(stems)
-            there = {stem: self._having(columns, stem) for stem in ways.all()}
+            texts = {stem: self._having(columns, stem) for stem in ways.all()}
             named = np.ones(columns.n, bool)
             for part in ways.parts:
-                named &= np.logical_or.reduce([there[stem] for stem in part])
+                named &= np.logical_or.reduce([texts[stem] for stem in part])
             for stem in ways.alone:
-                named |= there[stem]
+                named |= texts[stem]
             slots = view.seen(np.flatnonzero(named))
             view.mentioned[slots[~_addressed(columns, slots, stems)]] = True
 
@@ -362,19 +365,19 @@ class WordSearch:
         if self._resident:
             here[self._index.postings.having(stem)] = True
         elif self._file is not None:
-            there = columns.slots_of(self._file.having(stem).tolist())
-            here[there[there >= 0]] = True
+            slots = columns.slots_of(self._file.having(stem).tolist())
+            here[slots[slots >= 0]] = True
         return here
 
 
 def _addressed(columns: Columns, slots: NDArray[np.intp], stems: Collection[str]) -> NDArray[np.bool_]:
-    """Tell which texts speak to somebody of this name."""
+    """Tell which texts address somebody of this name."""
     import numpy as np
 
-    found, codes = np.zeros(len(slots), np.bool_), columns.rows["called"][slots]
+    addressed, codes = np.zeros(len(slots), np.bool_), columns.rows["called"][slots]
     called = np.flatnonzero(codes)  # most speak to nobody
-    found[called] = [columns.callings[code].issuperset(stems) for code in codes[called].tolist()]
-    return found
+    addressed[called] = [columns.callings[code].issuperset(stems) for code in codes[called].tolist()]
+    return addressed
 
 
 def _highest(
@@ -383,7 +386,7 @@ def _highest(
     most: int,
     at: NDArray[np.float64] | None = None,
 ) -> NDArray[np.intp]:
-    """Return those of some slots that have the highest scores above 0.
+    """Return the slots with the highest scores above 0, at most `most`.
 
     Args:
         at: when each was; of equals, the latest are taken.
@@ -392,13 +395,13 @@ def _highest(
 
     best = np.flatnonzero(scores > 0)
     if len(best) > most:
-        there = scores[best]
+        values = scores[best]
         if at is None:
-            best = best[np.argpartition(-there, most)[:most]]
+            best = best[np.argpartition(-values, most)[:most]]
         else:
-            least = np.partition(there, -most)[-most]
-            more, even = best[there > least], best[there == least]
+            least = np.partition(values, -most)[-most]
+            more, even = best[values > least], best[values == least]
             left = most - len(more)
             best = np.concatenate([more, even[np.argpartition(-at[even], left - 1)[:left]]])
-    found: NDArray[np.intp] = slots[best]
-    return found
+    highest: NDArray[np.intp] = slots[best]
+    return highest

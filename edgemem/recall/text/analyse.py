@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _SHORTEST, _LONGEST = 3, 64
-_one_at_a_time = Lock()
+_stemmer_lock = Lock()
 
 
 @lru_cache(maxsize=16384)
@@ -38,7 +38,7 @@ def stem(word: str, language: str = "en") -> str:
     """
     if not _SHORTEST <= len(word) <= _LONGEST or not (word.isascii() and word.isalpha()):
         return word
-    with _one_at_a_time:  # a stemmer keeps the word that it works on
+    with _stemmer_lock:  # a stemmer keeps the word that it works on
         return str(_stemmer(language).stemWord(word))
 
 
@@ -49,9 +49,9 @@ def stems(words: list[str], language: str = "en") -> list[str]:
         words: lower case, without accents, plain a-z.
         language: en, de or es.
     """
-    with _one_at_a_time:
-        found = list(map(str, _stemmer(language).stemWords(words)))
-    return [stem if len(word) >= _SHORTEST else word for word, stem in zip(words, found)]  # noqa: B905 - as long as one another
+    with _stemmer_lock:
+        all_stems = list(map(str, _stemmer(language).stemWords(words)))
+    return [stem if len(word) >= _SHORTEST else word for word, stem in zip(words, all_stems)]  # noqa: B905 - as long as one another
 
 
 def stemmed(language: str) -> bool:
@@ -108,9 +108,9 @@ def _tables() -> _Tables:
     )
 
 
-TOLD = frozenset(CODES)
+DETECTED = frozenset(CODES)
 """The languages that are told from one another."""
-_LATIN_LANGUAGES = TOLD - {"zh"}
+_LATIN_LANGUAGES = DETECTED - {"zh"}
 
 
 def empty_signs() -> frozenset[str]:
@@ -153,7 +153,7 @@ def share_of_meaning(language: str, known: Collection[str], foreign: float) -> f
         known: in two letters; none: many.
         foreign: the weight for another language in letters that the model reads.
     """
-    if not known or language in known or not TOLD.issuperset(known):
+    if not known or language in known or not DETECTED.issuperset(known):
         return 1.0
     return foreign if language in _LATIN_LANGUAGES else 0.0
 
@@ -229,13 +229,13 @@ def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
     numbered = _numbered(words, language)
     if numbered is not words:
         spelled = words = numbered
-    found: list[str] = []
+    tokens: list[str] = []
     for word, plain in zip(spelled, words):  # noqa: B905 - as long as one another
         if not plain.isascii() and _UNSPACED.search(plain):
-            found += _neighbours(plain, without)
+            tokens += _neighbours(plain, without)
         elif plain not in without and ((word if language == "vi" else plain) not in empty or word in telling):
-            found += _stems(plain[:_MAX_LETTERS], language)
-    return found
+            tokens += _stems(plain[:_MAX_LETTERS], language)
+    return tokens
 
 
 def language_in(text: str) -> str:

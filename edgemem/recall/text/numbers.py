@@ -66,12 +66,12 @@ def _number_words(language: Words) -> NumberWords | None:
         tens = _counted(numbers.tens, 20, 10)
         ones = list(_counted(numbers.ones))
         values |= {
-            f"{one}{numbers.and_within}{ten}": n + of_ten
+            f"{unit}{numbers.and_within}{ten}": n + of_ten
             for ten, of_ten in tens.items()
-            for n, one in enumerate(ones, 1)
+            for n, unit in enumerate(ones, 1)
         }
         places |= {f"{word}{numbers.place_ending}": n for word, n in values.items() if n >= 20}
-        values |= _in_one_word(values, ones, numbers)
+        values |= _compounds(values, ones, numbers)
     values |= _counted(numbers.hundreds, 100, 100) | _counted(numbers.hundred, 100)
     return NumberWords(
         values=values,
@@ -97,10 +97,10 @@ def _number_words(language: Words) -> NumberWords | None:
     )
 
 
-def _in_one_word(values: dict[str, int], ones: list[str], numbers: Numbers) -> dict[str, int]:
+def _compounds(values: dict[str, int], ones: list[str], numbers: Numbers) -> dict[str, int]:
     """Return the numbers from 100 that a language writes in one word, given those below: hundertfünf, zweitausendzwei."""
     hundred, thousand, joins = numbers.hundred_within, numbers.thousand_within, ("", numbers.and_within)
-    hundreds = {f"{one}{hundred}": 100 * n for n, one in enumerate(["", *ones[1:]], 1)}
+    hundreds = {f"{unit}{hundred}": 100 * n for n, unit in enumerate(["", *ones[1:]], 1)}
     hundreds |= {f"{ones[0]}{hundred}": 100}
     hundreds |= {f"{word}{hundred}": 100 * n for word, n in values.items() if 11 <= n < 20}
     below = {word: n for word, n in values.items() if 0 < n < 100}
@@ -112,7 +112,7 @@ def _in_one_word(values: dict[str, int], ones: list[str], numbers: Numbers) -> d
             for word, n in below.items()
             for join in joins
         }
-        | {f"{one}{thousand}": 1000 * n for n, one in enumerate(ones, 1)}
+        | {f"{unit}{thousand}": 1000 * n for n, unit in enumerate(ones, 1)}
         | {f"{ones[1]}{thousand}{word}": 2000 + n for word, n in below.items()}
     )
 
@@ -144,9 +144,9 @@ def with_digits(words: list[str], language: str = "en") -> list[str]:
     out: list[str] = []
     at = 0
     while at < len(words):
-        made, end = spoken.read(words, at)
-        out += made or words[at : at + 1]
-        if made and words[at] in spoken.rare:
+        digits, end = spoken.read(words, at)
+        out += digits or words[at : at + 1]
+        if digits and words[at] in spoken.rare:
             out.append(words[at])
         at = max(end, at + 1)
     return out
@@ -158,7 +158,7 @@ class _Spoken:
     def __init__(self, language: NumberWords) -> None:
         self._of = language
         self.rare = language.rare_places
-        clock = {each for each in (language.half, language.quarter) if each}
+        clock = {word for word in (language.half, language.quarter) if word}
         self.starts = frozenset(
             {
                 *language.values,
@@ -172,9 +172,9 @@ class _Spoken:
 
     def read(self, words: Sequence[str], at: int) -> tuple[list[str], int]:
         """Return what the number at a place is written as, and where it ends; nothing if there is none."""
-        made, end = self._time(words, at)
-        if made:
-            return made, end
+        digits, end = self._time(words, at)
+        if digits:
+            return digits, end
         parts: list[str] = []
         end = at
         while end < len(words):
@@ -199,8 +199,8 @@ class _Spoken:
         if word in of.zeros:
             follows = words[at + 1] if at + 1 < len(words) else ""
             return ("0", at + 1) if begun or of.values.get(follows, 10) < 10 else ("", at)
-        if found := _DIGITS.fullmatch(word):
-            return found[1], at + 1
+        if figure := _DIGITS.fullmatch(word):
+            return figure[1], at + 1
         if word in of.places:
             return str(of.places[word]), at + 1
         if word in of.rare_places and self._in_date(words, at):
@@ -254,9 +254,9 @@ class _Spoken:
             sign = 1 if words[between] in of.past else -1 if words[between] in of.to else 0
             hour, end = self._hour(words, between + 1)
             if sign and hour and (sign > 0 or minutes < 30):
-                made, end = _clock(hour, sign * minutes, end)
+                digits, end = _clock(hour, sign * minutes, end)
                 # From ten to seven may also be a span.
-                return [*made, *([] if sign > 0 or word == of.quarter else [str(minutes), str(hour)])], end
+                return [*digits, *([] if sign > 0 or word == of.quarter else [str(minutes), str(hour)])], end
         hour, end = self._hour(words, at)
         if hour and end + 1 < len(words) and words[end] in of.and_ | of.less:
             word = words[end + 1]

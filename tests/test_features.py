@@ -1,4 +1,4 @@
-"""Signals: what each message shows of an answer, in numbers that mean the same for every question."""
+"""Features: what each message shows of an answer, in numbers that mean the same for every question."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgemem.recall.index.sources import TURN
 from edgemem.recall.query import ParsedQuery
-from edgemem.recall.rank.features import SIGNALS, Field, signals_of
+from edgemem.recall.rank.features import FEATURES, Field, features_of
 from edgemem.recall.search.table import Columns, Row
 from edgemem.recall.traits import ASKS, SAYS_I
 
@@ -28,7 +28,7 @@ def row(number, **more):
 
 
 def looked_at(rows, question=None, *, slots=None, mentioned=(), **scores):
-    """Return the signals of messages by name; scores of words, windows and meaning by slot, of sessions by code."""
+    """Return the features of messages by name; scores of words, windows and meaning by slot, of sessions by code."""
     columns = Columns()
     for each in rows:
         columns.append(each)
@@ -46,7 +46,7 @@ def looked_at(rows, question=None, *, slots=None, mentioned=(), **scores):
         padded("meaning", n + 1),
     )
     spoken_of = np.isin(np.arange(n + 1), list(mentioned))
-    found = signals_of(
+    found = features_of(
         field,
         np.arange(n) if slots is None else np.array(slots, np.intp),
         question or asking(),
@@ -54,8 +54,8 @@ def looked_at(rows, question=None, *, slots=None, mentioned=(), **scores):
         everything,
     )
     assert found.dtype == np.float32
-    assert found.shape == (n if slots is None else len(slots), len(SIGNALS))
-    return dict(zip(SIGNALS, found.T.tolist(), strict=True))
+    assert found.shape == (n if slots is None else len(slots), len(FEATURES))
+    return dict(zip(FEATURES, found.T.tolist(), strict=True))
 
 
 def everything(slots):
@@ -68,9 +68,9 @@ def times(*spans):
     return "[" + ",".join(f"[{begin},{end},{sure}]" for begin, end, sure in spans) + "]"
 
 
-def test_each_signal_stands_for_a_reason():
+def test_each_feature_stands_for_a_reason():
     """All reasons are those that results may give."""
-    assert set(SIGNALS.values()) == {
+    assert set(FEATURES.values()) == {
         "words", "meaning", "neighbour", "session", "person", "date", "form",
     }  # fmt: skip
 
@@ -197,10 +197,10 @@ def test_what_came_after_the_question_counts_for_nothing():
         *(np.array(each, np.float32) for each in ([1, 0, 0], [1, 0, 0], [0, 1], [0.5, 0, 0])),
     )
     question, slots = asking(people=frozenset({"ann"})), np.arange(2)
-    before = signals_of(field, slots, question, np.zeros(3, bool), everything)
+    before = features_of(field, slots, question, np.zeros(3, bool), everything)
     columns.append(row(3, marks=SAYS_I, session_id=1))
     columns.append(row(4, marks=SAYS_I, session_id=9, times=times((0, 9, 1))))
-    after = signals_of(field, slots, question, np.zeros(3, bool), everything)
+    after = features_of(field, slots, question, np.zeros(3, bool), everything)
     assert (before == after).all()
 
 
@@ -234,8 +234,8 @@ spans = st.tuples(st.floats(-1e12, 1e12), st.floats(0, 1e12), st.floats(0.1, 1))
         asks_when=st.booleans(),
     ),
 )
-def test_signals_are_small_numbers(rows, words, window, meaning, question):
-    """Whatever is said and asked, each signal lies between 0 and a little over 1, so that a weight means the same for all."""
+def test_features_are_small_numbers(rows, words, window, meaning, question):
+    """Whatever is said and asked, each feature lies between 0 and a little over 1, so that a weight means the same for all."""
     n = len(rows)
     found = looked_at(
         rows, question, words=words[:n], window=window[:n], meaning=meaning[:n], mentioned=range(0, n, 2)
