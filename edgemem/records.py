@@ -293,3 +293,21 @@ class Check(msgspec.Struct, frozen=True):
     state: Literal["ok", "warn", "fail"]
     detail: str
     advice: str = ""
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call that the model asks for."""
+
+    name: str
+    arguments: dict[str, Any]
+    id: str = ""
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """One answer of a model: text, or tools to call first."""
+
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tokens: tuple[int, ...] = ()
+    """The ids as generated."""
+    interrupted: bool = False

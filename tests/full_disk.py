@@ -76,7 +76,7 @@ class Filled:
 
 class _Model:
     def complete(self, messages: Any, **_: Any) -> Any:
-        from edgemem.loop.loop import Reply
+        from edgemem.records import Reply
 
         return Reply("Fine.")
 

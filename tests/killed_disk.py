@@ -47,7 +47,7 @@ def _fill(mode: str, home: Path, left: int) -> None:
 
 class _Model:
     def complete(self, messages: Any, **_: Any) -> Any:
-        from edgemem.loop.loop import Reply
+        from edgemem.records import Reply
 
         return Reply("Fine.")
 

@@ -10,7 +10,7 @@ import pytest
 import edgemem
 from edgemem import AgentLoop, Heard, JSONMemoryStore, SQLiteMemoryStore
 from edgemem.errors import InvalidInputError
-from edgemem.loop.loop import Reply
+from edgemem.records import Reply
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

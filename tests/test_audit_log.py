@@ -24,9 +24,9 @@ from edgemem.hooks.points import (
     TurnContext,
 )
 from edgemem.hooks.prompt import LayoutHook
-from edgemem.loop.loop import AgentLoop, Reply
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Level, Message, Session
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Level, Message, Reply, Session, ToolCall
 from edgemem.store.mentions import forget_in_log
 
 SECRET = "the blue pills"

@@ -20,9 +20,9 @@ import edgemem
 from edgemem.cli import main
 from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
-from edgemem.loop.loop import AgentLoop, Reply
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Heard
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Heard, Reply, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,9 +17,8 @@ from edgemem.context.bargein import tells_of_earlier
 from edgemem.context.prompt.log import PromptLog
 from edgemem.hooks import AgentResult, HookRegistry, PersistSessionHook, TurnContext
 from edgemem.llama.chat import LlamaChat
-from edgemem.loop.loop import Reply
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Message, Session
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Message, Reply, Session, ToolCall
 
 CLOSED = '[llama]\nembedder = ""\n[context]\nspeech_chars_s = 10.0\n'
 COUNT = "One two three four five."

@@ -18,10 +18,9 @@ from edgemem import AgentLoop, Memory
 from edgemem.context.bargein import heard_part, heard_speeches
 from edgemem.errors import InvalidInputError
 from edgemem.llama.chat import LlamaChat
-from edgemem.loop.loop import Reply
 from edgemem.loop.replies import ChatReplies
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Message
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Message, Reply, ToolCall
 
 CLOSED = '[llama]\nembedder = ""\n[context]\nspeech_chars_s = 10.0\n'
 RECIPE = "First we bake 21 cakes at 180 °C. Then, Dr. Lang, the zeppelin departs."

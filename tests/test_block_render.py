@@ -19,8 +19,8 @@ from edgemem.context.block.render import BlockLine, day_of, fitting, line_text
 from edgemem.context.block.select import within
 from edgemem.fence import clean
 from edgemem.hooks.conversation import conversation_of
-from edgemem.loop.loop import AgentLoop, Reply
-from edgemem.records import Level, Recalled
+from edgemem.loop.loop import AgentLoop
+from edgemem.records import Level, Recalled, Reply
 
 
 class Parrot:

@@ -36,9 +36,9 @@ from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
 from edgemem.hooks.prompt import TokenBudgetHook
 from edgemem.hooks.registry import HookRegistry
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Message, Session
+from edgemem.records import Message, Reply, Session
 
 if TYPE_CHECKING:
     from pathlib import Path

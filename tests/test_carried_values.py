@@ -27,10 +27,8 @@ from edgemem.context.block.head import (
 )
 from edgemem.context.block.render import BlockLine
 from edgemem.context.size import estimate
-from edgemem.loop.loop import Reply
-from edgemem.loop.toolbox import ToolCall
 from edgemem.memory import Memory
-from edgemem.records import Epoch, Heard, Held, Message
+from edgemem.records import Epoch, Heard, Held, Message, Reply, ToolCall
 from edgemem.store.epochs import latest_epoch
 
 PROFILE = """

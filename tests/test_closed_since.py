@@ -10,9 +10,9 @@ import pytest
 
 import edgemem
 from edgemem.config import NotesSettings
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Epoch
+from edgemem.records import Epoch, Reply
 from edgemem.store.epochs import append_epoch
 
 pytestmark = pytest.mark.usefixtures("patient")

@@ -19,10 +19,11 @@ import edgemem
 from edgemem.clock import Clock
 from edgemem.config import Profile, RecallSettings
 from edgemem.hooks.early_recall import EarlyRecallHook
-from edgemem.loop.loop import AgentLoop, Reply
-from edgemem.loop.toolbox import Tool, ToolCall
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
 from edgemem.recall.prefetch import Counts
+from edgemem.records import Reply, ToolCall
 
 QUESTION = "What is the colour of the boat?"
 

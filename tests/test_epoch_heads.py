@@ -13,9 +13,8 @@ import edgemem
 from edgemem import AgentLoop
 from edgemem.clock import Clock
 from edgemem.hooks.persist import PersistSessionHook
-from edgemem.loop.loop import Reply
 from edgemem.loop.toolbox import Tool
-from edgemem.records import Epoch, Message
+from edgemem.records import Epoch, Message, Reply
 from edgemem.store.epochs import append_epoch, keep_head, latest_epoch
 
 MONTH_S = 30 * 86_400.0

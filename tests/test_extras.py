@@ -14,9 +14,10 @@ import pytest
 import edgemem
 from edgemem.errors import ConfigError
 from edgemem.hooks import TimingHook
-from edgemem.loop.loop import AgentLoop, Reply
-from edgemem.loop.toolbox import Tool, ToolCall
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
+from edgemem.records import Reply, ToolCall
 
 SECRET = "the blue pills"
 

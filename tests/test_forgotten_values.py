@@ -22,9 +22,8 @@ from edgemem import (
 )
 from edgemem.context.block.delta import ERASED
 from edgemem.fence import fence
-from edgemem.loop.loop import Reply
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Heard, Message, StoredMessage, Turn
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Heard, Message, Reply, StoredMessage, ToolCall, Turn
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.turn_steps import DropErased
 

@@ -13,7 +13,8 @@ import os, sys, threading
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 import edgemem
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
+from edgemem.records import Reply
 from hash_embedder import HashEmbedder
 
 class Model:

@@ -13,8 +13,9 @@ from conftest import HandClock
 
 import edgemem
 from edgemem.config import Profile
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
+from edgemem.records import Reply
 
 OLDER = (
     "We had pancakes with blueberries for breakfast.",

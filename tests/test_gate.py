@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 import edgemem
 from edgemem.config import LlamaSettings, Profile
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.recall.rank.gate import (
     FITS,
@@ -30,6 +30,7 @@ from edgemem.recall.rank.gate import (
     shipped_gate,
 )
 from edgemem.recall.text.analyse import plain_words
+from edgemem.records import Reply
 from lab.languages import LANGUAGES
 
 number = st.floats(-1e6, 1e6)

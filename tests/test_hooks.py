@@ -21,9 +21,9 @@ from edgemem.hooks import (
     TokenBudgetHook,
 )
 from edgemem.hooks.points import ON_RUN_START, TurnContext
-from edgemem.loop.loop import AgentLoop, Reply
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Episode, Fact, Session
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Episode, Fact, Reply, Session, ToolCall
 from edgemem.store.notes import NotesFile
 
 

@@ -11,8 +11,9 @@ from conftest import HandClock
 from hash_embedder import HashEmbedder
 
 import edgemem
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
+from edgemem.records import Reply
 from edgemem.store.db.database import Database
 
 

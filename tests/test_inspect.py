@@ -25,9 +25,9 @@ from edgemem.errors import InvalidInputError
 from edgemem.hooks.points import BEFORE_LLM
 from edgemem.inspect.prompt import Inspection, inspect_prompt
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import StoredMessage, Turn
+from edgemem.records import Reply, StoredMessage, Turn
 
 FACTS = (
     ("ann.tea", "green, no sugar"),

@@ -23,9 +23,8 @@ from edgemem.context.messages import repair_orphans
 from edgemem.errors import TemplateError
 from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL
 from edgemem.llama.template.chat_template import ChatTemplate
-from edgemem.loop.loop import Reply
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Message
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Message, Reply, ToolCall
 
 SCHEMA = {
     "type": "object",

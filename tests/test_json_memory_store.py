@@ -15,10 +15,10 @@ import pytest
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError, NewerSchemaError, StoreError
 from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.loop.memory_tools import memory_tools
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Heard
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Heard, Reply, ToolCall
 from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.json.sessions import JSONSessionStore
 

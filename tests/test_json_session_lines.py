@@ -14,8 +14,7 @@ from counts import cases
 
 from edgemem import AgentLoop, JSONSessionStore, PersistSessionHook
 from edgemem.errors import StoreError
-from edgemem.loop.loop import Reply
-from edgemem.records import Session
+from edgemem.records import Reply, Session
 
 
 def turn(n: int, *, words: int = 20) -> list[dict[str, Any]]:

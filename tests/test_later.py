@@ -13,9 +13,10 @@ import edgemem
 from edgemem.config import Profile, StoreSettings, ToolSettings
 from edgemem.errors import BusyError, InvalidInputError
 from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.loop.memory_tools import memory_tools
-from edgemem.loop.toolbox import Tool, ToolCall
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Reply, ToolCall
 from edgemem.store.db.database import Database
 from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.later import Later

@@ -15,9 +15,8 @@ from edgemem.context.block.render import BlockLine
 from edgemem.context.prompt.log import PromptLog
 from edgemem.hooks.audit_log import AuditLogHook
 from edgemem.hooks.persist import turns_of
-from edgemem.loop.loop import Reply
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Epoch, Message, Reader, StoredMessage, Turn
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Epoch, Message, Reader, Reply, StoredMessage, ToolCall, Turn
 from edgemem.store.sessions import SQLiteSessionStore
 
 pytestmark = pytest.mark.usefixtures("patient")

@@ -17,8 +17,9 @@ from counts import cases
 from test_level import Robot
 
 from edgemem.loop.loop import AgentLoop
-from edgemem.loop.toolbox import Tool, ToolCall
+from edgemem.loop.toolbox import Tool
 from edgemem.recall.text.analyse import empty_words
+from edgemem.records import ToolCall
 from lab.weeks import Talk, Telling, Turn
 from lab.weeks_world import FormSet, facts, forms_of
 

@@ -23,8 +23,7 @@ from edgemem import (
     memory_tools,
 )
 from edgemem.errors import InvalidInputError
-from edgemem.loop.loop import Reply
-from edgemem.records import Heard, Message
+from edgemem.records import Heard, Message, Reply
 
 
 class Listener:

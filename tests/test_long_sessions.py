@@ -11,8 +11,7 @@ import edgemem
 from edgemem import AgentLoop, Memory
 from edgemem.context.prompt.log import PromptLog
 from edgemem.hooks.conversation import conversation_of
-from edgemem.loop.loop import Reply
-from edgemem.records import Epoch, Message
+from edgemem.records import Epoch, Message, Reply
 
 
 class Model:

@@ -15,10 +15,8 @@ import edgemem
 from edgemem import AgentLoop, JSONSessionStore, PersistSessionHook
 from edgemem.hooks.points import AgentResult, TurnContext
 from edgemem.hooks.registry import HookRegistry
-from edgemem.loop.loop import Reply
-from edgemem.loop.toolbox import ToolCall
 from edgemem.memory import Memory
-from edgemem.records import Message, Session
+from edgemem.records import Message, Reply, Session, ToolCall
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -24,8 +24,9 @@ from edgemem.hooks.points import (
     AgentResult,
     HookResult,
 )
-from edgemem.loop.loop import NO_ANSWER, AgentLoop, Reply
-from edgemem.loop.toolbox import Tool, ToolCall
+from edgemem.loop.loop import NO_ANSWER, AgentLoop
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Reply, ToolCall
 
 
 class Model:

@@ -23,8 +23,9 @@ from edgemem.errors import ModelError
 from edgemem.fence import CLOSE, OPEN, fence
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import Generation
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
+from edgemem.records import Reply
 from edgemem.store.epochs import count_reasons
 
 Turns = list[list[dict[str, Any]]]

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 import edgemem
 from edgemem.cli import main
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Heard, Reader
+from edgemem.records import Heard, Reader, Reply
 
 pytestmark = pytest.mark.usefixtures("patient")
 

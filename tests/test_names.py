@@ -15,9 +15,9 @@ import edgemem
 from edgemem import JSONMemoryStore, SQLiteMemoryStore, VectorMemoryStore
 from edgemem.cli import main
 from edgemem.errors import ConfigError, InvalidInputError
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Heard, Reader
+from edgemem.records import Heard, Reader, Reply
 from edgemem.scopes import name_key
 from edgemem.store.rights import SPELLED, reading_rule
 

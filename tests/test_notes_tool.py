@@ -12,10 +12,8 @@ import pytest
 import edgemem
 from edgemem import AgentLoop
 from edgemem.errors import InvalidInputError
-from edgemem.loop.loop import Reply
-from edgemem.loop.toolbox import ToolCall
 from edgemem.memory import Memory
-from edgemem.records import Message
+from edgemem.records import Message, Reply, ToolCall
 
 pytestmark = pytest.mark.usefixtures("patient")
 

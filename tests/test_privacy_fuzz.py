@@ -16,9 +16,8 @@ from counts import cases
 import edgemem
 from edgemem import AgentLoop, Memory, Recalled
 from edgemem.hooks.audit_log import AuditLogHook
-from edgemem.loop.loop import Reply
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Heard, Message, Reader
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Heard, Message, Reader, Reply, ToolCall
 
 pytestmark = pytest.mark.usefixtures("patient")
 

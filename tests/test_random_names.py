@@ -16,9 +16,9 @@ import edgemem
 from edgemem import JSONMemoryStore, SQLiteMemoryStore
 from edgemem.cli import main
 from edgemem.errors import EdgememError
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Reader
+from edgemem.records import Reader, Reply
 
 _AT_ONCE = 20
 """Scopes, and as many names, that one memory is given."""

@@ -16,10 +16,9 @@ from edgemem.context.messages import NO_RESULT
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.points import ON_RUN_START
 from edgemem.llama.chat import LlamaChat
-from edgemem.loop.loop import Reply
 from edgemem.loop.replies import ChatReplies
-from edgemem.loop.toolbox import Tool, ToolCall, ToolTurn
-from edgemem.records import Message
+from edgemem.loop.toolbox import Tool, ToolTurn
+from edgemem.records import Message, Reply, ToolCall
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -38,10 +38,9 @@ from edgemem import (
 from edgemem.errors import BusyError, InvalidInputError, ModelError, StoreError
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.models.convert import convert_bert
-from edgemem.loop.loop import Reply
 from edgemem.loop.replies import ChatReplies
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Kind, Message
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Kind, Message, Reply, ToolCall
 from edgemem.store.db.database import Database
 
 

@@ -40,9 +40,8 @@ from edgemem import (
     llama_embed,
     memory_tools,
 )
-from edgemem.loop.loop import Reply
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Message
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Message, Reply, ToolCall
 
 
 class Cook:

@@ -28,9 +28,8 @@ from edgemem import (
     estimate_tokens,
 )
 from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
-from edgemem.loop.loop import Reply
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Message, Session
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Message, Reply, Session, ToolCall
 
 
 class Model:

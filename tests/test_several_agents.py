@@ -28,11 +28,10 @@ from edgemem.hooks.points import (
 )
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.llama.chat import LlamaChat
-from edgemem.loop.loop import Reply
 from edgemem.loop.replies import ChatReplies
-from edgemem.loop.toolbox import Tool, ToolCall
+from edgemem.loop.toolbox import Tool
 from edgemem.memory.idle import IdleWorker, Step
-from edgemem.records import Message, Session
+from edgemem.records import Message, Reply, Session, ToolCall
 
 WORDS_ONLY = '[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n[tools]\nwrite_wait_s = 60\n[context]\nwindow_tokens = 16384\n'
 

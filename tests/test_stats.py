@@ -21,9 +21,9 @@ from edgemem.cli.stats import Metric, metrics_of, render, write_textfile
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.registry import HookFailure
 from edgemem.hooks.turn_log import TurnFigures
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.memory.stats import COUNTS, SINCE, Stats, gather
-from edgemem.records import Session
+from edgemem.records import Reply, Session
 
 DAY = 86400.0
 

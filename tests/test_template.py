@@ -18,8 +18,9 @@ from edgemem.errors import TemplateError
 from edgemem.llama.template.append_only import grows_by_appending
 from edgemem.llama.template.chat_template import CHATML, DATELESS, ChatTemplate, neutralise
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
+from edgemem.records import Reply
 
 TOOL = {
     "type": "function",

@@ -16,10 +16,11 @@ from edgemem.llama.chat import LlamaChat
 from edgemem.llama.replies import opened_thought
 from edgemem.llama.template.append_only import as_generated
 from edgemem.llama.template.chat_template import CHATML
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
-from edgemem.loop.toolbox import Tool, ToolCall
+from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
+from edgemem.records import Reply, ToolCall
 
 PAIRS = {
     "qwen2": ["Qwen-Qwen2.5-7B-Instruct", "Qwen-Qwen3-0.6B"],

@@ -14,11 +14,11 @@ from edgemem.clock import Clock
 from edgemem.config import Profile
 from edgemem.context.block.select import floors_of, worth_saying
 from edgemem.llama.protocols import Reranker
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.recall.recall import Recall
 from edgemem.recall.search import words
 from edgemem.recall.search.postings import ResidentPostings
-from edgemem.records import Heard, Reader, StoredMessage, Turn
+from edgemem.records import Heard, Reader, Reply, StoredMessage, Turn
 from edgemem.store import turns
 
 DAY = 86400.0

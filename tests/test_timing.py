@@ -20,9 +20,9 @@ from edgemem.hooks.points import (
     TurnContext,
 )
 from edgemem.hooks.registry import HookRegistry
-from edgemem.loop.loop import AgentLoop, Reply
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Message, Session
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Message, Reply, Session, ToolCall
 
 
 class Stopwatch:

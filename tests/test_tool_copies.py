@@ -12,10 +12,9 @@ from click.testing import CliRunner
 import edgemem
 from edgemem.cli import main
 from edgemem.fence import clean
-from edgemem.loop.loop import AgentLoop, Reply
-from edgemem.loop.toolbox import ToolCall
+from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Epoch, StoredMessage
+from edgemem.records import Epoch, Reply, StoredMessage, ToolCall
 from edgemem.store.epochs import append_epoch
 from edgemem.store.erase.copies import ERASED, Erased, summary_without, without_copies
 

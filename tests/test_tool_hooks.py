@@ -14,9 +14,9 @@ from edgemem import ToolErrorRetryHook, ToolOutputTruncatorHook
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.points import AFTER_TOOL, ToolCallResult, TurnContext
 from edgemem.hooks.tool_output import shorten
-from edgemem.loop.loop import AgentLoop, Reply
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Message, Session
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Message, Reply, Session, ToolCall
 
 
 class Calling:

@@ -15,9 +15,9 @@ import edgemem
 from edgemem import AgentLoop, JSONSessionStore, Memory, PersistSessionHook, ToolOutputTruncatorHook
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.tool_output import shorten
-from edgemem.loop.loop import Reply, TurnResult
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Message
+from edgemem.loop.loop import TurnResult
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Message, Reply, ToolCall
 from edgemem.store.tool_outputs import read_output
 
 pytestmark = pytest.mark.usefixtures("patient")

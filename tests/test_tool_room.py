@@ -20,9 +20,8 @@ from edgemem.errors import ContextOverflowError
 from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, ToolCallResult, TurnContext
 from edgemem.llama.protocols import Tokenizer
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
-from edgemem.loop.loop import Reply
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Message, Session
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Message, Reply, Session, ToolCall
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -16,10 +16,10 @@ import pytest
 
 import edgemem
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
-from edgemem.loop.loop import AgentLoop, Reply
-from edgemem.loop.toolbox import Tool, ToolCall
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
-from edgemem.records import Reader, Turn
+from edgemem.records import Reader, Reply, ToolCall, Turn
 
 ROOT = Path(__file__).parents[1]
 PROFILE = '[store]\ncommit_wait_s = {wait}\n[llama]\nembedder = ""\n'

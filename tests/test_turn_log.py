@@ -22,10 +22,10 @@ from edgemem.hooks import AFTER_LLM, HookRegistry, TurnFigures, TurnLogHook
 from edgemem.hooks.turn_log import FigureFile, RecallFigures
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import Generation
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Heard
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Heard, Reply, ToolCall
 
 WORD = st.text(st.characters(categories=["L"]), min_size=4, max_size=12)
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem import AgentLoop
 from edgemem.fence import fence
-from edgemem.loop.loop import Reply
-from edgemem.loop.toolbox import Tool, ToolCall
-from edgemem.records import Message
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Message, Reply, ToolCall
 
 QUIET = """
 [llama]

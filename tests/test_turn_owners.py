@@ -23,9 +23,9 @@ from edgemem.hooks import (
     TurnContext,
 )
 from edgemem.hooks.prompt import LayoutHook
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Message, Reader, Session, Turn
+from edgemem.records import Message, Reader, Reply, Session, Turn
 from edgemem.store.json.sessions import JSONSessionStore
 
 pytestmark = pytest.mark.usefixtures("patient")

@@ -20,8 +20,8 @@ from edgemem import (
     Session,
     TokenBudgetHook,
 )
-from edgemem.loop.loop import Reply
-from edgemem.loop.toolbox import Tool, ToolCall
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Reply, ToolCall
 
 
 class DictMemory:

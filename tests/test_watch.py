@@ -21,9 +21,10 @@ import edgemem
 from edgemem.config import Profile, load_profile
 from edgemem.errors import ConfigError, InvalidInputError
 from edgemem.inspect.replay import ScriptedModel
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.memory.watch import Watcher, fault_of
+from edgemem.records import Reply
 from edgemem.store.db.database import Database
 
 PROFILE = "[idle]\nsettle_s = 0\nindex_rows = 1\n[llama]\nembedder = ''\n"

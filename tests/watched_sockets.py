@@ -48,7 +48,8 @@ def memory(folder: Path) -> None:
 
     import edgemem
     from edgemem.cli import main
-    from edgemem.loop.loop import AgentLoop, Reply
+    from edgemem.loop.loop import AgentLoop
+    from edgemem.records import Reply
 
     class Model:
         def complete(self, messages: Any, **_: Any) -> Reply:

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from edgemem.hooks.points import Hook
     from edgemem.inspect.script import Line
     from edgemem.llama.protocols import ChatModel, Prompt, Tokenizer
-    from edgemem.loop.loop import LoopModel, Reply
+    from edgemem.loop.loop import LoopModel
     from edgemem.loop.toolbox import Tool
-    from edgemem.records import Message
+    from edgemem.records import Message, Reply
 
 OURS = "with_memory"
 BARE = "without_memory"

@@ -18,10 +18,10 @@ from edgemem.hooks.registry import HookFailure, HookRegistry
 from edgemem.inspect.script import Line, ScriptedCall, seconds
 from edgemem.llama.template.chat_template import text_of
 from edgemem.llama.tokens.log import common_prefix
-from edgemem.loop.loop import AgentLoop, LoopModel, Reply, TurnResult
-from edgemem.loop.toolbox import Tool, ToolCall
+from edgemem.loop.loop import AgentLoop, LoopModel, TurnResult
+from edgemem.loop.toolbox import Tool
 from edgemem.recall.search.search import RecallStats
-from edgemem.records import REMEMBER_FACT, Message, Recalled
+from edgemem.records import REMEMBER_FACT, Message, Recalled, Reply, ToolCall
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer

@@ -34,21 +34,11 @@ from edgemem.hooks.points import (
 )
 from edgemem.hooks.registry import HookRegistry, ending
 from edgemem.llama.template.chat_template import text_of
-from edgemem.loop.toolbox import Tool, Toolbox, ToolCall, ToolTurn, never
-from edgemem.records import Heard, Message, Session
+from edgemem.loop.toolbox import Tool, Toolbox, ToolTurn, never
+from edgemem.records import Heard, Message, Reply, Session
 
 NO_ANSWER = "Sorry, I got stuck on that."
 """Said when the model has nothing to say, or still asks for tools at the last hop."""
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """One answer of a model: text, or tools to call first."""
-
-    content: str = ""
-    tool_calls: tuple[ToolCall, ...] = ()
-    tokens: tuple[int, ...] = ()
-    """The ids as generated."""
-    interrupted: bool = False
 
 
 class LoopModel(Protocol):

@@ -21,9 +21,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from edgemem.llama.replies import THOUGHTS, begun, find_hidden, meaning_of, read_bare
-from edgemem.loop.loop import Reply
-from edgemem.loop.toolbox import ToolCall
-from edgemem.records import Message
+from edgemem.records import Message, Reply, ToolCall
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import ChatModel, Tokenizer

@@ -15,20 +15,12 @@ from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.hooks.conversation import STATE_KEY, Conversation
 from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
 from edgemem.hooks.registry import HookRegistry
-from edgemem.records import Heard, Message, Reader, Session
+from edgemem.records import Heard, Message, Reader, Session, ToolCall
 
 
 def never() -> bool:
     """Return False: nobody has cut the robot off."""
     return False
-
-
-class ToolCall(msgspec.Struct, frozen=True):
-    """A call that the model asks for."""
-
-    name: str
-    arguments: dict[str, Any]
-    id: str = ""
 
 
 class ToolTurn(msgspec.Struct, frozen=True):

@@ -15,8 +15,8 @@ from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
 from edgemem.hooks import MemoryInjectionHook, PersistSessionHook
 from edgemem.hooks.prompt import LayoutHook
-from edgemem.loop.loop import AgentLoop, Reply
-from edgemem.records import Session
+from edgemem.loop.loop import AgentLoop
+from edgemem.records import Reply, Session
 from edgemem.store import SessionStore, SQLiteMemoryStore
 from edgemem.store.json.sessions import JSONSessionStore
 from edgemem.store.sessions import SQLiteSessionStore

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import edgemem
-from edgemem.loop.loop import AgentLoop, Reply
-from edgemem.loop.toolbox import Tool, ToolCall
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
-from edgemem.records import Message, Reader
+from edgemem.records import Message, Reader, Reply, ToolCall
 
 TESTS = Path(__file__).resolve().parents[1]
 

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import InvalidInputError
-from edgemem.loop.loop import AgentLoop, Reply
+from edgemem.loop.loop import AgentLoop
 from edgemem.recall.text.analyse import plain_words, terms
+from edgemem.records import Reply
 from lab.recall_cases import ADVERSARIAL, LEFT_OUT, Asked, Case, Form, strict_sessions
 from lab.recall_home import Filled
 
