@@ -16,10 +16,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from edgemem.fence import storable
-from edgemem.scopes import name_key
-
-Level = Literal["shared", "household", "private"]
-"""Who may read a record: anyone, recognised speakers, or its owner alone (law 7 of the design)."""
+from edgemem.scopes import Level, name_key
 
 Kind = Literal["fact", "preference", "episode", "turn", "note", "summary"]
 """What a recalled item is."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import difflib
 import sys
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, look_alike, storable
 
-if TYPE_CHECKING:
-    from edgemem.records import Level
+Level = Literal["shared", "household", "private"]
+"""Who may read a record: anyone, recognised speakers, or its owner alone (law 7 of the design)."""
 
 PERSON, PLACE = "user:", "env:"
 """What the scope of a person, and that of a place, begins with."""

@@ -26,7 +26,8 @@ from edgemem.hooks.points import (
 from edgemem.hooks.prompt import LayoutHook
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.toolbox import Tool
-from edgemem.records import Level, Message, Reply, Session, ToolCall
+from edgemem.records import Message, Reply, Session, ToolCall
+from edgemem.scopes import Level
 from edgemem.store.mentions import forget_in_log
 
 SECRET = "the blue pills"

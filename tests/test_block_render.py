@@ -20,7 +20,8 @@ from edgemem.context.block.select import within
 from edgemem.fence import clean
 from edgemem.hooks.conversation import conversation_of
 from edgemem.loop.loop import AgentLoop
-from edgemem.records import Level, Recalled, Reply
+from edgemem.records import Recalled, Reply
+from edgemem.scopes import Level
 
 
 class Parrot:

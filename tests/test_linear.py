@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.recall.rank.features import FEATURES
-from edgemem.recall.rank.model import LinearModel, Messages, Models, reasons, shipped_models
-from edgemem.recall.rank.replacing import PAIR_FEATURES
+from edgemem.recall.rank.model import LinearModel, Models, reasons, shipped_models
+from edgemem.recall.rank.replacing import PAIR_FEATURES, Messages
 from lab.fit import MEANING
 from lab.learning import AGAINST
 

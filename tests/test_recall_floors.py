@@ -20,7 +20,8 @@ from edgemem.config import Profile
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.recall.rank.features import FEATURES
 from edgemem.recall.rank.gate import SLOWLY
-from edgemem.recall.rank.model import LinearModel, Messages, shipped_models
+from edgemem.recall.rank.model import LinearModel, shipped_models
+from edgemem.recall.rank.replacing import Messages
 from lab.facts_told import ASKED_FOR, PREFERENCE, FactsTold
 from lab.recall_cases import LEFT_OUT, weeks_case
 from lab.recall_home import IDLE_S, Filled, filled

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.recall.rank.features import FEATURES
-from edgemem.recall.rank.model import Messages, reasons, shipped_models
-from edgemem.recall.rank.replacing import PAIR_FEATURES, Contents, Replacing, mixed
+from edgemem.recall.rank.model import reasons, shipped_models
+from edgemem.recall.rank.replacing import PAIR_FEATURES, Contents, Messages, Replacing, mixed
 from edgemem.recall.search.table import NOBODY
 from edgemem.recall.text.analyse import plain_words, terms
 from lab.learning import AGAINST

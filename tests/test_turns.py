@@ -11,7 +11,8 @@ import pytest
 
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
-from edgemem.records import Epoch, Heard, Level, Reader, Session, StoredMessage, Turn, TurnState
+from edgemem.records import Epoch, Heard, Reader, Session, StoredMessage, Turn, TurnState
+from edgemem.scopes import Level
 from edgemem.store.db.database import Database
 from edgemem.store.db.transaction import Transaction
 from edgemem.store.epochs import append_epoch, latest_epoch

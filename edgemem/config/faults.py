@@ -10,8 +10,7 @@ from typing import Any, cast, get_args
 import msgspec
 
 from edgemem.errors import ConfigError
-from edgemem.records import Level
-from edgemem.scopes import name_key
+from edgemem.scopes import Level, name_key
 
 MOST_NAMES = 64
 """Of speakers, and of names for one of them, and of letters in one: a family, not a telephone book."""
@@ -109,7 +108,7 @@ def check_names(file: Path, read: dict[str, Any], profile: type[msgspec.Struct])
     keys = {name: getattr(defaults, name).__struct_fields__ for name in names if name != "speakers"}
     for section, values in read.items():
         if section not in names:
-            home = next((each for each, known in keys.items() if section in known), None)
+            home = next((owner for owner, known in keys.items() if section in known), None)
             hint = f"{section} is a key of [{home}]" if home else nearest(section, names)
             raise ConfigError(f"{file}: there is no section [{section}]; {hint}.")
         if not isinstance(values, dict):
@@ -126,7 +125,7 @@ def check_names(file: Path, read: dict[str, Any], profile: type[msgspec.Struct])
 
 def _belongs(key: str, section: str, keys: dict[str, tuple[str, ...]]) -> str:
     """Tell which key was meant: the same one of another section, or the nearest of this one."""
-    homes = [each for each, known in keys.items() if key in known]
+    homes = [owner for owner, known in keys.items() if key in known]
     return f"it belongs into [{homes[0]}]" if homes else nearest(key, keys[section])
 
 
@@ -158,11 +157,11 @@ def nearest(name: str, valid: Collection[str]) -> str:
     """Tell which valid name was probably meant, or all there are."""
     import difflib
 
-    found = difflib.get_close_matches(name, valid, n=1, cutoff=0.5)
-    return f"perhaps {found[0]} was meant" if found else f"use one of {', '.join(sorted(valid))}"
+    matches = difflib.get_close_matches(name, valid, n=1, cutoff=0.5)
+    return f"perhaps {matches[0]} was meant" if matches else f"use one of {', '.join(sorted(valid))}"
 
 
-def told(file: Path, message: str, read: dict[str, Any]) -> str:
+def as_sentence(file: Path, message: str, read: dict[str, Any]) -> str:
     """Turn `Expected …, got … - at `$.section.key`` into a sentence."""
     what, _, place = message.partition(" - at ")
     where = place.strip("`").removeprefix("$.")

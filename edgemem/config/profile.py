@@ -11,10 +11,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from edgemem.config.faults import check_names, nearest, told, without_removed
+from edgemem.config.faults import as_sentence, check_names, nearest, without_removed
 from edgemem.errors import ConfigError
-from edgemem.records import Level
-from edgemem.scopes import name_key
+from edgemem.scopes import Level, name_key
 
 _MOST = 2**31 - 1  # what every database and every C library can count to
 Count = Annotated[int, msgspec.Meta(ge=1, le=_MOST)]
@@ -313,7 +312,7 @@ def load_profile(path: Path | str | None) -> Profile:
     try:
         return msgspec.convert(read, Profile)
     except msgspec.ValidationError as error:
-        raise ConfigError(told(file, str(error), read)) from error
+        raise ConfigError(as_sentence(file, str(error), read)) from error
 
 
 def removed_keys(path: Path) -> tuple[str, ...]:

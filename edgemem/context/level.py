@@ -21,8 +21,8 @@ from edgemem.llama.template.chat_template import text_of
 from edgemem.patterns import Pattern
 from edgemem.recall.text.analyse import empty_words, language_in, plain_words, stem, terms
 from edgemem.recall.text.numbers import with_digits
-from edgemem.records import Level, Message
-from edgemem.scopes import name_key
+from edgemem.records import Message
+from edgemem.scopes import Level, name_key
 
 Closing = tuple[Level, "str | None"]
 """A level, and whose it is where it is private."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from edgemem.records import Level
+    from edgemem.scopes import Level
 
 TEXT_CHARS = 2000
 """Longer text is cut in the log."""

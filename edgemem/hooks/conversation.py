@@ -22,7 +22,8 @@ from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import PromptTurn
 from edgemem.hooks.points import ON_ABORT
 from edgemem.llama.template.chat_template import text_of
-from edgemem.records import Epoch, Heard, Level, Reader, Session, StoredMessage, Turn, TurnState
+from edgemem.records import Epoch, Heard, Reader, Session, StoredMessage, Turn, TurnState
+from edgemem.scopes import Level
 from edgemem.store.epochs import without_memory
 from edgemem.store.erase.copies import Erased, summary_without, without_copies, without_outcomes
 from edgemem.store.erase.erasings import last_forgotten

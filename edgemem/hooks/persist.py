@@ -28,7 +28,8 @@ from edgemem.hooks.points import (
     ON_RUN_START,
     HookResult,
 )
-from edgemem.records import Level, Session, Turn
+from edgemem.records import Session, Turn
+from edgemem.scopes import Level
 from edgemem.store.journal import TurnJournal
 from edgemem.store.later import Later, settled
 from edgemem.store.messages import stored_message
@@ -289,7 +290,7 @@ class PersistSessionHook:
         closing: Closing | None = None
         if conversation.called_tools or any(map(tool_calls, messages)):
             # How private it is depends on what its tools tell; if nobody lives to know, it stays the speaker's.
-            closing = "private", conversation.layout.level_told(running)[1]
+            closing = "private", conversation.layout.level_shown(running)[1]
         conversation.accept(
             conversation.record(msgspec.structs.replace(running, messages=messages), "open", closing)
         )

@@ -44,11 +44,11 @@ def last_complaint() -> str:
     return _complaints[0].partition(": ")[2] or _complaints[0] if _complaints else ""
 
 
-def _not_loadable(said: str) -> str:
+def _not_loadable(output: str) -> str:
     """Return what to do where llama.cpp's library is not for this machine, or lacks another."""
     advice = (
         "type: sudo apt install libgomp1 libstdc++6"
-        if "cannot open shared object file" in said
+        if "cannot open shared object file" in output
         else "build llama-cpp-python on this machine, or on one of its kind"
     )
-    return f"llama.cpp cannot be loaded ({said}); {advice}"
+    return f"llama.cpp cannot be loaded ({output}); {advice}"

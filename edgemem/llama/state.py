@@ -439,15 +439,15 @@ class KeptState:
         self._writer.start()
 
     def _write(self, header: StateHeader, data: NDArray[np.uint8], removed: int) -> None:
-        def wanted() -> bool:
+        def is_current() -> bool:
             return self._removed == removed and (
                 header.kind == "prefix" or self._forgotten() == header.forgotten
             )
 
         try:
-            written = write_state(self.path, header, data.data, still_wanted=wanted)
+            written = write_state(self.path, header, data.data, still_wanted=is_current)
             with self._lock:
-                if written and not wanted():  # forgotten between the last look and the renaming
+                if written and not is_current():  # forgotten between the last look and the renaming
                     self.path.unlink(missing_ok=True)
                 elif written:
                     self._written = header.ids

@@ -44,7 +44,8 @@ from edgemem.store.rights import readable
 
 if TYPE_CHECKING:
     from edgemem.hooks.injection import Recaller
-    from edgemem.records import Level, Reader, Recalled
+    from edgemem.records import Reader, Recalled
+    from edgemem.scopes import Level
 
 DEFAULT = (REMEMBER_FACT, FORGET_FACT, RECALL_FACT)
 """The tools of the EdgeVox memory module."""

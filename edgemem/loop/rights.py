@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key
-from edgemem.records import Episode, Fact, Level, Reader
+from edgemem.records import Episode, Fact, Reader
 from edgemem.scopes import (
     PLACE,
+    Level,
     checked_scope,
     is_known_form,
     level_of_scope,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from edgemem.memory.parts import Parts
     from edgemem.memory.running import Running
     from edgemem.recall.rank.gate import Fit, Utterance
-    from edgemem.recall.rank.model import Messages
+    from edgemem.recall.rank.replacing import Messages
 
 
 class Diagnostics:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from edgemem.recall.index.index import Index
     from edgemem.recall.query import ParsedQuery
     from edgemem.recall.rank.gate import Fit, Utterance
-    from edgemem.recall.rank.model import Messages
     from edgemem.recall.rank.ranking import Ranking
+    from edgemem.recall.rank.replacing import Messages
     from edgemem.records import Kind, Reader, Recalled
     from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile

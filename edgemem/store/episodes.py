@@ -31,7 +31,8 @@ from edgemem.store.validation import (
 )
 
 if TYPE_CHECKING:
-    from edgemem.records import Heard, Level, Reader
+    from edgemem.records import Heard, Reader
+    from edgemem.scopes import Level
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
 

@@ -31,7 +31,8 @@ from edgemem.store.validation import checked_heard, checked_moment, checked_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from edgemem.records import Heard, Level
+    from edgemem.records import Heard
+    from edgemem.scopes import Level
     from edgemem.store.db.transaction import Transaction
 
 

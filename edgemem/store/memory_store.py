@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from edgemem.clock import Clock
-    from edgemem.records import Episode, Fact, Heard, Held, Level, Preference, Reader
+    from edgemem.records import Episode, Fact, Heard, Held, Preference, Reader
+    from edgemem.scopes import Level
 
 
 class MemoryQuestions:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from edgemem.records import Episode, Fact, Heard, Held, Level, Preference, Reader, Session
+    from edgemem.records import Episode, Fact, Heard, Held, Preference, Reader, Session
+    from edgemem.scopes import Level
 
 
 @runtime_checkable

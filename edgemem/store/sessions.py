@@ -13,7 +13,8 @@ import msgspec
 
 from edgemem.clock import Clock
 from edgemem.fence import check_session_id, storable
-from edgemem.records import Level, Message, Session, StoredMessage
+from edgemem.records import Message, Session, StoredMessage
+from edgemem.scopes import Level
 from edgemem.store import messages
 from edgemem.store.db.database import Database
 from edgemem.store.db.transaction import Transaction

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.records import Epoch, Heard, Level, Turn
+from edgemem.records import Epoch, Heard, Turn
+from edgemem.scopes import Level
 from edgemem.store import turns
 from edgemem.store.episodes import append_episode
 from edgemem.store.epochs import append_epoch, keep_head, without_memory

@@ -23,9 +23,8 @@ from test_turn_durability import Caller
 import edgemem
 from edgemem.cli import main
 from edgemem.llama.state import StateHeader, write_state
-from edgemem.records import ToolCall
 from edgemem.memory import Memory
-from edgemem.records import Heard, Reply
+from edgemem.records import Heard, Reply, ToolCall
 
 WORD = "quixotry"
 """Stands in what is forgotten, and nowhere else."""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder
-    from edgemem.recall.rank.model import Messages
+    from edgemem.recall.rank.replacing import Messages
 
 
 LENGTHS = frozenset({"old_length", "new_length"})

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.rank.model import Messages
+    from edgemem.recall.rank.replacing import Messages
 
     Matrix = NDArray[np.float32]
     Truth = NDArray[np.bool_]

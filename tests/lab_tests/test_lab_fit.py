@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from edgemem.recall.rank.fact_features import FACT_FEATURES
 from edgemem.recall.rank.features import FEATURES
 from edgemem.recall.rank.gate import SLOWLY, Fit, Gate, Utterance
-from edgemem.recall.rank.model import LinearModel, Messages
-from edgemem.recall.rank.replacing import Contents
+from edgemem.recall.rank.model import LinearModel
+from edgemem.recall.rank.replacing import Contents, Messages
 from edgemem.recall.text.analyse import plain_words, terms
 from lab import gate
 from lab.bootstrap import interval, paired

@@ -25,8 +25,8 @@ from edgemem.context.block.render import (
 )
 from edgemem.fence import BULLET, clean, storable
 from edgemem.recall.text.analyse import terms
-from edgemem.records import Fact, Held, Level, Preference, Recalled
-from edgemem.scopes import level_of_scope
+from edgemem.records import Fact, Held, Preference, Recalled
+from edgemem.scopes import Level, level_of_scope
 
 ERASED = "something private above is no longer known"
 """The line for the owner of a private value that was erased and that the prompt still holds."""

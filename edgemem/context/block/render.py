@@ -15,7 +15,7 @@ import msgspec
 from edgemem.context.block.excerpt import Excerpt, excerpt, whole
 from edgemem.fence import BULLET, clean
 from edgemem.recall.text.analyse import terms
-from edgemem.records import Level
+from edgemem.scopes import Level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -28,7 +28,8 @@ from edgemem.context.prompt.history import History, unknown_turns
 from edgemem.context.prompt.turn import INTERRUPTION, Dedupe, PromptTurn, interruption, reports_cut, turn_of
 from edgemem.fence import fence
 from edgemem.llama.template.chat_template import text_of
-from edgemem.records import Epoch, Heard, Level, Message, Reader, Turn
+from edgemem.records import Epoch, Heard, Message, Reader, Turn
+from edgemem.scopes import Level
 from edgemem.store.rights import readable
 
 _HEAD: Closing = ("household", None)
@@ -463,7 +464,7 @@ class PromptLog:
         self._open = None  # last: idle time must not find a prompt between two turns that lacks the newer one
         return turn
 
-    def level_told(self, turn: PromptTurn) -> Closing:
+    def level_shown(self, turn: PromptTurn) -> Closing:
         """Return who may read what was put before the model in the running turn: its utterance, and what memory showed."""
         shown = ((item.level, item.owner) for item in (*self._carried(), *turn.shown))
         return joined([(turn.level, turn.owner), *shown])
@@ -474,7 +475,7 @@ class PromptLog:
         Args:
             more: what the model says in it that is no message yet.
         """
-        closing = self.level_told(turn)
+        closing = self.level_shown(turn)
         if not any(is_closer(other, closing) for other in self._holding().closings):
             return closing  # nothing that it could repeat is closer
         messages = [turn.uncut.get(n, message) for n, message in enumerate(turn.messages)]

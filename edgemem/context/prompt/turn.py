@@ -28,8 +28,8 @@ from edgemem.context.messages import (
     whole,
 )
 from edgemem.llama.template.chat_template import text_of
-from edgemem.records import REMEMBER_FACT, Heard, Level, Message, Reader, Recalled, Turn
-from edgemem.scopes import name_key
+from edgemem.records import REMEMBER_FACT, Heard, Message, Reader, Recalled, Turn
+from edgemem.scopes import Level, name_key
 from edgemem.store.episodes import episode_text
 from edgemem.store.rights import readable
 

@@ -51,10 +51,10 @@ def alone_in(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def put_in_place(made: Path, target: Path) -> None:
+def put_in_place(part: Path, target: Path) -> None:
     """Move a finished file to its name so that, even with the plug pulled, it is there whole or not at all."""
-    sync(made)
-    made.replace(target)
+    sync(part)
+    part.replace(target)
     sync(target.parent)
 
 

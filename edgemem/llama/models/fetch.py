@@ -224,23 +224,23 @@ def _take(
             raise
 
 
-def _link_or_copy(file: Path, made: Path, sha256: str, tell: Progress) -> None:
+def _link_or_copy(file: Path, target: Path, sha256: str, tell: Progress) -> None:
     try:
-        os.link(file, made)
+        os.link(file, target)
     except OSError as error:
         if error.errno not in _NO_LINK:
             raise
     else:
         return
     size = file.stat().st_size
-    check_space(f"A copy of {file}", made.parent, size + _MIB)
-    with file.open("rb") as source, made.open("wb") as copy:
+    check_space(f"A copy of {file}", target.parent, size + _MIB)
+    with file.open("rb") as source, target.open("wb") as copy:
         done = 0
         while chunk := source.read(_MIB):
             copy.write(chunk)
             done += len(chunk)
             tell("copying", done, size)
-    compare(made, size=size, sha256=sha256, advice="the file changed while it was copied; try again")
+    compare(target, size=size, sha256=sha256, advice="the file changed while it was copied; try again")
 
 
 def _sum(file: Path, tell: Progress) -> str:

@@ -167,7 +167,7 @@ class HttpSide(SinglePrompts):
         """Return the slot that is named for this, or else one that no conversation in this process has now."""
         place, slots = self._server.address.place, self._server.refresh().slots
         named = self._server.settings.summary_slot
-        slot = SLOTS.spare(place, slots=slots, wanted=named if named >= 0 else None)
+        slot = SLOTS.spare(place, slots=slots, preferred=named if named >= 0 else None)
         if slot is None:
             raise ServerError(
                 f"The server at {self._server.address.text} has no slot without a conversation among its {slots}; start"
@@ -217,7 +217,9 @@ class HttpLlama(Conversation):
             self._server.close()
             raise
         super().__init__()
-        self._slot = SLOTS.take(self._server.address.place, slots=slots, wanted=named if named >= 0 else None)
+        self._slot = SLOTS.take(
+            self._server.address.place, slots=slots, preferred=named if named >= 0 else None
+        )
         self.lost_tokens = 0
         """Tokens that the server had seen and evaluated again in the last call: it was restarted, or the slot was shared."""
         self._logged = self._server.holds

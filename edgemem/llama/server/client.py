@@ -525,19 +525,19 @@ class Slots:
         self._lock = threading.Lock()
         self._used: dict[str, Counter[int]] = {}
 
-    def take(self, server: str, *, slots: int, wanted: int | None = None) -> int:
+    def take(self, server: str, *, slots: int, preferred: int | None = None) -> int:
         """Return the slot that is wanted, or the one that fewest others have."""
         with self._lock:
             used = self._used.setdefault(server, Counter())
-            slot = min(range(slots), key=lambda each: used[each]) if wanted is None else wanted
+            slot = min(range(slots), key=lambda number: used[number]) if preferred is None else preferred
             used[slot] += 1
             return slot
 
-    def spare(self, server: str, *, slots: int, wanted: int | None = None) -> int | None:
+    def spare(self, server: str, *, slots: int, preferred: int | None = None) -> int | None:
         """Return the slot that is wanted, or the last one, if no conversation has it; None where they have all."""
         with self._lock:
             used = self._used.get(server, Counter())
-            asked = reversed(range(slots)) if wanted is None else (wanted,)
+            asked = reversed(range(slots)) if preferred is None else (preferred,)
             return next((slot for slot in asked if not used[slot]), None)
 
     def free(self, server: str, slot: int) -> None:

@@ -144,12 +144,12 @@ def _turn_before(messages: Sequence[Message], start: int) -> int:
     return n
 
 
-def _shared(one: str, other: str) -> int:
+def _shared(text: str, other: str) -> int:
     """Return how much two texts begin with alike, up to the end of a marker or a line."""
     n = 0
-    while n < min(len(one), len(other)) and one[n] == other[n]:
+    while n < min(len(text), len(other)) and text[n] == other[n]:
         n += 1
-    while 0 < n < len(one) and one[n - 1] not in ">]\n":
+    while 0 < n < len(text) and text[n - 1] not in ">]\n":
         n -= 1
     return n
 

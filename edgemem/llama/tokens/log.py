@@ -188,9 +188,9 @@ def _joined(segments: Sequence[Segment], length: int) -> tuple[str, int]:
     return "".join(texts), len(texts)
 
 
-def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
+def common_prefix(tokens: Sequence[int], other: Sequence[int]) -> int:
     """Return how many ids two lists begin with in common."""
-    return sum(1 for _ in itertools.takewhile(lambda same: same, map(operator.eq, one, other)))
+    return sum(1 for _ in itertools.takewhile(lambda same: same, map(operator.eq, tokens, other)))
 
 
 def _length_heard(reply: str, heard: str, *, opened: str) -> int:

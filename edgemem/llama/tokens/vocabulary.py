@@ -268,7 +268,7 @@ def cutter(specials: Sequence[Special]) -> re.Pattern[str] | None:
         return not overlapped and not overlapping and everything.count(text) == 1
 
     chosen = [special for special in specials if is_markup(special) and stands_alone(special.text)]
-    alternatives = [(_SPACE + "*" if one.lstrip else "") + re.escape(one.text) for one in chosen]
+    alternatives = [(_SPACE + "*" if special.lstrip else "") + re.escape(special.text) for special in chosen]
     return re.compile("|".join(alternatives)) if alternatives else None
 
 
@@ -390,8 +390,8 @@ class ServerVocabulary(Vocabulary):
         parsed, plain = self._ask(texts), self._ask(texts, special=False)
         controls = [
             special
-            for special, one, other in zip(markup, parsed, plain, strict=True)
-            if one == (special.id,) and special.id not in other
+            for special, ids, plain_ids in zip(markup, parsed, plain, strict=True)
+            if ids == (special.id,) and special.id not in plain_ids
         ]
         (bare,), behind = self._ask(["a"]), self._ask([_BLANK + special.text for special in controls])
         return tuple(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,32 +25,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.rank.replacing import Contents
+    from edgemem.recall.rank.replacing import Messages
 
 
 FILE = "ranking.toml"
 REASONS = (*dict.fromkeys(FEATURES.values()), "recent")
 """The reasons in `Recalled.why` that features may have; `form` explains nothing and is never given."""
 _MENTIONED = 0.1  # of the log odds: a feature that adds less is no reason
-
-
-class Messages(NamedTuple):
-    """The candidate messages of a question."""
-
-    features: NDArray[np.float32]
-    """One row each, `float32[n, len(FEATURES)]`."""
-    at: NDArray[np.float64]
-    """When each was said, seconds since the epoch."""
-    tense: Literal["now", "past", ""]
-    """`now` or `past`, as the question asks about what holds or what held; empty: about neither, as "what did she say?"."""
-
-    contents: Contents | None = None
-    """Their words, to be compared where the question has a tense; None: no message replaces another."""
-
-    def some(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Messages:
-        """Return some of the messages, by their rows."""
-        contents = None if self.contents is None else self.contents.some(rows)
-        return self._replace(features=self.features[rows], at=self.at[rows], contents=contents)
 
 
 class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):

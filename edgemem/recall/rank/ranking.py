@@ -10,10 +10,10 @@ from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.rank.fact_features import FACT_FEATURES, fact_features_of
 from edgemem.recall.rank.features import FEATURES, Field, features_of, rank
 from edgemem.recall.rank.gate import NOTHING, SLOWLY, Fit
-from edgemem.recall.rank.model import REASONS, LinearModel, Messages
+from edgemem.recall.rank.model import REASONS, LinearModel
 from edgemem.recall.rank.model import reasons as text_reasons
 from edgemem.recall.rank.period import period_candidates
-from edgemem.recall.rank.replacing import COMPARED, Contents
+from edgemem.recall.rank.replacing import COMPARED, Contents, Messages
 from edgemem.recall.traits import COUNTS
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ More than the first few are not compared: what stands behind them is another thi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
-
-    from edgemem.recall.rank.model import Messages
 
     Rows = NDArray[np.intp] | NDArray[np.bool_] | slice
 
@@ -73,6 +71,25 @@ class Contents(NamedTuple):
         kept = np.arange(len(self.who))[rows].tolist()
         stems, words = (tuple(of[row] for row in kept) for of in (self.stems, self.words))
         return Contents(self.who[rows], self.numbers[rows], stems, words, self.asked)
+
+
+class Messages(NamedTuple):
+    """The candidate messages of a question."""
+
+    features: NDArray[np.float32]
+    """One row each, `float32[n, len(FEATURES)]`."""
+    at: NDArray[np.float64]
+    """When each was said, seconds since the epoch."""
+    tense: Literal["now", "past", ""]
+    """`now` or `past`, as the question asks about what holds or what held; empty: about neither, as "what did she say?"."""
+
+    contents: Contents | None = None
+    """Their words, to be compared where the question has a tense; None: no message replaces another."""
+
+    def some(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Messages:
+        """Return some of the messages, by their rows."""
+        contents = None if self.contents is None else self.contents.some(rows)
+        return self._replace(features=self.features[rows], at=self.at[rows], contents=contents)
 
 
 class Pairs(NamedTuple):

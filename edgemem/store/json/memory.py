@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
-    from edgemem.records import Heard, Level
+    from edgemem.records import Heard
+    from edgemem.scopes import Level
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
 

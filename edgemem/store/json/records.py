@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 
 from edgemem.errors import EdgememError, InvalidInputError, NewerSchemaError
-from edgemem.records import Heard, Level
-from edgemem.scopes import level_of_scope
+from edgemem.records import Heard
+from edgemem.scopes import Level, level_of_scope
 from edgemem.store import facts
 from edgemem.store.db.schema import TRUTH, Migration
 from edgemem.store.episodes import append_episode, read_payload, recent_episodes

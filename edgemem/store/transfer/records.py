@@ -16,7 +16,8 @@ import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id
-from edgemem.records import Heard, Level, TurnState
+from edgemem.records import Heard, TurnState
+from edgemem.scopes import Level
 from edgemem.store.facts import storable_value
 from edgemem.store.rights import LEVELS
 from edgemem.store.turns import STATES
