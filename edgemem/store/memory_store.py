@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from edgemem.config import MemorySettings, Profile, Settings, StoreSettings
@@ -26,24 +27,24 @@ if TYPE_CHECKING:
     from edgemem.scopes import Level
 
 
-class MemoryQuestions:
+class MemoryQuestions(ABC):
     """What a memory store can be asked; the tables of a database answer.
 
     Methods without a reader are the operator's view: they see everything.
     """
 
     @property
+    @abstractmethod
     def max_episodes(self) -> int:
         """Return how many of the newest episodes are kept; 0 keeps all."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _records(self) -> Database:
         """Return the database as it stands now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
         """Close what the store has opened; may be called twice."""
-        raise NotImplementedError
 
     def get_fact(self, key: str, *, scope: str = "global") -> str | None:
         """Return the value that holds now, or None."""

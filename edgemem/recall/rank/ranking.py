@@ -278,8 +278,11 @@ class Ranking:
         import numpy as np
 
         messages, waits = self._messages.some(self._left), self._waits[self._left]
-        left_parts = self._by_words.parts(messages)
-        left_parts[~waits] = self._model.parts(messages.some(~waits))
+        if waits.any():
+            left_parts = self._by_words.parts(messages)
+            left_parts[~waits] = self._model.parts(messages.some(~waits))
+        else:
+            left_parts = self._model.parts(messages)
         parts = np.zeros((self.texts, len(REASONS)), np.float32)
         parts[self._left] = left_parts
         return parts
