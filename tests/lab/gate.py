@@ -50,7 +50,8 @@ WANTED = frozenset({"answerable", "unanswerable", "replaced"})
 HELPS = frozenset({"answerable", "replaced", "helped"})
 OF_WEEKS, OF_UNANSWERED, OF_HELPED = 0.2, 0.3, 0.3
 """What an utterance of a sort weighs beside one that is small talk or answered: the weeks say all in few forms, and what nothing answers,
-or helps without being asked, looks like what is answered, or like small talk."""
+or helps without being asked, looks like what is answered, or like small talk. Other weights, and a floor for each of the two chances
+instead of one for their product, move along one line: the less is shown where nothing answers, the more answers are denied."""
 _PENALTY, _FEW = 0.1, 0.01
 """What the squares of weights cost, of words and vectors, and of the few features."""
 _ROUNDS, _LEAST = 30, 1e-9
@@ -99,7 +100,9 @@ def run(*, write: Path | None = None, cache: Path | None = None, home: Path | No
     for name, some in (("with the embedder", embedded), ("by words", by_words)):
         told: dict[str, list[bool]] = {}
         for one in some:
-            chance = of_others[one.home].chance(one.utterance, one.found, meaning=float(some is embedded))
+            # Nobody asks the memory itself: whether anything is wanted is what shall be told.
+            utterance = one.utterance._replace(asked=False)
+            chance = of_others[one.home].chance(utterance, one.found, meaning=float(some is embedded))
             told.setdefault(f"{one.kind}, {one.home.split('_')[0]}", []).append(chance >= floor)
         sides[name] = {kind: round(sum(seen) / len(seen), 3) for kind, seen in told.items()}
     if write is not None:
